@@ -20,15 +20,16 @@ const hoursPerMonth = 730.0
 // Options configure Run.
 type Options struct {
 	SLO       evaluate.SLO
-	Replay    time.Duration // length of the replayed time at the end of the period; 0: the whole period, negative: no replay
+	Replay    time.Duration // the replay covers the last part of the period, of this length; 0: the whole period, negative: no replay
 	ColdStart time.Duration // cold start of gpuscaler's replicas in the replay; 0: the assumptions of the simulator
-	// Budget limits the time of all replays. Workloads that are not replayed in this time are listed in Report.Missing. 0: no limit.
+	// Budget is the maximum time that all replays together may run. Report.Missing lists the workloads that were not replayed within it. 0:
+	// no limit.
 	Budget   time.Duration
-	Progress func(what string, done float64) // called with the progress of the replays; may be nil
+	Progress func(what string, done float64) // called with the current task and the completed share, 0..1; may be nil
 }
 
-// Report is the result of an audit. Costs are $ per month of 730 hours, computed from the measured time; shares are 0..1. A value that is
-// not known is null.
+// Report is the result of an audit. Each cost is in $ per month of 730 hours, extrapolated from the time that has measurements. Each share
+// is 0..1. A value that is not known is null.
 type Report struct {
 	Schema  string    `json:"schema"`
 	Cluster string    `json:"cluster,omitempty"`
@@ -63,7 +64,8 @@ type Figures struct {
 	Ledger   Ledger   `json:"gpuHoursByCause"`
 }
 
-// Total contains the sums over all workloads. The replay has its own sum of measured costs, because some workloads cannot be replayed.
+// Total contains the sums over all workloads. Because some workloads cannot be replayed, Measured contains the measured cost of only the
+// replayed workloads, for comparison with Gpuscaler.
 type Total struct {
 	Figures
 	Replayed  int      `json:"replayedWorkloads"`
@@ -73,7 +75,7 @@ type Total struct {
 	Bound     *float64 `json:"leastCostPerMonth"` // least possible cost in $ of the workloads that have a bound
 }
 
-// Line is one workload.
+// Line contains the results of one workload.
 type Line struct {
 	Workload   string  `json:"workload"`   // namespace/name
 	Autoscaler string  `json:"autoscaler"` // kind and name of the autoscaler
@@ -84,7 +86,7 @@ type Line struct {
 	of *Workload
 }
 
-// PoolLine is one group of nodes.
+// PoolLine contains the GPU time and the price of one pool (a group of nodes).
 type PoolLine struct {
 	Name     string   `json:"name"`
 	GPUHours float64  `json:"gpuHours"`
@@ -133,7 +135,7 @@ func Run(ctx context.Context, s *Snapshot, o Options) (*Report, error) {
 	return r, nil
 }
 
-// measure computes all parts of the report except the replay.
+// measure computes all parts of the report except the replay and sets them in the report.
 func (r *Report) measure(s *Snapshot) {
 	total := sums{}
 	for i := range s.Workloads {
@@ -181,12 +183,13 @@ func (a *account) figures(share float64) (out Figures) {
 	return out
 }
 
-// sums adds the accounts of workloads and pools. Each cost is converted to a month before it is added, because the measured times differ.
+// sums adds the accounts of workloads and pools. Each cost is converted to a cost per month before it is added, because the workloads were
+// measured for different lengths of time.
 type sums struct {
 	account
 	monthly  float64
 	unpriced bool
-	worst    float64 // lowest share of requests on time
+	worst    float64 // lowest share of requests on time of any workload
 }
 
 func (t *sums) add(a *account) {
@@ -227,7 +230,8 @@ func (t *sums) figures(share float64) Figures {
 	return out
 }
 
-// replay simulates the workloads with gpuscaler, the most expensive first.
+// replay replays the traffic of each workload with gpuscaler in the simulator, the most expensive workload first, and adds the results to
+// the report.
 func (r *Report) replay(ctx context.Context, o *Options) error {
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if o.Budget > 0 {
@@ -270,7 +274,8 @@ func (r *Report) replay(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// measuredCost returns the cost per month of a workload, computed from the step from to the end of the snapshot, or nil if it is unknown.
+// measuredCost returns the cost per month of a workload. It uses the steps with the index from and later. The result is nil if the cost is
+// unknown.
 func (s *Snapshot) measuredCost(w *Workload, from int) *float64 {
 	cost, hours := 0.0, 0.0
 	for i := from; i < s.Steps; i++ {

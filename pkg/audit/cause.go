@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Cause is what a paid GPU was used for in a step of the snapshot, for example served, or why it was not used, for example cooldown.
+// Cause says what a paid GPU was used for in one step of the snapshot, for example served, or why it was not used, for example cooldown.
 type Cause uint8
 
 // Values of Cause. The documentation of package audit describes them.
@@ -74,7 +74,7 @@ func (l Ledger) scaled(by float64) Ledger {
 	return l
 }
 
-// MarshalJSON writes an object whose keys are the names of the causes, in their order.
+// MarshalJSON writes an object whose keys are the names of the causes, in the order of the constants.
 func (l Ledger) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	for c, v := range l {

@@ -10,10 +10,11 @@ import (
 	"strconv"
 )
 
-// maxBytes is the size of the largest snapshot that ReadSnapshot reads: 1,000 workloads for a week in steps of five minutes are 100 MiB.
+// maxBytes is the size of the largest snapshot that ReadSnapshot reads. For comparison: the snapshot of 1,000 workloads over a week in
+// steps of five minutes has 100 MiB.
 const maxBytes = 256 << 20
 
-// MarshalJSON writes the values with five digits, and null for a missing value.
+// MarshalJSON writes the values with five significant digits, and null for a missing value.
 func (v Values) MarshalJSON() ([]byte, error) {
 	out := make([]byte, 1, 4*len(v)+2)
 	out[0] = '['

@@ -19,18 +19,19 @@ import (
 )
 
 const (
-	boundTimeSlot  = time.Minute // length of a time slot of the request-level bound
-	boundSolves    = 6           // maximum number of problems that the solver solves; the bound is valid after any number
+	boundTimeSlot  = time.Minute // length of a time slot of lowerbound.RequestLevel
+	boundSolves    = 6           // maximum number of problems that the solver solves; the bound is valid even if the solver stops there
 	maxRequests    = 1_000_000   // maximum number of requests of one workload in the replay
 	leastColdStart = 2 * time.Minute
 	maxArrivalGaps = 0.1 // maximum share of the replayed steps in which the number of requests is missing
 )
 
-// shares contains the targets of gpuscaler that are tried, in this order: requests in flight per replica, as a share of its slots. The
-// first target that meets the SLO is the cheapest.
+// shares contains the targets of gpuscaler that the replay tries, in this order. A target is the number of requests in flight per replica,
+// as a share of the slots of a replica. The replay stops at the first target that meets the SLO: it is the cheapest, because a higher
+// target needs fewer replicas.
 var shares = []float64{0.8, 0.6, 0.4}
 
-// Forecast is the replay of the traffic of a workload. Its costs refer to a month.
+// Forecast contains the results of the replay of one workload. Costs are in $ per month.
 type Forecast struct {
 	Hours    float64  `json:"hours"`             // replayed time, at the end of the period
 	Requests int64    `json:"requests"`          // replayed requests
@@ -49,7 +50,7 @@ type Forecast struct {
 // errNoForecast is wrapped by errors that say why a workload cannot be replayed.
 var errNoForecast = errors.New("not replayed")
 
-// window returns the first step of the replayed time.
+// window returns the index of the first step that the replay covers.
 func (o *Options) window(s *Snapshot) int {
 	steps := int(o.Replay / s.step())
 	if steps <= 0 || steps > s.Steps {
@@ -98,7 +99,8 @@ func (s *Snapshot) forecast(ctx context.Context, w *Workload, o *Options) (*Fore
 	return out, nil
 }
 
-// hourly returns the mean price of a replica in the replayed time, or of the whole period if the workload had no pod then.
+// hourly returns the mean price in $ per hour of a replica, over the steps with the index from and later. If no pod held GPUs in these
+// steps, it returns the mean over the whole period.
 func (s *Snapshot) hourly(w *Workload, from int) (float64, error) {
 	for _, begin := range []int{from, 0} {
 		cost, gpus := 0.0, 0.0
@@ -115,7 +117,8 @@ func (s *Snapshot) hourly(w *Workload, from int) (float64, error) {
 	return 0, fmt.Errorf("%w: the price of its GPUs is unknown", errNoForecast)
 }
 
-// traffic returns the requests of the replayed time as rates. A step without a value has the rate of the step before it.
+// traffic returns the requests of the replayed time as a trace of rates. If the number of requests of a step is missing, the step gets the
+// rate of the step before it.
 func (s *Snapshot) traffic(w *Workload, from int, out *Forecast) (*trace.Trace, error) {
 	switch {
 	case w.Slots <= 0:
@@ -156,8 +159,8 @@ func (s *Snapshot) traffic(w *Workload, from int, out *Forecast) (*trace.Trace, 
 	return t.Drawn(2 * maxRequests)
 }
 
-// defaultPolicy returns the policy of gpuscaler in the replay: one signal on requests in flight, and the bounds of the autoscaler, but
-// at most one replica as the minimum.
+// defaultPolicy returns the policy of gpuscaler in the replay: one signal on requests in flight with the given target, and the replica
+// bounds of the workload's autoscaler. The minimum is at most one replica.
 func defaultPolicy(w *Workload, target float64) *policy.Compiled {
 	return &policy.Compiled{
 		Workload: scaling.Workload{Key: scaling.Key{Namespace: w.Namespace, Name: w.Name}, Policy: &scaling.Policy{
@@ -169,8 +172,8 @@ func defaultPolicy(w *Workload, target float64) *policy.Compiled {
 	}
 }
 
-// bound returns the least cost per month that any autoscaler needs for the SLO, or nil if there is no bound. It is the highest of two
-// valid bounds.
+// bound returns the least cost per month that any autoscaler needs to meet the SLO, or nil if no bound can be computed. It computes two
+// lower bounds and returns the greater one; both are valid.
 func bound(ctx context.Context, c *evaluate.Case, hours float64) (*float64, error) {
 	var requests []lowerbound.Request
 	for r := range c.Traffic.All() {
@@ -190,7 +193,7 @@ func bound(ctx context.Context, c *evaluate.Case, hours float64) (*float64, erro
 	}
 	work, err := lowerbound.Work(requests, setup)
 	if err != nil {
-		return nil, nil // the report says that there is no bound
+		return nil, nil // not an error of the audit: the report shows that there is no bound
 	}
 	best := work.LB
 	if p, err := lowerbound.RequestLevel(requests, setup, 0); err == nil {

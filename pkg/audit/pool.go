@@ -12,12 +12,12 @@ const StuckNodeAge = 30 * time.Minute
 type poolAccount struct {
 	ledger Ledger
 	costOf Ledger
-	hours  float64 // time in which the number of GPUs is known
-	paid   float64 // GPU hours of all nodes in this time
+	hours  float64 // hours in which the number of free GPUs is known
+	paid   float64 // GPU hours of all nodes of the pool in the time hours
 	priced bool
 }
 
-// poolAccount returns the GPU time in which no pod held a GPU of the pool.
+// poolAccount returns the GPU time in which no pod held a GPU of the pool, by cause.
 func (s *Snapshot) poolAccount(p *Pool) (out poolAccount) {
 	out.priced = p.PriceFrom != ""
 	step := s.Step / 3600
@@ -32,7 +32,7 @@ func (s *Snapshot) poolAccount(p *Pool) (out poolAccount) {
 		}
 		out.hours += step
 		out.paid += p.GPUs.at(i) * step
-		f = max(0, f) // can be negative, because a pod may be counted earlier than its node
+		f = max(0, f) // negative if a pod is counted earlier than its node
 		out.ledger[StuckNode] += min(f, stuck[i]) * step
 		out.ledger[NodeChange] += (f - min(f, stuck[i])) * step
 	}
@@ -42,7 +42,7 @@ func (s *Snapshot) poolAccount(p *Pool) (out poolAccount) {
 	return out
 }
 
-// heldIn returns the number of GPUs that all pods hold in a pool. The result is NaN if the number of any workload is unknown.
+// heldIn returns the number of GPUs that all pods hold in a pool in step i. The result is NaN if the number of any workload is unknown.
 func (s *Snapshot) heldIn(pool string, i int) (sum float64) {
 	add := func(parts []Held) {
 		for k := range parts {
@@ -61,7 +61,8 @@ func (s *Snapshot) heldIn(pool string, i int) (sum float64) {
 	return sum
 }
 
-// stuck returns, for each step, the GPUs of whole nodes that are free for at least StuckNodeAge around that step.
+// stuck returns, for each step, the number of GPUs on stuck nodes: GPUs of whole nodes in a period of at least StuckNodeAge that contains
+// the step and in which these GPUs are free. node is the number of GPUs of a node.
 func (s *Snapshot) stuck(free []float64, node float64) []float64 {
 	out := make([]float64, len(free))
 	least := max(1, int(StuckNodeAge/s.step()))

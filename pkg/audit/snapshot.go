@@ -16,12 +16,12 @@ const SnapshotSchema = "gpuscaler.io/audit-snapshot/v1"
 
 const schemaPrefix = "gpuscaler.io/audit-snapshot/"
 
-// Limits of a snapshot, so that a file from an unknown source cannot use up the memory.
+// Limits of the size of a snapshot. Without them, a file from an unknown source could use up the memory.
 const (
 	maxSteps     = 20_000
 	maxWorkloads = 5_000
 	maxPools     = 1_000
-	maxName      = 253 // the longest name of a Kubernetes object
+	maxName      = 253 // length of the longest name of a Kubernetes object
 	maxCount     = 1e9 // a greater value of a series is an error of its exporter and counts as missing
 )
 
@@ -86,7 +86,7 @@ type Schedule struct {
 	Replicas int    `json:"replicas"`
 }
 
-// Held are GPUs that pods hold on the nodes of a pool.
+// Held is the number of GPUs that pods hold on the nodes of one pool, by step.
 type Held struct {
 	Pool string `json:"pool,omitempty"` // name of a Pool; empty: unknown
 	GPUs Values `json:"gpus"`
@@ -103,7 +103,7 @@ type Pool struct {
 	GPUs         Values  `json:"gpus,omitempty"`         // number of GPUs of all nodes
 }
 
-// Gap is something that the audit cannot evaluate, with the reason.
+// Gap describes a result that the audit cannot compute, and the reason.
 type Gap struct {
 	What string `json:"what"` // what cannot be evaluated, and for which workloads
 	Why  string `json:"why"`  // the missing data
@@ -204,7 +204,7 @@ func (s *Snapshot) checkValues(of string, v Values) error {
 	return nil
 }
 
-// lists returns the series of the workload, except the GPUs that it holds.
+// lists returns the series of the workload, except those of Held.
 func (w *Workload) lists() []*Values {
 	return []*Values{&w.Spec, &w.Ready, &w.Running, &w.Waiting, &w.Activity, &w.Started, &w.OnTime}
 }
@@ -219,7 +219,7 @@ func (w *Workload) heldLists() (out []*Values) {
 // Values are the values of a series by step. A missing value is NaN, and null in JSON.
 type Values []float64
 
-// at returns the value of a step, or NaN.
+// at returns the value of step i, or NaN if it is missing or not plausible.
 func (v Values) at(i int) float64 {
 	if i >= len(v) {
 		return math.NaN()
@@ -227,7 +227,7 @@ func (v Values) at(i int) float64 {
 	return plausible(v[i])
 }
 
-// known reports whether at least one value is known.
+// known reports whether at least one value is known and plausible.
 func (v Values) known() bool {
 	return slices.ContainsFunc(v, func(x float64) bool { return !math.IsNaN(plausible(x)) })
 }

@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// Timeline is a workload over time, in buckets for a chart. A bucket without a value has the value of the bucket before it.
+// Timeline contains the history of one workload for charts: one value for each bucket of time. A bucket without a measured value has the
+// value of the bucket before it.
 type Timeline struct {
 	Bucket   time.Duration
 	Ready    []float64 // ready replicas
 	Need     []float64 // replicas that the requests needed, at most maxReplicas
-	Requests []float64 // requests per minute
+	Requests []float64 // requests per minute that waited longer than the SLO allows
 	Late     []float64 // of these requests, those that waited longer than the SLO allows
 	Causes   [numCauses][]float64
 }
@@ -39,7 +40,8 @@ func (r *Report) Timeline(l *Line, buckets int) Timeline {
 	return out
 }
 
-// means returns the mean of the known values of each bucket. A bucket without one has the mean of the bucket before it, or 0.
+// means returns the mean of the known values of each bucket of width steps. A bucket without a known value has the mean of the bucket
+// before it, or 0 if it is the first.
 func means(steps, width int, of func(i int) float64) (out []float64) {
 	last := 0.0
 	for from := 0; from < steps; from += width {

@@ -8,12 +8,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
-// leastWaste is the share of the GPU time of a workload or pool below which a cause is not listed.
+// leastWaste is a share of the GPU time of a workload or pool. The report does not list a cause that wastes less than this share.
 const leastWaste = 0.005
 
 const forecastNext = "see `gpuscaler replay` for a replay of a recorded trace with settings of your own"
 
-// wasted adds the waste of a workload to the report, by cause.
+// wasted adds one row for each cause of waste of a workload to the report.
 func (r *Report) wasted(w *Workload, a *account) {
 	whole := a.ledger.Sum()
 	for c := Start; c < NotMeasured; c++ {
@@ -66,7 +66,7 @@ func (w *Workload) metrics() string {
 	return strings.Join(w.Autoscaler.Metrics, ", ")
 }
 
-// freeNodes adds the waste of the nodes of a pool to the report.
+// freeNodes adds one row for each cause of free GPUs of a pool to the report.
 func (r *Report) freeNodes(p *Pool, a *poolAccount) {
 	texts := map[Cause][2]string{
 		StuckNode: {fmt.Sprintf("whole nodes without a GPU pod for at least %s", StuckNodeAge),
@@ -85,7 +85,7 @@ func (r *Report) freeNodes(p *Pool, a *poolAccount) {
 	}
 }
 
-// gaps adds to the report what cannot be evaluated because data is missing.
+// gaps adds an entry to Report.Missing for each result that the audit cannot compute because data is missing.
 func (r *Report) gaps() {
 	add := func(what, why, next string) { r.Missing = append(r.Missing, Gap{what, why, next}) }
 	if len(r.Workloads) == 0 {

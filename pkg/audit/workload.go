@@ -8,7 +8,7 @@ import (
 )
 
 // startAllowance is added to the cooldown of an autoscaler. A replica that was requested for a past demand can become ready after the
-// requests are gone. The autoscaler removes it only one cooldown after that.
+// demand has ended, and the autoscaler removes it one cooldown later. startAllowance covers the time until the replica is ready.
 const startAllowance = 10 * time.Minute
 
 // account has the GPU time, the cost and the requests of one workload, summed over all steps of the audit.
@@ -17,24 +17,24 @@ type account struct {
 	cost     float64 // cost in $ of the measured steps
 	costOf   Ledger  // cost in $ by cause
 	unpriced float64 // GPU hours whose price is unknown
-	hours    float64 // time in which the number of GPUs is known
+	hours    float64 // hours in which the number of GPUs is known
 	started  float64
 	onTime   float64
 	slo      bool // the waits of requests are known
 }
 
-// demand has the values of one workload in one step.
+// demand contains the GPUs, replicas and requests of one workload in one step.
 type demand struct {
 	held    float64 // GPUs of scheduled pods
 	ready   float64 // ready replicas; NaN: unknown
-	running float64 // running requests; NaN: unknown
+	running float64 // number of GPUs times their mean activity; NaN: unknown
 	waiting float64
 	active  float64 // active GPUs; NaN: unknown
-	desired float64 // replicas that the active schedules require
+	desired float64 // highest need of the steps within the cooldown plus startAllowance
 	recent  float64 // highest need within the last cooldown
 }
 
-// timeline returns the values of all steps.
+// timeline returns the demand of the workload in each step.
 func (s *Snapshot) timeline(w *Workload) []demand {
 	out := make([]demand, s.Steps)
 	windows := schedulesOf(w)
@@ -42,11 +42,11 @@ func (s *Snapshot) timeline(w *Workload) []demand {
 		d := &out[i]
 		d.held = heldAt(w.Held, i)
 		d.ready, d.running, d.waiting, d.active = w.Ready.at(i), w.Running.at(i), w.Waiting.at(i), w.Activity.at(i)
-		if d.held == 0 { // if no pod runs, no pod reports requests
+		if d.held == 0 { // without pods, no pod reports requests: they are 0, not unknown
 			d.ready, d.running, d.waiting, d.active = 0, 0, 0, 0
 		}
 		if math.IsNaN(d.waiting) {
-			d.waiting = 0 // not every server reports its queue; the running requests alone are a lower bound of the need
+			d.waiting = 0 // some servers do not report their queue; the need is then computed from the running requests alone
 		}
 		at := s.From.Add(time.Duration(i) * s.step())
 		for _, c := range windows {
@@ -64,7 +64,8 @@ func (s *Snapshot) timeline(w *Workload) []demand {
 	return out
 }
 
-// need returns the replicas that the running and waiting requests of the step need, or 0 if they are unknown.
+// need returns the number of replicas that the running and waiting requests of the step need. If the requests are unknown, it is computed
+// from the GPU activity. If both are unknown, it is 0.
 func (d *demand) need(w *Workload) float64 {
 	if !math.IsNaN(d.running) && w.Slots > 0 {
 		return math.Ceil((d.running+d.waiting)/w.Slots - 1e-9)
@@ -75,7 +76,7 @@ func (d *demand) need(w *Workload) float64 {
 	return 0
 }
 
-// heldAt returns the number of GPUs of all pools in a step. It is unknown if the number of one pool is unknown.
+// heldAt returns the number of GPUs that a workload holds in all pools in step i. The result is NaN if the number in any pool is unknown.
 func heldAt(parts []Held, i int) float64 {
 	if len(parts) == 0 {
 		return math.NaN()
@@ -90,7 +91,7 @@ func heldAt(parts []Held, i int) float64 {
 func schedulesOf(w *Workload) (out []baseline.CronTrigger) {
 	for _, c := range w.Autoscaler.Schedules {
 		t, err := baseline.NewCron(c.Timezone, c.Start, c.End, int32(min(max(c.Replicas, 0), 1e6)))
-		if err == nil { // invalid schedules were reported by gaps
+		if err == nil { // gaps reports an invalid schedule
 			out = append(out, t)
 		}
 	}
@@ -112,11 +113,11 @@ func (d *demand) split(w *Workload) (out Ledger) {
 	out[Served] = min(busy, ready)
 	out[Start] = d.held - ready
 	idle := ready - out[Served]
-	above := 0.0 // number of GPUs that are assigned so far, beginning with those of the first replica
+	above := 0.0 // GPUs that are assigned to a cause so far; GPUs are numbered by replica, the first replica first
 	layer := func(c Cause, replicas float64) {
 		to := min(max(replicas*per, above), ready)
 		part := min(idle, to-above)
-		if above < out[Served] { // the GPUs that served requests are not also counted as idle
+		if above < out[Served] { // the first GPUs already count as served; only the others are idle
 			part = min(idle, max(0, to-max(above, out[Served])))
 		}
 		out[c] += part
@@ -160,7 +161,8 @@ func (s *Snapshot) account(w *Workload) (out account) {
 	return out
 }
 
-// price returns the mean hourly price of the GPUs that a workload holds in a step. priced is false if the price of a part is unknown.
+// price returns the mean price in $ per hour of the GPUs that a workload holds in step i. priced is false if the price of any of these GPUs
+// is unknown.
 func (s *Snapshot) price(w *Workload, i int, held float64) (mean float64, priced bool) {
 	if held == 0 {
 		return 0, true

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Bill contains what GPUs cost in a period, and their GPU-hours, by team, namespace, workload and other groups. Its JSON format is stable:
+// Bill contains the GPU-hours and the cost of GPUs in a period, by team, namespace, workload and other groups. Its JSON format is stable:
 // later versions only add fields.
 type Bill struct {
 	Cluster    string         `json:"cluster,omitempty"`
@@ -36,20 +36,21 @@ type Unpriced struct {
 	GPUHours float64 `json:"gpuHours"`
 }
 
-// PriceSources is one source of prices, such as Karpenter's metric, and the number of GPU-hours that were priced from it.
+// PriceSources contains one source of prices, such as the metric of Karpenter, and the number of GPU-hours whose price is from this source.
 type PriceSources struct {
 	From     string  `json:"from"`
 	GPUHours float64 `json:"gpuHours"`
 }
 
-// Period is the time range of a bill, with the parameters that depend on time.
+// Period describes the time range of a bill.
 type Period struct {
 	From, To time.Time
 	Step     time.Duration
-	Idle     time.Duration // time after which an idle notebook is listed
+	Idle     time.Duration // a notebook is listed if it has been idle for at least this time
 }
 
-// Bill returns the sums of all intervals that were added to the ledger. p describes these intervals; it does not select a part of them.
+// Bill returns the sums of all intervals that were added to the ledger. The Period p must describe these intervals: Bill does not select
+// intervals by it.
 func (l *Ledger) Bill(p Period) *Bill {
 	lines := l.sorted()
 	b := &Bill{

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// IdleCause is one reason for the cost of idle GPUs.
+// IdleCause is one reason why GPUs were idle, with the cost of these GPUs.
 type IdleCause struct {
 	Name      string
 	Workloads []string // workloads as "namespace/workload", the most expensive first; empty: no pod uses the GPUs
-	GPUs      float64  // mean number of idle GPUs; two GPUs that are half idle count as one
+	GPUs      float64  // mean number of idle GPUs; two GPUs that are 50% idle count as 1
 	PerHour   float64  // dollars per hour, only for GPUs with a known price
 }
 
-// IdleCauses returns the reasons for idle GPUs, the most expensive first. For GPUs that a workload uses, the reason is the rule that sets
-// its replicas: why returns the rule, for example "schedule floor", or "" if the workload has no policy. For GPUs without a pod, the reason
-// is the instance type and the capacity type. The costs of the reasons add up to the bill's idle cost per hour.
+// IdleCauses returns the reasons for idle GPUs, the most expensive first. For idle GPUs of a workload, the reason is the rule that sets its
+// replicas. The function why returns this rule, for example "schedule floor", or "" if the workload has no policy. For GPUs that no pod
+// uses, the reason contains the instance type and the capacity type. The sum of PerHour is the idle cost per hour of the bill.
 func (b *Bill) IdleCauses(why func(namespace, workload string) string) []IdleCause {
 	hours := b.To.Sub(b.From).Hours()
 	if !(hours > 0) {

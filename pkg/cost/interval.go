@@ -2,14 +2,14 @@ package cost
 
 import "time"
 
-// Interval contains the machines in one interval of time.
+// Interval contains the machines that ran in one interval of time.
 type Interval struct {
 	At    time.Time // end of the interval
 	Hours float64   // length of the interval in hours, > 0
 	Nodes []Node
 }
 
-// Node is one machine with GPUs.
+// Node is one machine with GPUs, with its price and measurements.
 type Node struct {
 	Name string
 	Offer
@@ -19,7 +19,7 @@ type Node struct {
 	Devices  []Device
 }
 
-// Device is one GPU with measurements. A GPU that is not divided by MIG has one Slice without a profile.
+// Device is one GPU with measurements. A GPU without MIG has one Slice, whose ID and Profile are empty.
 type Device struct {
 	ID        string // UUID
 	Model     string
@@ -27,9 +27,9 @@ type Device struct {
 	Slices    []Slice
 }
 
-// Slice is a whole GPU, or a MIG instance of one.
+// Slice is a MIG instance, or a whole GPU without MIG.
 type Slice struct {
-	ID       string // GPU_I_ID; empty: the whole GPU
+	ID       string // the label GPU_I_ID of the MIG instance; empty: the whole GPU
 	Profile  string // name of the MIG profile, for example "1g.10gb"
 	Pods     []Pod  // several pods if they share the slice by time-slicing; empty: the slice is free
 	Activity Fraction
@@ -37,7 +37,7 @@ type Slice struct {
 	UsedMiB  float64 // used framebuffer; 0 if Memory is unknown
 }
 
-// Fraction is a number from 0 to 1. The zero Fraction is unknown, which is not 0.
+// Fraction is a number from 0 to 1 that can be unknown. The zero Fraction is unknown; it is not the known number 0.
 type Fraction struct {
 	Value float64
 	Known bool
@@ -54,7 +54,7 @@ func Of(v float64) Fraction {
 // Pod is a pod with a GPU.
 type Pod struct {
 	Namespace, Name string
-	Workload        string // name of the Deployment, Job or other object that created the pod
-	Owner           string // name of the user in a label, or empty
+	Workload        string // name of the Deployment, Job or other object that controls the pod
+	Owner           string // name of the user, from a label; empty: no label
 	Notebook        bool   // the pod is an interactive session
 }

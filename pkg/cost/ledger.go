@@ -69,7 +69,7 @@ func (l *Ledger) Add(m Interval) {
 	}
 }
 
-// charge distributes the price of one machine over an interval.
+// charge assigns the cost of one machine in one interval to the pods of the machine.
 type charge struct {
 	ledger   *Ledger
 	interval Interval
@@ -97,7 +97,7 @@ func (l *Ledger) node(m Interval, n *Node, price Price) {
 	}
 }
 
-// device distributes the price of a GPU over its slices, and of a slice over its pods.
+// device divides the GPU's price among its slices, and the price of each slice equally among its pods.
 func (c *charge) device(d *Device) {
 	whole, sum := Compute(d.Model), 0.0
 	shares := make([]float64, len(d.Slices))
@@ -109,7 +109,7 @@ func (c *charge) device(d *Device) {
 	}
 	for i := range d.Slices {
 		s := &d.Slices[i]
-		share := shares[i] / max(sum, 1) // a sum above 1 means that the GPU was partitioned differently within the interval
+		share := shares[i] / max(sum, 1) // a sum above 1 means that the partition of the GPU changed in the interval
 		if len(s.Pods) == 0 {
 			c.add(lineKey{use: Free}, share, nil)
 			continue
@@ -126,8 +126,8 @@ func (c *charge) device(d *Device) {
 	}
 }
 
-// add adds the GPU-hours and the cost of a number of GPUs of the node to a line. It returns the cost in dollars. s contains the
-// measurements of these GPUs; it may be nil.
+// add adds the GPU-hours and the cost of a number of GPUs to the line of the bill with the key k, and returns the cost in dollars. s
+// contains the measurements of these GPUs; nil means that there are none.
 func (c *charge) add(k lineKey, gpus float64, s *Slice) float64 {
 	hours := gpus * c.interval.Hours
 	sum := Sum{GPUHours: hours, IdleGPUHours: hours * idle(k.use, s)}
@@ -145,7 +145,7 @@ func (c *charge) add(k lineKey, gpus float64, s *Slice) float64 {
 	return sum.Cost
 }
 
-// split divides the cost into busy, idle, unallocated and unmeasured.
+// split divides Cost into busy, idle by activity, idle by memory, unallocated and unmeasured.
 func (s *Sum) split(use Use, slice *Slice) {
 	switch {
 	case use == Free, use == Unpartitioned, use == Committed:
@@ -161,7 +161,7 @@ func (s *Sum) split(use Use, slice *Slice) {
 	}
 }
 
-// idle returns the idle fraction of a GPU, or 0 if it was not measured.
+// idle returns the idle fraction of a slice. It returns 1 if no pod uses the slice, and 0 if the slice was not measured.
 func idle(u Use, s *Slice) float64 {
 	switch {
 	case u == Free, u == Unpartitioned, u == Committed:
@@ -174,7 +174,7 @@ func idle(u Use, s *Slice) float64 {
 	return 0
 }
 
-// enter adds the GPU-hours and the cost of s to the line k and to the bucket of the series.
+// enter adds the sum s to the line of the bill with the key k and to the bucket of the series that contains the time at.
 func (l *Ledger) enter(k lineKey, at time.Time, s *Sum) {
 	have := l.lines[k]
 	if have == nil {
@@ -190,7 +190,8 @@ func (l *Ledger) enter(k lineKey, at time.Time, s *Sum) {
 }
 
 func (l *Ledger) bucket(at time.Time) *Bucket {
-	// at is the end of an interval. One nanosecond is subtracted so that an interval that ends at 12:00 is added to the bucket of 11:00.
+	// The parameter at is the end of an interval. Subtracting one nanosecond adds an interval that ends at 12:00 to the bucket before
+	// 12:00.
 	begin := at.Add(-1).Truncate(l.options.Resolution)
 	b := l.series[begin]
 	if b == nil {
@@ -200,8 +201,8 @@ func (l *Ledger) bucket(at time.Time) *Bucket {
 	return b
 }
 
-// commitments assigns the committed instances of the price book to machines, first to reserved machines. It returns the committed price of
-// each machine that a commitment pays for, by node name. Committed instances that do not run are charged to a separate line.
+// commitments decides which machines the commitments of the price book pay for, reserved machines first. It returns the committed price of
+// each of these machines, by node name. The cost of committed instances that do not run is added to a separate line.
 func (l *Ledger) commitments(m Interval) map[string]Price {
 	if len(l.book.commitments) == 0 {
 		return nil

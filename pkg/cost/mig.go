@@ -12,25 +12,27 @@ import (
 // profile is a MIG profile, from "Supported MIG Profiles" in NVIDIA's MIG user guide.
 type profile struct {
 	name      string
-	compute   int     // number of compute slices
+	compute   int     // usable memory, rounded down
 	memoryMiB float64 // memory that a program can use, rounded down
-	instances int     // maximum number on one GPU
+	instances int     // maximum number of instances on one GPU
 }
 
-// migModel is a GPU model that supports MIG. A model with several memory sizes has one migModel for each size, with the same name.
+// migModel is a GPU model that supports MIG. A model that exists with different memory sizes has one migModel for each size; these have the
+// same name.
 type migModel struct {
 	name      string
-	memoryMiB float64 // greatest memory of a GPU to which this entry applies
+	memoryMiB float64 // this entry applies to GPUs with at most this memory
 	compute   int
 	profiles  []profile
 }
 
 const gib = 1024.0
 
-// sevenths returns the profiles of a GPU with seven compute slices. memory contains the sizes of the profiles 1g, 2g and 3g in GB.
+// sevenths returns the profiles of a GPU with seven compute slices. The three values of memory are the sizes in GB of a 1g, a 2g and a 3g
+// instance.
 func sevenths(memory ...float64) []profile {
 	name := func(g int, m float64) string { return fmt.Sprintf("%dg.%.0fgb", g, m) }
-	// ECC and the driver use a part of the memory, so 93% is assumed to be usable.
+	// ECC and the driver use a part of the memory. 93% is assumed to be available to programs.
 	usable := func(m float64) float64 { return m * gib * 0.93 }
 	return []profile{
 		{name(1, memory[0]), 1, usable(memory[0]), 7},
@@ -61,7 +63,7 @@ func Compute(model string) int {
 	return 7
 }
 
-// computeOf returns the number of compute slices of a profile, for example 3 for "3g.40gb". An unknown name means 1.
+// computeOf returns the number of compute slices of a MIG profile, for example 3 for "3g.40gb". It returns 1 for an unknown name.
 func computeOf(name string) int {
 	digits, _, ok := strings.Cut(name, "g.")
 	if n, err := strconv.Atoi(strings.TrimPrefix(digits, "MIG ")); ok && err == nil && n >= 1 && n <= 7 {
@@ -70,7 +72,8 @@ func computeOf(name string) int {
 	return 1
 }
 
-// hasWord reports whether a model name contains a word: "A100" is in "NVIDIA A100-SXM4-80GB", "A30" is not in "A3000".
+// hasWord reports whether a model name contains a word. For example, "NVIDIA A100-SXM4-80GB" contains the word "A100", but "A3000" does not
+// contain the word "A30".
 func hasWord(model, word string) bool {
 	i := strings.Index(model, word)
 	if i < 0 {
@@ -93,16 +96,16 @@ func profilesOf(model string, memoryMiB float64) []profile {
 
 // Limits for the advice to move a workload to a MIG slice.
 const (
-	// memoryMargin times the used framebuffer is the memory that a slice must have, because a program that runs out of memory crashes.
+	// memoryMargin is a factor. A slice must have at least the used framebuffer times memoryMargin, because a program without free memory
+	// crashes.
 	memoryMargin = 1.1
-	// maxSliceActivity is the highest acceptable activity of a slice. A busier slice delays requests.
+	// maxSliceActivity is the highest acceptable activity of a slice, 0 to 1. A higher activity can delay requests.
 	maxSliceActivity = 0.8
-	// minGPUHours is the minimum GPU-hours of a workload in the bill. The measurements of a shorter time may cover only the startup of the
-	// pods.
+	// minGPUHours is the minimum number of GPU-hours of a workload. With fewer, the measurements may cover only the startup of its pods.
 	minGPUHours = 6.0
 )
 
-// SliceAdvice is advice for a workload that uses whole GPUs and would fit in a MIG slice.
+// SliceAdvice recommends a MIG slice for a workload that uses whole GPUs and would fit in the slice.
 type SliceAdvice struct {
 	Namespace    string  `json:"namespace"`
 	Workload     string  `json:"workload"`
@@ -116,8 +119,9 @@ type SliceAdvice struct {
 	Priced       bool    `json:"priced"` // false: no price is known, so the savings are unknown
 }
 
-// MIGAdvice returns the workloads that fit a MIG slice, the highest savings first. It omits pods with several GPUs (MIG instances have no
-// NVLink), GPUs that are already partitioned or shared, and GPUs whose activity or memory use is unknown for any part of the period.
+// MIGAdvice returns the workloads that fit in a MIG slice, those with the highest savings first. It omits pods with several GPUs (MIG
+// instances have no NVLink), GPUs that are already partitioned or shared, and GPUs whose activity or memory use is unknown for any part of
+// the period.
 func (l *Ledger) MIGAdvice() (out []SliceAdvice) {
 	type work struct{ namespace, workload string }
 	all := map[work]*podUse{}
@@ -156,7 +160,8 @@ func (l *Ledger) MIGAdvice() (out []SliceAdvice) {
 	return out
 }
 
-// smallest returns the smallest profile in which the workload fits. It is the profile of which a GPU can have the most instances.
+// smallest returns the smallest profile in which the workload fits: the profile with the most instances on one GPU. ok is false if the
+// workload fits in no profile.
 func smallest(u *podUse) (best profile, ok bool) {
 	for _, p := range profilesOf(u.model, u.memoryMiB) {
 		busy := u.peakActivity * float64(Compute(u.model)) / float64(p.compute)

@@ -8,7 +8,7 @@ import (
 
 type podKey struct{ namespace, name string }
 
-// podUse contains the data of one pod from which the idle notebooks and the advice about MIG slices are computed.
+// podUse contains the data of one pod. MIGAdvice and IdleNotebooks use it.
 type podUse struct {
 	pod              Pod
 	model            string
@@ -22,17 +22,17 @@ type podUse struct {
 	shared, unknown  bool
 	last             time.Time
 	busy             time.Time // end of the last interval in which the pod was busy or was not measured
-	idle, idleHourly float64   // cost in dollars since the time busy, and cost per hour in the last interval
+	idle, idleHourly float64   // cost in dollars since the time in the field busy, and cost per hour in the last interval
 	idlePriced       bool
 }
 
-// use is the number of GPUs that one pod used in an interval, and their cost.
+// use contains the number of GPUs that one pod used in an interval, and their cost.
 type use struct {
 	gpus, dollars float64
 	priced        bool
 }
 
-// idleActivity is the activity up to which a GPU counts as idle. It is above 0 because monitoring tools run small kernels of their own.
+// idleActivity is the highest activity at which a GPU counts as idle. It is above 0 because monitoring tools run small kernels on the GPU.
 const idleActivity = 0.01
 
 func (l *Ledger) recordPod(p *Pod, d *Device, s *Slice, m Interval, u use) {
@@ -65,7 +65,7 @@ func (l *Ledger) recordPod(p *Pod, d *Device, s *Slice, m Interval, u use) {
 	}
 }
 
-// merge adds the data of another pod of the same workload. devices then has the value of the pod with the most GPUs.
+// merge adds the data of another pod of the same workload. The field devices is not a sum: it is that of the pod with the most GPUs.
 func (u *podUse) merge(o *podUse) {
 	if len(o.devices) > len(u.devices) {
 		u.devices = o.devices
@@ -76,7 +76,7 @@ func (u *podUse) merge(o *podUse) {
 	u.priced, u.shared, u.unknown = u.priced && o.priced, u.shared || o.shared, u.unknown || o.unknown || u.model != o.model
 }
 
-// Notebook is an interactive session that has held a GPU without using it for a long time.
+// Notebook is an interactive session that has a GPU but has not used it for a long time.
 type Notebook struct {
 	Owner     string    `json:"owner"` // name of the user in a label, or the namespace
 	Namespace string    `json:"namespace"`
@@ -89,8 +89,8 @@ type Notebook struct {
 	Priced    bool      `json:"priced"` // false: the cost is unknown
 }
 
-// IdleNotebooks returns the notebooks that have a GPU in the last interval and have been idle for at least the given time, the longest idle
-// first. A notebook counts as busy in intervals without measurements.
+// IdleNotebooks returns the notebooks that have a GPU in the last interval and have been idle for at least the given time. The notebook
+// that has been idle for the longest time is first. In an interval without measurements, a notebook counts as busy.
 func (l *Ledger) IdleNotebooks(idle time.Duration) (out []Notebook) {
 	for k, u := range l.pods {
 		if !u.pod.Notebook || !u.last.Equal(l.last) || l.last.Sub(u.busy) < idle {

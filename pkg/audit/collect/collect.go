@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/history"
 )
 
-// chunkSteps is the greatest number of steps of one query: one day in steps of five minutes.
+// chunkSteps is the greatest number of steps of one query: with steps of five minutes, a query covers at most one day.
 const chunkSteps = 288
 
 // Server queries a Prometheus server. *history.Server implements it.
@@ -25,7 +25,7 @@ type Server interface {
 	Instant(ctx context.Context, expr string, at time.Time) (model.Vector, error)
 }
 
-// Options are the period and the prices.
+// Options configure Read.
 type Options struct {
 	Cluster  string
 	From, To time.Time
@@ -39,8 +39,8 @@ type Options struct {
 	Progress func(what string, done float64)
 }
 
-// Read reads the history of the workloads. If a metric has no series, or if a response exceeds the limits of the server, the snapshot gets
-// a gap. Any other failed query is an error.
+// Read reads the history of the workloads. If a metric has no series, or if a response exceeds the limits of the server, Read adds an entry
+// to Missing of the snapshot. Any other failed query is an error.
 func Read(ctx context.Context, server Server, workloads []audit.Workload, o Options) (*audit.Snapshot, error) {
 	s := &audit.Snapshot{
 		Schema: audit.SnapshotSchema, Cluster: o.Cluster, From: o.From, Step: o.Step.Seconds(), Steps: int(o.To.Sub(o.From) / o.Step),
@@ -79,7 +79,7 @@ type reader struct {
 	poolOf  map[string]string // name of the pool of each node
 }
 
-// over evaluates an expression for each step and calls take for each value. It reports whether there was a value.
+// over evaluates an expression for each step and calls the function take for each value. It reports whether the result had any value.
 func (r *reader) over(ctx context.Context, expr string, take func(m model.Metric, step int, value float64)) (found bool, err error) {
 	for from := 0; from < r.s.Steps; from += chunkSteps {
 		to := min(from+chunkSteps, r.s.Steps)
@@ -105,8 +105,8 @@ func (r *reader) over(ctx context.Context, expr string, take func(m model.Metric
 	return found, nil
 }
 
-// byWorkload evaluates an expression whose result has the labels namespace and workload. For each workload, it stores the values in the
-// list that of returns for the workload. It reports whether any workload had a value.
+// byWorkload evaluates an expression whose result has the labels namespace and workloadLabel, and stores each value in the series that the
+// function of selects from the value's workload. It reports whether any workload had a value.
 func (r *reader) byWorkload(ctx context.Context, expr string, of func(*audit.Workload) *audit.Values) (found bool, err error) {
 	_, err = r.over(ctx, expr, func(m model.Metric, step int, value float64) {
 		if w := r.byKey[string(m["namespace"])+"/"+string(m[workloadLabel])]; w != nil {
@@ -117,7 +117,7 @@ func (r *reader) byWorkload(ctx context.Context, expr string, of func(*audit.Wor
 	return found, err
 }
 
-// set stores a value of a step in a list that is empty at first.
+// set stores the value of a step in a series. If the series is nil, set first creates it with a missing value for every step.
 func (r *reader) set(list *audit.Values, step int, value float64) {
 	if *list == nil {
 		*list = missing(r.s.Steps)
@@ -223,7 +223,8 @@ func (r *reader) readReplicas(ctx context.Context) error {
 	return nil
 }
 
-// readRequests reads running and waiting requests, the slots of replicas without --max-num-seqs, and the service times.
+// readRequests reads the running and waiting requests and the service times. For a workload without --max-num-seqs, it also reads the
+// slots: the highest number of requests that a replica served at the same time.
 func (r *reader) readRequests(ctx context.Context) error {
 	found, err := r.byWorkload(ctx, r.mean("vllm:num_requests_running"), func(w *audit.Workload) *audit.Values { return &w.Running })
 	if err != nil {
@@ -248,7 +249,8 @@ func (r *reader) readRequests(ctx context.Context) error {
 	return r.instant(ctx, r.serviceQuery(), func(w *audit.Workload, v float64) { w.Service = v })
 }
 
-// instant evaluates an expression with the labels namespace and workload at the end of the period.
+// instant evaluates an expression at the end of the period and calls the function take for each workload with a value. The result of the
+// expression has the labels namespace and workloadLabel.
 func (r *reader) instant(ctx context.Context, expr string, take func(*audit.Workload, float64)) error {
 	v, err := r.server.Instant(ctx, expr, r.o.To)
 	if err != nil {
@@ -263,7 +265,8 @@ func (r *reader) instant(ctx context.Context, expr string, take func(*audit.Work
 	return nil
 }
 
-// readWaits reads two numbers of requests: all of them, and those that waited at most the wait of the SLO.
+// readWaits reads, for each workload and step, the number of started requests, and the number of those that waited at most the wait of the
+// SLO.
 func (r *reader) readWaits(ctx context.Context) error {
 	const metric = "vllm:request_queue_time_seconds"
 	found, err := r.byWorkload(ctx, r.increase(metric+"_count"), func(w *audit.Workload) *audit.Values { return &w.Started })
@@ -286,7 +289,8 @@ func (r *reader) readWaits(ctx context.Context) error {
 	return err
 }
 
-// bucket returns the greatest upper bound in the histogram that does not exceed the wait of the SLO. text is the value of its label le.
+// bucket finds the histogram bucket for the wait of the SLO: the one with the greatest upper bound that does not exceed the wait. It
+// returns the upper bound in seconds as a number (limit) and as the value of the label le (text).
 func (r *reader) bucket(ctx context.Context, metric string) (limit float64, text string, err error) {
 	v, err := r.server.Instant(ctx, fmt.Sprintf("count by (le) (last_over_time(%s[%s]))", r.metric(metric+"_bucket"), r.period()), r.o.To)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 const gpuResource = corev1.ResourceName("nvidia.com/gpu")
 
-// defaultWindow is the scale-down window of an HPA and the cooldown of a ScaledObject that set none, in seconds.
+// defaultWindow is the scale-down window of an HPA, and the cooldown of a ScaledObject, whose manifest does not set it, in seconds.
 const defaultWindow = 300
 
 // Workloads returns the workloads that request nvidia.com/gpu and that one of the autoscalers (HPAs and ScaledObjects) scales. targets are
@@ -118,7 +118,7 @@ func scaledObject(u *unstructured.Unstructured, a *audit.Autoscaler) (kind, name
 	window := number(defaultWindow, "advanced", "horizontalPodAutoscalerConfig", "behavior", "scaleDown", "stabilizationWindowSeconds")
 	a.Cooldown = float64(window)
 	if a.Min == 0 {
-		// cooldownPeriod applies only to the last replica, and the window to all others; the longer one is used for all
+		// cooldownPeriod delays the removal of the last replica; the window delays the removal of the others. Cooldown is the longer one.
 		a.Cooldown = float64(max(window, number(defaultWindow, "cooldownPeriod")))
 	}
 	triggers, _, _ := unstructured.NestedSlice(u.Object, "spec", "triggers")

@@ -23,8 +23,7 @@ const workloadLabel = "audit_workload"
 // safe is a character class with the characters that Kubernetes uses in the generated parts of names.
 const safe = "[bcdfghjklmnpqrstvwxz2456789]"
 
-// metric returns a selector of a metric. Its matchers are those of the options and those in pairs, in which each label is followed by its
-// value.
+// metric returns a selector of a metric with the matchers of Options.Matchers and those in pairs: label, value, label, value, and so on.
 func (r *reader) metric(name string, pairs ...string) string {
 	all := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -45,7 +44,7 @@ func (r *reader) original(expr string) string {
 	return expr
 }
 
-// owner adds workloadLabel to an expression with the label pod: the name of the workload that the pod belongs to.
+// owner adds the label workloadLabel to an expression with the label pod. Its value is the pod's workload, found from the pod's name.
 func owner(expr string) string {
 	for _, pattern := range []string{"(.+)-[0-9]+", "(.+)-" + safe + "{1,10}-" + safe + "{5}"} {
 		expr = fmt.Sprintf(`label_replace(%s, "%s", "$1", "pod", "%s")`, expr, workloadLabel, pattern)
@@ -60,12 +59,12 @@ func byOwner(expr string) string {
 	return fmt.Sprintf("sum by (namespace, %s) (%s)", workloadLabel, owner(expr))
 }
 
-// mean returns a query for the mean of a metric over each step, summed over the pods of a workload.
+// mean returns a query for the mean of a metric in each step, summed over the pods of each workload.
 func (r *reader) mean(metric string) string {
 	return byOwner(r.original(fmt.Sprintf("avg_over_time(%s[%s])", r.metric(metric), r.step())))
 }
 
-// increase returns a query for the increase of a counter in each step, summed over the pods of a workload.
+// increase returns a query for the increase of a counter in each step, summed over the pods of each workload.
 func (r *reader) increase(metric string, pairs ...string) string {
 	return byOwner(r.original(fmt.Sprintf("increase(%s[%s])", r.metric(metric, pairs...), r.step())))
 }
@@ -80,13 +79,13 @@ func (r *reader) heldQuery() string {
 	return fmt.Sprintf(`sum by (namespace, %s, node) (%s)`, workloadLabel, owner(pods))
 }
 
-// peakQuery returns a query for the highest number of running requests of a replica in the period.
+// peakQuery returns a query for the highest number of running requests on any one replica of each workload in the period.
 func (r *reader) peakQuery() string {
 	return fmt.Sprintf("max by (namespace, %s) (%s)", workloadLabel,
 		owner(r.original(fmt.Sprintf("max_over_time(%s[%s])", r.metric("vllm:num_requests_running"), r.period()))))
 }
 
-// serviceQuery returns a query for the mean service time of the requests in the period.
+// serviceQuery returns a query for the mean service time in seconds of the requests of each workload in the period.
 func (r *reader) serviceQuery() string {
 	sum := func(metric string) string {
 		return byOwner(r.original(fmt.Sprintf("increase(%s[%s])", r.metric(metric), r.period())))
@@ -137,7 +136,8 @@ func (r *reader) readNodes(ctx context.Context) error {
 	return nil
 }
 
-// newPool returns a pool. Its price per GPU is that of its first node.
+// newPool returns a pool of nodes with this offer and this number of GPUs per node. The price per GPU is the price of the offer divided by
+// gpus.
 func (r *reader) newPool(name string, offer cost.Offer, gpus int) *audit.Pool {
 	p := &audit.Pool{Name: name, InstanceType: offer.InstanceType, CapacityType: offer.CapacityType, PerNode: gpus,
 		GPUs: make(audit.Values, r.s.Steps)}
@@ -155,8 +155,8 @@ func (r *reader) newPool(name string, offer cost.Offer, gpus int) *audit.Pool {
 // pool returns the name of the pool of a node, or "" if it is unknown.
 func (r *reader) pool(node string) string { return r.poolOf[node] }
 
-// offers returns the instance type and the NodePool of each node, by node name, from the metric kube_node_labels. For a node in
-// Options.Nodes, the instance type is the one there.
+// offers returns two maps by node name: the offer (instance type, capacity type, region and zone) and the NodePool of each node. It reads
+// the metric kube_node_labels. If Options.Nodes contains a node, its offer there is used instead.
 func (r *reader) offers(ctx context.Context) (map[string]cost.Offer, map[string]string, error) {
 	offers, names := map[string]cost.Offer{}, map[string]string{}
 	v, err := r.server.Instant(ctx, fmt.Sprintf("last_over_time(%s[%s])", r.metric("kube_node_labels"), r.period()), r.o.To)

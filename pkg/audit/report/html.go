@@ -20,7 +20,7 @@ var pageText string
 
 var page = picture.Parse(pageText, nil)
 
-// pageData is the data of the page.
+// pageData contains what the template of the page prints.
 type pageData struct {
 	Title    string
 	Summary  [][2]string
@@ -32,13 +32,13 @@ type pageData struct {
 	Notes    []string
 }
 
-// section is one workload with its charts.
+// section contains the name, a text and the charts of one workload.
 type section struct {
 	Name, Text string
 	Charts     []*picture.Chart
 }
 
-// colors contains the color of each cause. Causes with the same color have the same remedy.
+// colors contains the color of each cause in charts and bars.
 var colors = map[audit.Cause]string{
 	audit.Served: "green", audit.Headroom: "sky", audit.Cooldown: "amber", audit.Floor: "lilac", audit.Schedules: "violet",
 	audit.Start: "clay", audit.WrongMetric: "red", audit.StuckNode: "orange", audit.NodeChange: "slate", audit.NotMeasured: "grey",
@@ -48,7 +48,7 @@ var colors = map[audit.Cause]string{
 var drawn = []audit.Cause{audit.Served, audit.Headroom, audit.Start, audit.Floor, audit.Schedules, audit.Cooldown, audit.WrongMetric,
 	audit.NotMeasured}
 
-// WriteHTML writes the report as one self-contained page for light and dark screens and for paper.
+// WriteHTML writes the report as one self-contained HTML page. The page supports light and dark screens and printing.
 func WriteHTML(w io.Writer, r *audit.Report) error {
 	d := pageData{Title: title(r), Summary: summary(r), Costs: bars(r), Notes: notes(r)}
 	waste := wastes(r)
@@ -68,7 +68,8 @@ func WriteHTML(w io.Writer, r *audit.Report) error {
 	return page.Execute(w, d)
 }
 
-// bars returns one bar for each workload: its cost per month by cause, or its GPU hours if the price of a workload is unknown.
+// bars returns one bar for each workload. The length is the cost per month, or the GPU hours if the total cost is unknown. The parts of the
+// bar are the causes.
 func bars(r *audit.Report) (out picture.Bars) {
 	shown := r.Workloads[:min(drawnWorkloads, len(r.Workloads))]
 	value := func(l *audit.Line) float64 { return l.GPUHours }

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/printable"
 )
 
-// shownWaste is the maximum number of rows about waste in the text. The JSON and the page contain all of them.
+// shownWaste is the maximum number of rows about waste in the text report. The JSON report and the HTML page contain all rows.
 const shownWaste = 12
 
 // WriteJSON writes the report as JSON.
@@ -130,7 +130,7 @@ func wastes(r *audit.Report) picture.Table {
 	return t
 }
 
-// notes returns the notes below the tables: how the results of gpuscaler were simulated, and the notes of the report.
+// notes returns the notes below the tables. If workloads were replayed, the first notes explain how gpuscaler was simulated.
 func notes(r *audit.Report) (out []string) {
 	if r.Total.Replayed > 0 {
 		out = append(out, "The figures of gpuscaler are simulated: the traffic of the end of the period, with one signal on requests in flight "+
