@@ -6,7 +6,7 @@
 //
 //   - A price belongs to an instance and is charged while the instance runs, with or without pods. The GPUs of an instance share it
 //     equally. The MIG slices of a GPU share the GPU's part by their compute slices. The pods of a slice or of a whole GPU
-//     (time-slicing) share equally.
+//     (time-slicing) share its price equally.
 //   - Idle by activity: cost x (1 - activity). The activity is the mean of SM_ACTIVE, or of GR_ENGINE_ACTIVE if SM_ACTIVE is missing, or
 //     of GPU_UTIL/100 if both are missing.
 //   - Idle by memory: cost x (1 - framebuffer used / (used + free)), only if no activity is known. Model servers allocate memory in

@@ -23,7 +23,7 @@ type Offer struct {
 
 // Price is the hourly price of one instance with its source. The zero Price means that the price is unknown.
 type Price struct {
-	Hourly float64 // price in dollars, >= 0
+	Hourly float64 // price in dollars per hour, >= 0
 	From   string  // source of the price
 }
 
@@ -33,28 +33,29 @@ func (p Price) Known() bool { return p.From != "" }
 // Type is an instance type in one region.
 type Type struct {
 	Name, Region string
-	GPUs         int                // number of whole GPUs of one instance; 0: unknown, or less than one
+	GPUs         int                // hourly price in dollars by capacity type
 	Hourly       map[string]float64 // price in dollars by capacity type
 	From         string             // source of the prices and its date
 }
 
-// Override is a price set by the platform team. It replaces all other prices. An empty Region means every region.
+// Override is a price that the platform team sets for an instance type with a capacity type. It replaces all other prices of it. An empty
+// Region means every region.
 type Override struct {
 	InstanceType, CapacityType, Region string
 	Hourly                             float64
 }
 
-// Commitment is a number of instances that are charged whether they run or not. An empty Region means every region.
+// Commitment is a number of instances that the user pays for even while they do not run. An empty Region means every region.
 type Commitment struct {
 	InstanceType, Region string
 	Count                int
-	Hourly               float64 // price of each instance in dollars
+	Hourly               float64 // hourly price of each instance in dollars
 }
 
 // Book contains the prices of offers. It is not changed after it is created. The zero Book has no prices.
 type Book struct {
 	types       map[[2]string]*Type // types by name and region
-	gpus        map[string]int      // number of GPUs by the name of a type; the highest of all regions
+	gpus        map[string]int      // number of GPUs by name of the type; if it differs between regions, the highest number
 	overrides   []Override
 	commitments []Commitment
 }
@@ -93,7 +94,7 @@ func (b *Book) Price(o Offer, observed Price) Price {
 			return checked(v.Hourly, "override")
 		}
 	}
-	// Karpenter reports 0 if its provider has no price.
+	// Karpenter reports 0 if its provider has no price, so an observed price of 0 means that the price is unknown.
 	if p := checked(observed.Hourly, observed.From); p.Known() && p.Hourly > 0 {
 		return p
 	}

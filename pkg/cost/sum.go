@@ -8,7 +8,7 @@ import (
 // Sum contains GPU-hours and their cost in dollars. Cost = Busy + IdleByActivity + IdleByMemory + Unallocated + Unmeasured.
 type Sum struct {
 	GPUHours float64 `json:"gpuHours"`
-	// the part of GPUHours without a known price; its cost is not included in the other fields
+	// the part of GPUHours without a known price; Cost and its parts do not include it
 	UnpricedGPUHours float64 `json:"unpricedGPUHours"`
 	Cost             float64 `json:"cost"`
 	Busy             float64 `json:"busy"`
@@ -16,7 +16,7 @@ type Sum struct {
 	IdleByMemory     float64 `json:"idleByMemory"`
 	Unallocated      float64 `json:"unallocated"` // cost of GPUs that no pod used: free, not partitioned, or committed and not running
 	Unmeasured       float64 `json:"unmeasured"`  // cost of GPUs whose activity was not measured
-	// idle GPU-hours with and without a price; an hour with an activity of one half counts as half an hour
+	// idle GPU-hours, with and without a known price; one GPU-hour with an activity of 0.5 counts as 0.5 idle GPU-hours
 	IdleGPUHours float64 `json:"idleGPUHours"`
 	// MeasuredGPUHours are the GPU-hours with a known activity. ActivityGPUHours are the same hours multiplied by the activity.
 	MeasuredGPUHours float64 `json:"measuredGPUHours"`
@@ -34,7 +34,7 @@ func (s *Sum) Activity() Fraction {
 	return Of(s.ActivityGPUHours / s.MeasuredGPUHours)
 }
 
-// Priced reports whether any GPU-hour has a price. If none has, Cost is unknown.
+// Priced reports whether the cost is known at least in part: at least one GPU-hour has a price, or there are no GPU-hours.
 func (s *Sum) Priced() bool { return s.GPUHours > s.UnpricedGPUHours || s.GPUHours == 0 }
 
 // Add adds o to s.
@@ -52,7 +52,7 @@ func (s *Sum) Add(o *Sum) {
 	s.ActivityGPUHours += o.ActivityGPUHours
 }
 
-// Use is how a GPU was used in a GPU-hour.
+// Use says which kind of use a GPU-hour had.
 type Use string
 
 // Uses of a GPU-hour. Only Allocated has a namespace.
@@ -64,7 +64,7 @@ const (
 	Committed     Use = "committed, not running" // charged because of a commitment, without a running instance
 )
 
-// Line is the cost of the GPU-hours of one workload, owner and use on one instance type and capacity type.
+// Line contains the GPU-hours and the cost of one workload, owner and use on one instance type and capacity type.
 type Line struct {
 	Cluster      string `json:"cluster,omitempty"`
 	Team         string `json:"team,omitempty"`
@@ -89,7 +89,8 @@ type Group struct {
 	Sum
 }
 
-// GroupBy adds up the lines by the name that the function returns, the most expensive group first. Lines with an empty name are omitted.
+// GroupBy groups the lines by the name that the function name returns, and adds up each group. The most expensive group is first. Lines
+// with an empty name are omitted.
 func GroupBy(lines []Line, name func(*Line) string) []Group {
 	index := map[string]int{}
 	var out []Group

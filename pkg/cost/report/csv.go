@@ -50,7 +50,7 @@ func WriteCSV(w io.Writer, b *cost.Bill) error {
 	return out.Error()
 }
 
-// cell returns a label in a form that a spreadsheet does not evaluate as a formula.
+// cell returns the label s for a CSV file. If s begins like a formula, cell adds an apostrophe, so that a spreadsheet does not evaluate it.
 func cell(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s

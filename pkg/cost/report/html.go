@@ -19,7 +19,7 @@ var pageText string
 
 var page = picture.Parse(pageText, template.FuncMap{"hours": hours})
 
-// pageData is the data of the page.
+// pageData contains what the template of the page prints.
 type pageData struct {
 	*cost.Bill
 	Title, Period, Headline string
@@ -49,7 +49,7 @@ func WriteHTML(w io.Writer, b *cost.Bill) error {
 	})
 }
 
-// bars returns one bar chart of the cost of the most expensive namespaces and of the GPUs that no pod used.
+// bars returns at most 12 bars, the most expensive first: one for each namespace, and one for each Use of GPUs without a namespace.
 func bars(b *cost.Bill) (out picture.Bars) {
 	names := cost.GroupBy(b.Lines, func(l *cost.Line) string {
 		if l.Namespace == "" {
@@ -115,7 +115,7 @@ func charts(b *cost.Bill) (out []*picture.Chart) {
 	return out
 }
 
-// rate returns, for each bucket of the bill's series, a value of the bucket divided by the bucket's hours.
+// rate returns a value per hour for each bucket of the series: the value that the function of returns, divided by the hours of the bucket.
 func rate(b *cost.Bill, of func(*cost.Bucket) float64) []float64 {
 	out := make([]float64, len(b.Series))
 	for i := range b.Series {

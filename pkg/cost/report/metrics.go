@@ -10,10 +10,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/picture"
 )
 
-// families are the metrics of a bill. The metrics in dollars have no series for a line without a price, because 0 would be wrong.
+// families contains the metrics of a bill. If dollars is true, a line without a known price has no series of the metric, because a 0 would
+// be wrong.
 var families = []struct {
 	name, help string
-	basis      string // value of the label basis, for metrics about parts of the idle cost
+	basis      string // value of the label basis; empty: the metric has no such label
 	dollars    bool
 	value      func(*cost.Line) float64
 }{

@@ -17,8 +17,8 @@ import (
 
 var monday = time.Date(2026, 11, 16, 0, 0, 0, 0, time.UTC)
 
-// example returns the bill of two days: a chat service with a daily load, a training job on spot, a notebook that is idle since the first
-// noon, a small model on a whole H100, an unused committed machine, and a machine without a known price.
+// example returns the bill of two days. It contains a chat service with a daily load, a training job on spot, a notebook that is idle from
+// noon of the first day, a small model on a whole H100, a committed machine that does not run, and a machine without a known price.
 func example() *cost.Bill {
 	book := cost.NewBook([]cost.Type{
 		{Name: "g6e.12xlarge", Region: "us-east-1", GPUs: 4, Hourly: map[string]float64{cost.OnDemand: 10.493}, From: "AWS list, 2026-07-20"},
@@ -66,7 +66,8 @@ func example() *cost.Bill {
 	return b
 }
 
-// render compares the output of write with a file of testdata, and returns it.
+// render returns the output of the function write for the example bill. The test fails if the output differs from the file with this name
+// in testdata.
 func render(t *testing.T, name string, write func(io.Writer, *cost.Bill) error) string {
 	t.Helper()
 	var got bytes.Buffer

@@ -23,7 +23,7 @@ func WriteJSON(w io.Writer, b *cost.Bill) error {
 	return e.Encode(b)
 }
 
-// maxRows is the maximum number of rows of a table in the text. CSV and JSON have all rows.
+// maxRows is the maximum number of rows of a table in the text report. The CSV and JSON reports contain all rows.
 const maxRows = 25
 
 // WriteText writes the bill for a terminal.
@@ -88,8 +88,8 @@ func details(b *cost.Bill) (out []string) {
 	return out
 }
 
-// groups returns the tables by team, namespace, workload, instance type, capacity type and use. Rows beyond limit are combined into one
-// row.
+// groups returns the tables by team, namespace, workload, instance type, capacity type and use. If a table has more rows than limit, its
+// last row is the sum of the others.
 func groups(b *cost.Bill, limit int) (all []picture.Table) {
 	for _, g := range []struct {
 		title, name string
@@ -173,7 +173,7 @@ func prefixed(prefix, s string) string {
 	return prefix + picture.Clean(s)
 }
 
-// money formats the cost of a sum, with "+ ?" if a part has no known price.
+// money formats the cost of a sum: "?" if no GPU-hour has a known price, and the cost with "+ ?" if only some have one.
 func money(s *cost.Sum) string {
 	switch {
 	case !s.Priced():
@@ -207,7 +207,8 @@ func activity(s *cost.Sum) string {
 	return "?"
 }
 
-// dollars formats 1234.5 as $1,234.50. An amount below a cent is not rounded to 0.
+// dollars formats an amount of money, for example 1234.5 as $1,234.50. It formats an amount below half a cent as <$0.01, because $0.00
+// would mean no cost.
 func dollars(v float64) string {
 	if v > 0 && v < 0.005 {
 		return "<$0.01"
@@ -221,7 +222,7 @@ func dollars(v float64) string {
 	return "$" + picture.Thousands(n) + "." + cents
 }
 
-// hours formats GPU-hours with one decimal, or with three below one hour.
+// hours formats a number of GPU-hours: with three decimals if it is below 1, otherwise with one.
 func hours(v float64) string {
 	if v < 1 {
 		return strconv.FormatFloat(v, 'f', 3, 64)
