@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Paths of the JSON API. Both accept the query parameters of explain.ParseQuery.
+// Paths of the JSON API. Both paths accept the query parameters that explain.ParseQuery reads.
 const (
 	WorkloadsPath = "/api/v1/workloads"
 	ExplainPath   = "/api/v1/explain/" // followed by namespace/name
@@ -44,7 +44,7 @@ func (a *API) Register(mux *http.ServeMux) {
 }
 
 // All returns the explanations of all workloads, sorted by namespace and name. If at is zero, they explain the current decisions. Otherwise
-// they explain the decisions that applied at that time, and workloads without a history of that time are omitted.
+// they explain the decisions that applied at the time at, and All omits workloads whose history does not contain that time.
 func (a *API) All(at time.Time) []explain.Explanation {
 	keys := a.decisions.Keys()
 	all := make([]explain.Explanation, 0, len(keys))
@@ -56,8 +56,8 @@ func (a *API) All(at time.Time) []explain.Explanation {
 	return all
 }
 
-// errNoHistory is the error for a time that the history does not contain. The API returns it as status 410, so that a client can read the
-// controller's log instead.
+// errNoHistory is the error for a time that the history does not contain. The API returns HTTP status 410 for it, so that a client knows
+// that it must read the controller's log instead.
 var errNoHistory = errors.New("the history has no decision")
 
 // statusCode returns the HTTP status for an error of Explain.
@@ -69,7 +69,7 @@ func statusCode(err error) int {
 }
 
 // Explain returns the explanation of the current decision about a workload. If at is not zero, it explains the decision that applied at
-// that time, which must be within the last 24 hours.
+// that time. The history contains at most the last 24 hours.
 func (a *API) Explain(k scaling.Key, at time.Time) (explain.Explanation, error) {
 	if at.IsZero() {
 		r, ok := a.decisions.Record(k)
@@ -88,7 +88,8 @@ func (a *API) Explain(k scaling.Key, at time.Time) (explain.Explanation, error) 
 	return explain.FromRecord(r, a.options.Cluster), nil
 }
 
-// whyNoHistory returns when the history of a workload begins, why it does not begin earlier, and how to explain an earlier time.
+// whyNoHistory returns a text with the begin of the history of a workload, the reason why it does not begin earlier, and the command that
+// explains an earlier time. The function show formats a time.
 func whyNoHistory(h *engine.History, k scaling.Key, show func(time.Time) string) string {
 	begins := "it has no decision of this workload"
 	if first, ok := h.Begins(k); ok {
@@ -115,12 +116,13 @@ func unknown(k scaling.Key) error {
 	return fmt.Errorf("no policy %s: `gpuscaler explain` without a name lists all policies", k)
 }
 
-// notLeading is the error of a standby. A standby has no decisions; an empty list would mean that there are no policies.
+// notLeading is the response of a standby. A standby has no decisions. It returns this error because a client would read an empty list as a
+// cluster without policies.
 const notLeading = "this replica does not lead: send the request to the leader (the pod with the label gpuscaler.io/leader=true); " +
 	"a new leader answers after its first tick"
 
-// parseTime returns the time in the query of a request. If the query is invalid or this replica does not lead, it writes an error response
-// and returns false.
+// parseTime returns the time in the query of a request. If the query is invalid, or if this replica of gpuscaler is a standby, it writes an
+// error response and returns false.
 func (a *API) parseTime(w http.ResponseWriter, r *http.Request) (at time.Time, ok bool) {
 	if a.options.Standby() {
 		http.Error(w, notLeading, http.StatusServiceUnavailable)

@@ -29,7 +29,7 @@ func text(t *testing.T, e explain.Explanation) string {
 
 const chatPath = ExplainPath + "team-chat/llama-chat"
 
-// apiAnswer is the expected status and a part of the body.
+// apiAnswer is the expected response of the API: the status and a part of the body.
 type apiAnswer struct {
 	code int
 	part string
@@ -87,7 +87,7 @@ func TestAPIAnswers(t *testing.T) {
 	}
 }
 
-// Handler serves the scope of its arguments: one policy, the policies of one namespace, or all policies.
+// A handler of API.Handler serves only the scope of its arguments: one policy, the policies of one namespace, or all policies.
 func TestAPIServesOneScope(t *testing.T) {
 	s := explaintest.New(nil)
 	s.Tick(0)

@@ -16,7 +16,7 @@ import (
 
 const (
 	transitionsPer = 50
-	// maxTransitions is the maximum number of transitions in the result of a search. Older ones are omitted.
+	// maxTransitions is the maximum number of transitions in the result of a search. If there are more, the oldest are omitted.
 	maxTransitions = 5000
 )
 
@@ -26,7 +26,7 @@ type transition struct {
 	At         moment
 	URL        string // relative URL of the page that explains the decision
 	From, To   int32
-	Moved      bool // the target changed, and not only the reason for it
+	Moved      bool // the target changed; false: only the reason changed
 	Rule, Text string
 	Notes      []string // states of the workload, for example degraded or paused
 	Explained  bool     // this transition is the one that the page explains
@@ -72,8 +72,8 @@ func (t transition) matches(words []string) bool {
 	return matches(strings.ToLower(text), words)
 }
 
-// transitions returns, newest first, the transitions of a workload since the given time. It omits transitions whose text does not contain
-// all of the words.
+// transitions returns the transitions of a workload since the given time, newest first. It returns only transitions whose text contains all
+// of the words.
 func (p *Page) transitions(k scaling.Key, since time.Time, words []string) (all []transition) {
 	p.decisions.History().Walk(k, func(r *engine.Record) bool {
 		if r.At.Before(since) || len(all) == maxTransitions {
@@ -87,7 +87,7 @@ func (p *Page) transitions(k scaling.Key, since time.Time, words []string) (all 
 	return all
 }
 
-// historyView is the page with the transitions of all workloads.
+// historyView contains the data of the page that lists the transitions of all workloads.
 type historyView struct {
 	frame
 	Q, Range string
@@ -97,10 +97,10 @@ type historyView struct {
 	Cut      bool // more than maxTransitions transitions were found
 }
 
-// ranges are the time ranges that a user can select for the history, as durations before now.
+// ranges contains the time ranges that a user can select for the history. Each range ends now.
 var ranges = []string{"1h", "6h", "24h"}
 
-// parseRange returns a selectable range and its length. An unknown name means byDefault.
+// parseRange returns the name and the length of a range of the list ranges. If the list does not contain the name, it uses byDefault.
 func parseRange(name, byDefault string) (string, time.Duration) {
 	if !slices.Contains(ranges, name) {
 		name = byDefault

@@ -12,13 +12,14 @@ import (
 
 const (
 	defaultPer = 50
-	maxPer     = 200 // maximum number of rows on a page, which are about 200 KB
+	maxPer     = 200 // maximum number of rows on a page; 200 rows are about 200 KB
 )
 
-// listing selects the rows of the overview: those that match a search (Q) and a filter (Show), sorted by a column, one page of them.
+// listing says which rows the overview shows. It selects the rows that match a search (Q) and a filter (Show), sorts them by a column
+// (Sort), and shows one page of them (Page, with Per rows).
 type listing struct {
-	Q, Show, Sort string // Sort is a column, with a minus before it for descending
-	Page, Per     int    // Page counts from 1
+	Q, Show, Sort string // name of a column; a minus before it means descending
+	Page, Per     int    // Page is the number of the page, from 1
 }
 
 // parseListing parses the query of a request. An unknown value is replaced by the default, so that links from another version of gpuscaler
@@ -60,7 +61,7 @@ func (l listing) query(edit func(*listing)) string {
 	return "?" + v.Encode()
 }
 
-// filters are the predefined selections of rows.
+// filters contains the predefined filters of the overview, by the value of listing.Show.
 var filters = map[string]func(*row) bool{
 	"": func(*row) bool { return true },
 	"attention": func(r *row) bool {
@@ -96,12 +97,12 @@ var orders = map[string]func(a, b *row) int{
 	"follows": func(a, b *row) int { return cmp.Compare(a.ScaledBy.Word, b.ScaledBy.Word) },
 }
 
-// column is a column of the table.
+// column is a column of the table in the overview.
 type column struct {
 	Name, Label, Class string
-	Why                string // explanation of the label
+	Why                string // explanation of the label, for the user
 	URL                string // URL that sorts by the column; empty: the table cannot be sorted by it
-	Sort               string // value of the query parameter sort that the form sends for this column
+	Sort               string // value of the query parameter sort that the search form sends when the table is sorted by this column
 	Aria               string // value of the attribute aria-sort
 }
 
@@ -131,7 +132,7 @@ type pager struct {
 	Previous, Next     string // URLs; empty on the first and the last page
 }
 
-// stats are sums over all workloads that the user may see. Starting replicas are loading or pending.
+// stats contains sums over all workloads that the user may see. Starting is the number of replicas that are loading or pending.
 type stats struct{ Workloads, Target, Ready, Starting, GPUs, ReadyGPUs int }
 
 type rowView struct {
@@ -206,7 +207,7 @@ func (s *stats) add(r *row) {
 	s.ReadyGPUs += int(r.Ready * r.GPUs)
 }
 
-// order sorts rows by a column; equal rows remain sorted by name.
+// order sorts rows by a column. Rows with the same value in this column remain sorted by name.
 func order(rows []*row, by string) {
 	compare, descending := orders[strings.TrimPrefix(by, "-")], strings.HasPrefix(by, "-")
 	if by == "-name" {
@@ -221,7 +222,8 @@ func order(rows []*row, by string) {
 	})
 }
 
-// paginate returns the pager of a list with the given number of found rows and of rows per page. link returns the URL of a page.
+// paginate returns the pager of a list with the number of rows found and per rows on each page. The function link returns the URL of a
+// page.
 func paginate(found, page, per int, link func(page int) string) pager {
 	g := pager{Found: found, Pages: max(1, (found+per-1)/per)}
 	g.Page = max(1, min(page, g.Pages))
@@ -246,7 +248,8 @@ func chips(l listing, counts map[string]int) (all []chip) {
 	return all
 }
 
-// heads returns the columns with the URLs that sort by them. The first click on a column of numbers sorts in descending order.
+// heads returns the columns with their URLs. The URL of a column sorts the table by this column. The first click on a column of numbers
+// sorts in descending order.
 func heads(l listing) []column {
 	out := slices.Clone(columns)
 	for i := range out {

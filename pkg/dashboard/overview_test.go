@@ -104,7 +104,8 @@ func TestRowAsHTML(t *testing.T) {
 	golden.Compare(t, "testdata/pager.html", fragment("overview", "pager", v))
 }
 
-// A workload without a decision is shown without a target: neither as 0 nor with its last target. The sums do not count it.
+// A workload without a decision is shown without a target: the row contains neither 0 nor the last target. The sums do not include the
+// workload.
 func TestUndecidedWorkloadHasNoTarget(t *testing.T) {
 	l := newTestCluster(2, Options{})
 	l.unseen = map[string]bool{"llama-chat": true}

@@ -28,26 +28,28 @@ type Options struct {
 	Clock func() time.Time
 	// Zone is the time zone of the page; nil means UTC.
 	Zone *time.Location
-	// Refresh is how often a live page is updated; 0 means one second, the interval of the engine's ticks.
+	// Refresh is the interval between two updates of a live page; 0 means one second, the interval of the engine's ticks.
 	Refresh time.Duration
-	// Streams is the maximum number of live pages at a time; 0 means 64. Further pages are not updated.
+	// Streams is the maximum number of live pages that are open at the same time; 0 means 64. Pages above the maximum are not updated.
 	Streams int
-	// Done is a channel that the server closes when it shuts down. All live streams then end.
+	// Done is a channel that the server closes when it shuts down. The live streams end when the channel is closed.
 	Done <-chan struct{}
-	// Panels provides NodePools and cost; nil means the NodePools of the engine's capacity groups, and Cost.
+	// Panels provides the NodePools and the cost on the overview. If it is nil, the page shows the NodePools of the engine's capacity
+	// groups and the result of Cost.
 	Panels Panels
-	// Cost returns the present cost of the GPUs. If it is nil or ok is false, the page shows the sum over nodes with a known price.
+	// Cost returns the present cost of the GPUs. If Cost is nil or returns ok = false, the page shows the sum of the known prices of the
+	// nodes.
 	Cost func() (c Cost, ok bool)
-	// Standby reports whether another replica is the leader. The JSON API then returns an error that refers the client to the leader. nil
-	// means never.
+	// Standby reports whether this replica of gpuscaler is a standby. The JSON API of a standby returns an error that refers the client to
+	// the leader. If Standby is nil, this replica is never a standby.
 	Standby func() bool
 	// Visible reports whether the user of a request may see a namespace. If namespace is empty, it reports whether the user may see all
 	// namespaces. nil means that every user may see all.
 	Visible func(r *http.Request, namespace string) bool
-	// Refused returns why a policy is refused, or "" if it is not. nil means that no policy is refused.
+	// Refused returns the reason why a policy is refused, or "" if it is not refused. If Refused is nil, no policy is refused.
 	Refused func(k scaling.Key) string
-	// Hosts are additional Host headers, in lower case, that are accepted in requests over loopback. IP addresses and localhost are always
-	// accepted.
+	// Hosts contains additional host names, in lower case. On the loopback interface, the page rejects a request whose Host header has
+	// another name. IP addresses and localhost are always accepted.
 	Hosts []string
 }
 
@@ -59,7 +61,7 @@ type Page struct {
 	sampler   *sampler
 	cache     rowCache
 	streams   chan struct{} // contains one element for each live stream
-	beat      time.Duration // interval of updates without a new tick
+	beat      time.Duration // interval of updates while no tick finishes
 	handler   http.Handler
 }
 
@@ -68,7 +70,7 @@ type Page struct {
 func NewPage(b *engine.DecisionStore, o Options) *Page {
 	o = o.withDefaults()
 	standby := o.Standby
-	// a new leader also counts as a standby before its first tick, because it has no policies yet
+	// a new leader has no decisions before its first tick, so it is a standby until then
 	o.Standby = func() bool { return standby() || b.LastTick().IsZero() }
 	if o.Panels == nil {
 		o.Panels = boardPanels{b, o.Cost}
@@ -90,7 +92,7 @@ func NewPage(b *engine.DecisionStore, o Options) *Page {
 
 func (o Options) withDefaults() Options {
 	if o.Clock == nil {
-		o.Clock = time.Now // I/O edge: the page of a real cluster shows real time
+		o.Clock = time.Now // I/O edge: the page of a real cluster uses the wall clock
 	}
 	if o.Zone == nil {
 		o.Zone = time.UTC
@@ -110,7 +112,7 @@ func (o Options) withDefaults() Options {
 // ServeHTTP serves GET and HEAD requests.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
 
-// Sample stores the present values of every workload for the timelines. The memory is bounded, see sampler.
+// Sample stores the present values of every workload for the timelines. The samples use a limited amount of memory: see fullSpan.
 func (p *Page) Sample(now time.Time) {
 	keys := p.decisions.Keys()
 	var r engine.Record
@@ -136,16 +138,16 @@ type frame struct {
 	Status         status
 }
 
-// status is the age of the page's data.
+// status contains the time of the page and, if the data is not current, the reason.
 type status struct {
 	Time    moment
 	Problem string // why the data is not current; empty: it is current
 }
 
-// stallTimeout is the time without a tick after which the page shows a warning.
+// stallTimeout is the longest time since the last tick without a warning on the page.
 const stallTimeout = 15 * time.Second
 
-// Relative URLs of the overview: from the top-level pages, and from the page of a workload.
+// URL of the overview, relative to the top-level pages and to the page of a workload.
 const (
 	fromTop      = "./"
 	fromWorkload = "../../"
@@ -171,7 +173,7 @@ func (p *Page) status() status {
 	return s
 }
 
-// render writes a page as HTML, with the template that has the given name.
+// render writes a page as HTML. It uses the template with the given name.
 func (p *Page) render(w http.ResponseWriter, code int, name string, view any) {
 	var b bytes.Buffer
 	if err := pages[name].ExecuteTemplate(&b, "layout", view); err != nil {
@@ -183,7 +185,7 @@ func (p *Page) render(w http.ResponseWriter, code int, name string, view any) {
 	_, _ = w.Write(b.Bytes()) // an error means that the client is gone
 }
 
-// fragment renders one named part of a page, for the live stream.
+// fragment returns the HTML of one named part of a page, for the live stream.
 func fragment(page, name string, view any) string {
 	var b bytes.Buffer
 	if err := pages[page].ExecuteTemplate(&b, name, view); err != nil {
@@ -216,7 +218,7 @@ func parsePages(names ...string) map[string]*template.Template {
 	return all
 }
 
-// moment is a time as the page shows it.
+// moment is a time with the page's time zone and the present time. Its methods format the time for the page.
 type moment struct {
 	at   time.Time
 	zone *time.Location
@@ -240,7 +242,7 @@ func (m moment) Full() string { return m.at.In(m.zone).Format("Mon 2 Jan 2006 15
 // ZoneName returns the abbreviation of the zone at that time.
 func (m moment) ZoneName() string { return m.at.In(m.zone).Format("MST") }
 
-// Machine returns the time for datetime attributes and links.
+// Machine returns the time in UTC in the RFC 3339 format, for datetime attributes and links.
 func (m moment) Machine() string { return m.at.UTC().Format(time.RFC3339Nano) }
 
 // Input returns the time for an input of type datetime-local.

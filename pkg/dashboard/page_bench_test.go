@@ -58,7 +58,7 @@ func BenchmarkHistoryOf1000(b *testing.B) {
 	}
 }
 
-// BenchmarkSample1000 measures one call of Sample.
+// BenchmarkSample1000 measures one call of Page.Sample with 1,000 workloads.
 func BenchmarkSample1000(b *testing.B) {
 	l := busyCluster(b, 1000)
 	b.ReportAllocs()
@@ -75,7 +75,7 @@ func BenchmarkSample1000(b *testing.B) {
 	}
 }
 
-// BenchmarkSnapshotOf1000 measures one update of a live page.
+// BenchmarkSnapshotOf1000 measures one update of a live page with 1,000 workloads.
 func BenchmarkSnapshotOf1000(b *testing.B) {
 	l := busyCluster(b, 1000)
 	r := get("/events?")

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// clusterAtNine returns a cluster with n workloads at 09:00 UTC. The failures of addFaults began ten minutes before.
+// clusterAtNine returns a cluster with n workloads at 09:00 UTC. The faults that addFaults adds began ten minutes before.
 func clusterAtNine(n int, o Options) *testCluster {
 	l := newTestCluster(n, o)
 	l.now = nine.Add(-40 * time.Minute)
@@ -25,7 +25,7 @@ func clusterAtNine(n int, o Options) *testCluster {
 	return l
 }
 
-// get returns a request as a browser on the same machine sends it.
+// get returns a request like that of a browser on the same machine: its Host header is the loopback address.
 func get(path string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.Host = "127.0.0.1:8081"
@@ -68,7 +68,8 @@ func TestSecurityHeaders(t *testing.T) {
 	}
 }
 
-// A page must not contain inline scripts or styles: the Content-Security-Policy forbids them, and only a browser would notice.
+// A page must not contain inline scripts or styles, because the Content-Security-Policy forbids them. Without this test, the error would
+// appear only in a browser.
 func TestPagesComplyWithTheirContentSecurityPolicy(t *testing.T) {
 	l := clusterAtNine(12, Options{Cluster: "prod", Panels: testPanels{}})
 	forbidden := regexp.MustCompile(`(?i)<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]+=|javascript:|(src|href)="(https?:)?//`)

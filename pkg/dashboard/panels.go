@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Panels provides the NodePools and the cost of the overview. The page omits a panel without content.
+// Panels provides the NodePools and the cost on the overview. If there are no NodePools or no cost, the page omits that panel.
 type Panels interface {
 	NodePools() []NodePool
 	// Cost returns the present cost of the GPUs; ok is false if no price is known.
@@ -21,7 +21,7 @@ type NodePool struct {
 	Group        string // capacity group
 	Phase        string // phase of the group
 	CapacityType string // spot, on-demand, reserved, or several separated by commas
-	Nodes        int    // nodes that accept pods
+	Nodes        int    // number of GPUs that pods use, and that no pod uses
 	Starting     int    // nodes that are requested or launched
 	Busy, Idle   int    // number of GPUs that are busy, and that are idle
 	Overrides    []Override
@@ -37,25 +37,25 @@ type Override struct {
 	Until    time.Time // end of the override; zero: it ends when its reason ends
 }
 
-// Cost is the cost per hour in one currency.
+// Cost contains the cost per hour of all GPUs, and of the idle ones, in one currency.
 type Cost struct {
 	Currency      string // for example "USD"
 	PerHour, Idle float64
-	Unmeasured    float64   // the part of PerHour for GPUs without a measurement of their activity
-	Causes        []Cause   // causes of the idle part, the most expensive first
+	Unmeasured    float64   // the part of PerHour that pays for GPUs without a measurement of their activity
+	Causes        []Cause   // causes of the idle cost, the most expensive first
 	Unpriced      float64   // number of GPUs without a known price; their cost is not included in the amounts
-	At            time.Time // time of the measurement; zero: now
+	At            time.Time // time of the measurement; zero: the present
 }
 
 // Cause is one reason for the cost of idle GPUs.
 type Cause struct {
 	Name      string
-	Workloads []string // the workloads with these GPUs, the most expensive first; empty: no pod uses the GPUs
-	GPUs      float64  // number of idle GPUs; two GPUs that are half idle count as one
+	Workloads []string // the workloads that have these idle GPUs, the most expensive first; empty: no pod uses the GPUs
+	GPUs      float64  // number of idle GPUs; two GPUs that are 50% idle count as 1
 	PerHour   float64
 }
 
-// nodePoolView is a NodePool as the page shows it.
+// nodePoolView contains a NodePool in the form that the template of the page prints.
 type nodePoolView struct {
 	NodePool
 	Overrides []overrideView
@@ -66,12 +66,12 @@ type overrideView struct {
 	Ends moment
 }
 
-// costView is the cost as the page shows it.
+// costView contains the cost in the form that the template of the page prints.
 type costView struct {
 	PerHour, Idle string
-	Share         string // share of the idle part in percent
-	Unmeasured    string // empty: everything is measured
-	Unpriced      string // empty: every GPU has a price
+	Share         string // idle cost in percent of the total cost
+	Unmeasured    string // cost per hour of unmeasured GPUs; empty: all are measured
+	Unpriced      string // number of GPUs without a known price; empty: none
 	At            moment
 	Causes        []causeView
 }
@@ -80,10 +80,11 @@ type causeView struct {
 	Name, Workloads, GPUs, PerHour string
 }
 
-// namedWorkloads is the maximum number of workloads that the page lists for a cause. It shows only the number of the others.
+// namedWorkloads is the maximum number of workloads that the page lists by name for a cause. For the others, it shows how many there are.
 const namedWorkloads = 3
 
-// panels returns the NodePools and the cost. Both concern the whole cluster, so they are empty for a user who may not see all namespaces.
+// panels returns the NodePools and the cost for the overview. It returns neither to a user who may not see all namespaces, because both are
+// about the whole cluster.
 func (p *Page) panels(r *http.Request) (pools []nodePoolView, cost *costView) {
 	if !p.visible(r, "") {
 		return nil, nil

@@ -12,11 +12,11 @@ import (
 const (
 	// headroom is the ratio of the maximum of a chart's axis to the highest value in the chart.
 	headroom = 1.12
-	// minMarkDistance is the minimum distance of two marks, in units of the canvas. Transitions that are closer share one mark.
+	// minMarkDistance is the minimum distance of two marks, in SVG units. Transitions that are closer to each other share one mark.
 	minMarkDistance = 7.0
 )
 
-// plot is a chart of a span of time.
+// plot draws charts of one span of time.
 type plot struct {
 	span
 	picture.Plot
@@ -30,21 +30,22 @@ func (p plot) x(t time.Time) float64 {
 	return picture.Canvas * min(1, max(0, float64(t.Sub(p.from))/float64(p.to.Sub(p.from))))
 }
 
-// point is a value that begins at the time at and is valid until the next point. If a gap follows, it is valid only until the time until. A
-// value of NaN interrupts the line.
+// point is a value that is valid from the time at until the next point begins. If there is a gap before the next point, the value is valid
+// only until the time until. If the value is NaN, the line is interrupted.
 type point struct {
 	at    time.Time
 	until time.Time
 	value float64
 }
 
-// gap reports whether the values between two consecutive points are unknown, because the engine did not run or another replica was the
-// leader.
+// gap reports whether the values between the points a and b are unknown. This is so if the engine did not run in between, or if another
+// replica of gpuscaler was the leader.
 func gap(a, b point) bool {
 	return b.at.Sub(a.until) > 2*max(a.until.Sub(a.at), b.until.Sub(b.at), 30*time.Second)
 }
 
-// steps draws the points as a step line: each value is constant until the next point. If area is set, the area below the line is filled.
+// steps returns the SVG path of a step line through the points: each value is constant until the next point. If area is true, the path
+// encloses the area below the line.
 func (p plot) steps(points []point, area bool) string {
 	constant := make([]picture.Held, len(points))
 	for i, q := range points {
@@ -56,7 +57,8 @@ func (p plot) steps(points []point, area bool) string {
 	return p.Steps(constant, area)
 }
 
-// line connects measurements and is interrupted where there are none. A single measurement is a dot.
+// line returns the SVG path of a line through the points. The line is interrupted where the value is unknown. A point without neighbors is
+// drawn as a dot.
 func (p plot) line(points []point) string {
 	var d strings.Builder
 	open := false
@@ -105,7 +107,8 @@ func (p plot) marks(changes []transition) (all []mark) {
 	return all
 }
 
-// degraded returns the intervals with missing inputs: from each degraded transition to the next transition.
+// degraded returns the intervals in which inputs of the decisions were missing. Each begins at a degraded transition and ends at the next
+// transition.
 func (p plot) degraded(h pastData) (all []interval) {
 	right := picture.Canvas
 	for _, c := range h.all() { // the newest transition is the first

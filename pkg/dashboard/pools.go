@@ -11,7 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// boardPanels provides the NodePools of the capacity groups, and the cost of their nodes if the function cost returns none.
+// boardPanels implements Panels. It provides the NodePools of the capacity groups. Its cost is the measured cost, or the cost of the nodes
+// of the capacity groups if no cost is measured.
 type boardPanels struct {
 	decisions *engine.DecisionStore
 	cost      func() (Cost, bool) // returns the measured cost; may be nil
@@ -27,8 +28,7 @@ func (p boardPanels) NodePools() (all []NodePool) {
 	return all
 }
 
-// Cost returns the result of the function cost. If there is none, it returns the sum over the nodes of the capacity groups that have a
-// price.
+// Cost returns the measured cost. If there is none, it returns the sum of the known prices of the nodes of the capacity groups.
 func (p boardPanels) Cost() (Cost, bool) {
 	if p.cost != nil {
 		if c, ok := p.cost(); ok {
@@ -45,8 +45,8 @@ func (p boardPanels) Cost() (Cost, bool) {
 	return c, c.PerHour > 0
 }
 
-// add adds the cost of the nodes of a group to c. The GPUs of nodes without a known price are added to c.Unpriced, because an unknown price
-// is not 0.
+// add adds the cost of the nodes of a group to c. A node without a known price adds its GPUs to c.Unpriced, because an unknown price is not
+// 0.
 func (c *Cost) add(r *engine.GroupRecord) {
 	for i := range r.Pools {
 		idle := Cause{Name: "not used by any pod: " + r.Pools[i].Name}
@@ -64,7 +64,7 @@ func (c *Cost) add(r *engine.GroupRecord) {
 	}
 }
 
-// poolsOf returns the NodePools of a group in its order of preference.
+// poolsOf returns the NodePools of a group, in the group's order of preference.
 func poolsOf(r *engine.GroupRecord) []NodePool {
 	if r.At.IsZero() {
 		return []NodePool{{Name: "?", Group: r.Group.Name, Unknown: true, Problem: cmp.Or(r.Err, "not decided yet")}}
@@ -90,7 +90,8 @@ func poolsOf(r *engine.GroupRecord) []NodePool {
 	return all
 }
 
-// describeFleet replaces what only applies to NodePools. The name of the row is the selector of the nodes.
+// describeFleet changes the row of a group that selects Nodes instead of NodePools. It removes the phase, and it sets Problem if the Nodes
+// cannot be read or pods are pending.
 func (p *NodePool) describeFleet(r *engine.GroupRecord) {
 	p.Phase = ""
 	switch {
@@ -101,7 +102,8 @@ func (p *NodePool) describeFleet(r *engine.GroupRecord) {
 	}
 }
 
-// declaredType returns the capacity type that the PlatformConfig gives to a NodePool. It is for a NodePool without nodes.
+// declaredType returns the capacity type that the PlatformConfig declares for a NodePool. It is used if the NodePool has no nodes with a
+// capacity type.
 func declaredType(g *capacity.Group, name string) string {
 	for _, p := range g.Pools {
 		if p.Name == name {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// fallbackRecord returns a group in fallback: spot launches fail, and one NodePool does not exist.
+// fallbackRecord returns the record of a group in fallback: launches of spot nodes fail, and one of the NodePools does not exist.
 func fallbackRecord() *engine.GroupRecord {
 	spot := engine.PoolUse{Name: "l40s-spot", Exists: true, Ready: true}
 	demand := engine.PoolUse{Name: "l40s-ondemand", Exists: true, Ready: true}

@@ -17,9 +17,9 @@ import (
 
 // row is one workload in a list.
 type row struct {
-	ID, URL string // id of the HTML element; URL of the workload's page, relative to the first page
+	ID, URL string // id of the HTML element; URL of the workload's page, relative to the overview
 	Key     scaling.Key
-	Decided bool // there is a current decision; otherwise Text contains the reason why there is none
+	Decided bool // there is a current decision; false: Text contains the reason
 
 	Target, Current, Ready, Loading, Pending int32
 	GPUs                                     int32 // GPUs per replica
@@ -28,7 +28,7 @@ type row struct {
 	Since            moment
 	Badges           []badge
 	ScaledBy         scaledByCell
-	searchText       string // text in which a search looks, in lower case
+	searchText       string // text that a search looks in, in lower case
 }
 
 // badge marks a state of a workload in the list, for example that its target is stale.
@@ -37,7 +37,7 @@ type badge struct {
 	Why         string
 }
 
-// scaledByCell is the table cell that shows whether the replicas of a workload follow its target.
+// scaledByCell is the table cell that shows which object scales the workload, and whether it applies every change of the target.
 type scaledByCell struct {
 	Word, Why string
 	Exact     bool
@@ -51,7 +51,8 @@ type rowCache struct {
 	rows  []row
 }
 
-// maxRowAge is how long rows are reused without a new tick. Ages and the badge "stale" change without a tick.
+// maxRowAge is how long rows are reused if there is no new tick. Then they are built again, because ages and the badge "stale" change even
+// without a tick.
 const maxRowAge = 5 * time.Second
 
 // rows returns the row of every workload, sorted by namespace and name. Callers must not modify the slice: all requests share it.
@@ -76,7 +77,8 @@ func (p *Page) rows() []row {
 	return rows
 }
 
-// row returns the row of one workload. unserved is the error that readers of its target receive at present, or nil.
+// row returns the row of one workload. The parameter unserved is the error of engine.LookupNow, which the HPA and KEDA receive instead of a
+// target, or nil.
 func (p *Page) row(r *engine.Record, unserved error) row {
 	k, policy := r.Workload.Key, r.Workload.Policy
 	out := row{
@@ -104,7 +106,7 @@ func (p *Page) row(r *engine.Record, unserved error) row {
 	return out
 }
 
-// binding returns the name of the rule that determined the target, and the cause.
+// binding returns the name of the rule that determined the target, and a text with the cause of the target.
 func binding(r *engine.Record, policy *scaling.Policy) (rule, text string) {
 	return r.Decision.Binding.String(), r.Decision.Why(policy)
 }
@@ -161,7 +163,7 @@ func (r *row) has(words ...string) bool {
 	return false
 }
 
-// Waiting reports whether fewer replicas are ready than the target, and the target is served.
+// Waiting reports whether the target is served and fewer replicas than the target are ready.
 func (r *row) Waiting() bool {
 	return r.Decided && r.Ready < r.Target && !r.has("held", "advisory")
 }

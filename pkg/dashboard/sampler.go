@@ -10,7 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// resolutions are the levels of the samples: steps of ten seconds for half an hour, up to steps of six minutes for a day.
+// resolutions contains the levels of the samples: one sample per ten seconds for half an hour, one per minute for four hours, and one per
+// six minutes for a day.
 var resolutions = [...]resolution{
 	{10 * time.Second, 30 * time.Minute},
 	{time.Minute, 4 * time.Hour},
@@ -20,20 +21,20 @@ var resolutions = [...]resolution{
 type resolution struct{ step, span time.Duration }
 
 const (
-	// fullSpan is the number of workloads up to which the samples of each workload cover a whole day. A workload with three signals then
-	// needs about 20 KB, so 1,000 workloads need 20 MB. With more workloads, the samples cover a shorter time, so that the total memory
-	// stays constant.
+	// fullSpan is the maximum number of workloads for which the samples of each workload cover a whole day. A workload with three signals
+	// then needs about 20 KB, so 1,000 workloads need 20 MB. With more workloads, the samples cover a shorter time, so that the total
+	// memory does not grow.
 	fullSpan  = 1000
 	minPoints = 24
-	// deletedRetention is how long the samples of a deleted policy are kept, so that a policy that is deleted and created again keeps its
-	// timeline.
+	// deletedRetention is how long the samples of a deleted policy are kept. If the policy is created again within this time, it has its
+	// earlier timeline.
 	deletedRetention = time.Hour
-	// maxDecisionAge is the maximum age of a decision that is sampled. While the newest decision of a workload is older, its timeline has a
-	// gap.
+	// maxDecisionAge is the maximum age of a decision of which a sample is stored. If the newest decision is older, no sample is stored and
+	// the timeline has a gap.
 	maxDecisionAge = time.Minute
 )
 
-// Columns of every series. One column for each signal follows.
+// Columns of the samples of every workload. They are followed by one column for each signal.
 const (
 	columnTarget = iota
 	columnReady
@@ -62,7 +63,8 @@ type level struct {
 // span is the time that a chart shows.
 type span struct{ from, to time.Time }
 
-// sample contains the values at the end of a step, and the highest value of each signal in the step. NaN means unknown.
+// sample contains the values of one step, by column. The value of a signal is its highest value in the step. The other values are those at
+// the end of the step. NaN means unknown.
 type sample struct {
 	at     time.Time
 	step   time.Duration
@@ -71,8 +73,8 @@ type sample struct {
 
 func newSampler() *sampler { return &sampler{series: map[scaling.Key]*series{}} }
 
-// add stores the values of a record at the time now. If the decision is too old or there is none, it stores nothing, and the timeline has a
-// gap.
+// add stores a sample of the record at the time now. If the record has no decision or its decision is too old, add stores nothing, so that
+// the timeline has a gap.
 func (s *sampler) add(r *engine.Record, now time.Time, workloads int) {
 	if r.At.IsZero() || now.Sub(r.At) > maxDecisionAge {
 		return
@@ -102,7 +104,7 @@ func (s *sampler) add(r *engine.Record, now time.Time, workloads int) {
 	}
 }
 
-// usable returns the value of signal i if the tick used it, otherwise NaN. A stale value is not returned, because it is not a new
+// usable returns the value of signal i if the tick used it, and NaN otherwise. A stale value is not used, because it is not a new
 // measurement.
 func usable(r *engine.Record, i int) float32 {
 	status := r.Decision.Status[i]
@@ -112,19 +114,19 @@ func usable(r *engine.Record, i int) float32 {
 	return float32(r.Readings[i].Value)
 }
 
-// points returns how many samples of a resolution are kept for each workload, given the number of workloads.
+// points returns the number of samples of one resolution that are kept for each workload.
 func points(r resolution, workloads int) int {
 	full := int(r.span/r.step) + 2 // plus 2, because the first and the last step are incomplete
 	return max(minPoints, full*fullSpan/max(fullSpan, workloads))
 }
 
-// setSignals adapts the columns to the signals of the current policy. A signal with the same name keeps its samples.
+// setSignals changes the columns to the signals of the current policy. A signal whose name already has a column keeps its samples.
 func (x *series) setSignals(signals []scaling.Signal) {
 	if slices.EqualFunc(x.signals, signals, func(name string, s scaling.Signal) bool { return name == s.Name }) {
 		return
 	}
 	names := make([]string, len(signals))
-	from := make([]int, firstSignal+len(signals)) // for each new column its previous index, or -1
+	from := make([]int, firstSignal+len(signals)) // for each new column, the index of the old column with the same name, or -1
 	for i := range firstSignal {
 		from[i] = i
 	}
@@ -140,7 +142,7 @@ func (x *series) setSignals(signals []scaling.Signal) {
 	x.signals = names
 }
 
-// rewind deletes the samples after unix. It is called when the clock was set back.
+// rewind deletes the samples later than the Unix time unix. add calls it if the clock was set back.
 func (x *series) rewind(unix int64) {
 	for i := range x.levels {
 		l := &x.levels[i]
@@ -162,14 +164,14 @@ func (l *level) add(bucket int32, values []float32) {
 	last := l.values[(n-1)*len(values):]
 	copy(last[:firstSignal], values)
 	for i := firstSignal; i < len(values); i++ {
-		if v := values[i]; !(last[i] >= v) && v == v { // true if v is known, and greater than the last value or the first that is known
+		if v := values[i]; !(last[i] >= v) && v == v { // v is known, and last[i] is less or unknown
 			last[i] = v
 		}
 	}
 }
 
-// trim removes old samples so that only the newest `keep` remain. It removes nothing while there are at most 1.25 times as many, because
-// each removal moves all remaining samples.
+// trim removes the oldest samples so that `keep` samples remain. It removes nothing while there are at most 1.25 times `keep`, because each
+// removal moves all remaining samples.
 func (l *level) trim(keep, stride int) {
 	if n := len(l.buckets); n > keep+keep/4 {
 		l.buckets = append(l.buckets[:0], l.buckets[n-keep:]...)
@@ -202,8 +204,8 @@ func (s *sampler) forget(now time.Time) {
 	}
 }
 
-// read calls visit for the samples of a span, oldest first, and returns the names of the signals. For each time it uses the highest
-// resolution that has samples; finest is the index of the highest resolution that it may use. visit must not keep the slice of values.
+// read calls visit for each sample of a span, oldest first, and returns the names of the signals. For each time it uses the highest
+// resolution that has samples, but none higher than that with the index finest. visit must not store the slice of values.
 func (s *sampler) read(k scaling.Key, w span, finest int, visit func(sample)) (signals []string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -211,7 +213,7 @@ func (s *sampler) read(k scaling.Key, w span, finest int, visit func(sample)) (s
 	if x == nil {
 		return nil
 	}
-	var until [len(resolutions)]int64 // each level is read only for times before the levels of higher resolution begin
+	var until [len(resolutions)]int64 // a level is read only for the time before the first sample of the levels with a higher resolution
 	for i, end := finest, w.to.Unix(); i < len(resolutions); i++ {
 		until[i] = end
 		if b := x.levels[i].buckets; len(b) > 0 {

@@ -16,8 +16,8 @@ const (
 	maxSearch = 200
 )
 
-// headers are sent with every response. They allow only scripts, styles and connections of this server, and forbid frames and the
-// detection of content types.
+// headers contains the HTTP headers of every response. They allow only scripts, styles and connections from this server. They forbid that
+// other pages embed this page and that browsers guess content types.
 var headers = map[string]string{
 	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -42,7 +42,7 @@ func secure(hosts []string, next http.Handler) http.Handler {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			h.Set("Allow", "GET, HEAD")
 			http.Error(w, "this page is read-only", http.StatusMethodNotAllowed)
-		case r.ContentLength != 0: // request smuggling needs a request with a body
+		case r.ContentLength != 0: // a GET or HEAD request needs no body, and request smuggling needs one
 			h.Set("Connection", "close")
 			http.Error(w, "a request must not have a body", http.StatusBadRequest)
 		case !acceptedHost(r, hosts):

@@ -24,18 +24,18 @@ type testCluster struct {
 	page      *Page
 }
 
-// service is one workload and the pods that follow its target.
+// service is one workload with pods whose number follows the target.
 type service struct {
 	peak, phase float64 // queued requests at the peak; shift of the daily curve in hours
 	replicas    int32
-	starting    []time.Time // creation time of each replica that is not Ready
+	starting    []time.Time // the workload's Prometheus server does not respond
 	view        engine.View
 	noQueue     bool // its Prometheus does not answer
 }
 
 const (
-	nodeDelay = 40 * time.Second // time until a pod has a node
-	readyAge  = 3 * time.Minute  // time until the model is loaded
+	nodeDelay = 40 * time.Second // time from the creation of a pod until it has a node
+	readyAge  = 3 * time.Minute  // time from the creation of a pod until it is ready
 )
 
 func newTestCluster(n int, o Options) *testCluster {
@@ -146,7 +146,7 @@ func (l *testCluster) Read(w *scaling.Workload, out []scaling.Reading) {
 	}
 }
 
-// waiting returns the queued requests: a daily curve with small waves and bursts.
+// waiting returns the number of queued requests at a time: a daily curve with small waves and bursts.
 func (s *service) waiting(now time.Time) float64 {
 	hour := float64(now.Unix()%86400)/3600 - s.phase
 	day := math.Max(0, math.Sin((hour-5)/14*math.Pi))
@@ -158,7 +158,7 @@ func (s *service) waiting(now time.Time) float64 {
 	return math.Round(s.peak * (day*ripple + burst*day))
 }
 
-// follow changes the pods to match the target, as an HPA and a kubelet do.
+// follow changes the number of pods to the target and lets pods become ready, as an HPA and a kubelet do.
 func (s *service) follow(target int32, now time.Time) {
 	for ; s.replicas < target; s.replicas++ {
 		s.starting = append(s.starting, now)

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// sparkline is a small chart of the last three hours of a workload, as SVG path data.
+// sparkline is a small chart of a workload over the last three hours, as SVG path data.
 type sparkline struct{ Area, Line string }
 
 const (
@@ -14,7 +14,7 @@ const (
 	sparklineHeight = 20
 )
 
-// sparkline draws the target as a line above the area of ready replicas.
+// sparkline draws the target as a line, and the ready replicas as an area.
 func (p *Page) sparkline(k scaling.Key) sparkline {
 	now := p.options.Clock().Truncate(time.Minute) // rounded, so that the chart changes only once a minute
 	w := span{now.Add(-sparklineSpan), now.Add(time.Minute)}

@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// heartbeat is the interval of events while nothing changes. These events prevent proxies and browsers from closing the connection.
+	// heartbeat is the interval of updates while no tick finishes. The updates prevent proxies and browsers from closing the connection.
 	heartbeat = 15 * time.Second
-	// writeTimeout closes the stream of a client that does not read.
+	// writeTimeout is the maximum duration of a write to a client. If a client does not read for this time, its stream is closed.
 	writeTimeout = 10 * time.Second
 	// maxAnnounced is the maximum number of changes that one update announces to screen readers.
 	maxAnnounced = 3
 )
 
-// part is one element of a page. It is sent when it changes.
+// part is one element of a page. The stream sends it when it changes.
 type part struct {
 	ID, HTML string
 	Key      string // the part is sent when the key changes; empty: when the HTML changes
 	Parent   string // ID of the part that contains this part
 }
 
-// announcement is a target on a live page. The page announces it to screen readers when it changes.
+// announcement is the target of a policy on a live page. When the target changes, the page announces it to screen readers.
 type announcement struct {
 	Policy, Why string
 	Target      int32
@@ -75,7 +75,8 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// snapshots returns a function that takes snapshots of the page in the request's query: the page of a workload, or the overview.
+// snapshots returns a function that takes snapshots of one page. The query parameter workload selects the page of a workload; without it,
+// the page is the overview.
 func (p *Page) snapshots(r *http.Request) (take func() (snapshot, bool), err error) {
 	v := r.URL.Query()
 	if name := v.Get("workload"); name != "" {
@@ -129,7 +130,7 @@ func (s *snapshot) add(page string, view any, names ...string) {
 	}
 }
 
-// stream is the connection of one client. sent contains a hash of the last version of each part that was sent.
+// stream is the connection of one client. sent contains, for each part that was sent, a hash of its last version.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -139,8 +140,8 @@ type stream struct {
 
 var seed = maphash.MakeSeed()
 
-// run sends the changes after each tick of the engine. It returns when the client disconnects, the server shuts down or the workload is
-// deleted.
+// run sends the parts that changed after each tick of the engine. It returns when the client disconnects, the server shuts down or the
+// workload is deleted.
 func (s *stream) run(ctx context.Context, p *Page, take func() (snapshot, bool)) {
 	refresh := time.NewTicker(p.options.Refresh) // I/O edge: the interval of updates
 	defer refresh.Stop()
@@ -162,7 +163,7 @@ func (s *stream) run(ctx context.Context, p *Page, take func() (snapshot, bool))
 		case <-p.options.Done:
 			return
 		case <-beats.C:
-			due = true // there was no new tick, so the page must show a warning
+			due = true // no tick finished, so the page may have to show a warning
 		case <-refresh.C:
 		}
 	}
@@ -183,7 +184,7 @@ func (s *stream) send(p *Page, now snapshot) error {
 		}
 		s.sent[x.ID] = sum
 		changed[x.ID] = true
-		if !changed[x.Parent] { // not sent separately if its parent is sent, which contains it
+		if !changed[x.Parent] { // a parent's HTML contains the part
 			event(&b, "part", map[string]string{"id": x.ID, "html": x.HTML})
 		}
 	}
@@ -193,7 +194,7 @@ func (s *stream) send(p *Page, now snapshot) error {
 	return s.write(b.String())
 }
 
-// announce returns a text with the targets that changed since the last update, for screen readers. On the first update the text is empty.
+// announce returns a text for screen readers with the targets that changed since the last update. On the first update the text is empty.
 func (s *stream) announce(all []announcement) string {
 	var parts []string
 	more := 0
@@ -214,8 +215,8 @@ func (s *stream) announce(all []announcement) string {
 	return strings.Join(parts, ". ")
 }
 
-// event appends one server-sent event. The data is encoded as JSON, which has no line breaks, so that a name in the data cannot split the
-// event.
+// event appends one server-sent event to b. The data is encoded as JSON. JSON has no line breaks, so a name in the data cannot end the
+// event early.
 func event(b *strings.Builder, name string, data any) {
 	text, err := json.Marshal(data)
 	if err != nil {

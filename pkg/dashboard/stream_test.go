@@ -53,7 +53,7 @@ func listen(t *testing.T, server *httptest.Server, path string) (events <-chan s
 	return out, cancel
 }
 
-// until returns the next event that accept accepts. It fails the test after a minute.
+// until returns the next event for which the function accept returns true. The test fails if there is none within a minute.
 func until(t *testing.T, events <-chan serverEvent, what string, accept func(serverEvent) bool) serverEvent {
 	t.Helper()
 	late := time.After(time.Minute)
@@ -81,7 +81,8 @@ func partOf(t *testing.T, e serverEvent) (id, html string) {
 	return p.ID, p.HTML
 }
 
-// serving returns a cluster whose page is served by a real HTTP server. step runs edit, if it is not nil, and then one tick.
+// serving returns a cluster whose page is served by a real HTTP server, and a function step. step calls its argument, if that is not nil,
+// and then runs one tick.
 func serving(t *testing.T, o Options) (l *testCluster, server *httptest.Server, step func(edit func())) {
 	t.Helper()
 	var mu sync.Mutex
@@ -117,7 +118,7 @@ func TestTransitionIsSentWithinATick(t *testing.T) {
 	if target.Replicas != 40 {
 		t.Fatalf("the target after the burst is %d", target.Replicas)
 	}
-	// An update that begins during the tick can send some of these before the others, in any order.
+	// An update that begins during the tick can send some of the following events earlier than the others, in any order.
 	var announced string
 	eventually(t, overview, map[string]func(serverEvent) bool{
 		"the changed row": partWith(t, elementID(chat), `num target">40</td>`),
@@ -132,7 +133,8 @@ func TestTransitionIsSentWithinATick(t *testing.T) {
 	}
 }
 
-// partWith returns a check for a part of the page with an ID whose HTML contains a text.
+// partWith returns a check of an event. The check accepts an event that contains the part with this ID, if the HTML of the part contains
+// the text.
 func partWith(t *testing.T, id, text string) func(serverEvent) bool {
 	return func(e serverEvent) bool {
 		if e.name != "part" {
@@ -143,7 +145,8 @@ func partWith(t *testing.T, id, text string) func(serverEvent) bool {
 	}
 }
 
-// eventually reads events until each check has accepted one, in any order. A check that has accepted an event is not called again.
+// eventually reads events until each check has accepted one event. The order of the events does not matter. A check that has accepted an
+// event is not called again.
 func eventually(t *testing.T, events <-chan serverEvent, checks map[string]func(serverEvent) bool) {
 	t.Helper()
 	for len(checks) > 0 {

@@ -18,7 +18,7 @@ const (
 	signalHeight   = 52
 )
 
-// timeline is the history of a workload as charts, with a description for screen readers.
+// timeline contains the charts of the history of a workload, and a description for screen readers.
 type timeline struct {
 	Range    string
 	Ranges   []chip
@@ -28,14 +28,14 @@ type timeline struct {
 	Signals  []chart
 	Marks    []mark
 	Degraded []interval // intervals with missing inputs
-	At       string     // position of the requested time in percent; empty: the present time is shown
+	At       string     // horizontal position of the requested time in percent; empty: no time was requested
 	Empty    bool
 	Words    string // description for screen readers
 }
 
 type tick struct{ X, Text string }
 
-// chart is one panel of the timeline, as SVG path data.
+// chart is one panel of the timeline. Its lines and areas are SVG path data.
 type chart struct {
 	Name, Now, Of, Peak   string
 	Height                int
@@ -91,7 +91,8 @@ func (h pastData) all() []transition {
 	return append(slices.Clone(h.changes), *h.before)
 }
 
-// timeline draws the charts of a span. r is the record that the page explains; there is a chart for each signal of its policy.
+// timeline draws the charts of a span. r is the record that the page explains. There is one chart of replicas, and one for each signal of
+// the policy of r.
 func (p *Page) timeline(r *engine.Record, w span) timeline {
 	h := p.pastData(r.Workload.Key, w)
 	empty := len(h.points) == 0 && len(h.changes) == 0 && h.before == nil
@@ -119,7 +120,7 @@ func (p *Page) timeline(r *engine.Record, w span) timeline {
 	return out
 }
 
-// target returns the target over the span: the samples, and a point at the exact time of each transition.
+// target returns the points of the target over the span: one for each sample, and one at the exact time of each transition.
 func (h pastData) target() []point {
 	out := h.column(func(s sample) float64 { return float64(s.values[columnTarget]) })
 	for _, c := range h.all() {
@@ -129,7 +130,7 @@ func (h pastData) target() []point {
 	return out
 }
 
-// stepAt returns the interval between samples at a time.
+// stepAt returns the interval between the samples around a time.
 func (h pastData) stepAt(at time.Time) time.Duration {
 	if len(h.points) == 0 {
 		return resolutions[0].step
@@ -146,8 +147,8 @@ func (h pastData) column(value func(sample) float64) []point {
 	return out
 }
 
-// charts returns a chart for each signal of the policy. The reference line in a chart is the signal's target. For a signal that is the
-// total of all replicas, it is the target multiplied by the number of ready replicas.
+// charts returns a chart for each signal of the policy. The reference line of a chart is the signal's target. If the signal measures the
+// total of all replicas, its target is per replica, so the reference line is the target times the number of ready replicas.
 func (h pastData) charts(r *engine.Record, w span) (all []chart) {
 	for i := range r.Workload.Policy.Signals {
 		s := &r.Workload.Policy.Signals[i]
@@ -165,7 +166,7 @@ func (h pastData) charts(r *engine.Record, w span) (all []chart) {
 			if s.Kind == scaling.Mean {
 				return s.Target
 			}
-			return s.Target * float64(x.values[columnReady]) // a total is divided among the ready replicas
+			return s.Target * float64(x.values[columnReady]) // the target of a total is per ready replica
 		}
 		values := h.column(func(x sample) float64 { return float64(x.values[firstSignal+column]) })
 		reference := h.column(allowed)
@@ -196,7 +197,7 @@ func (p *Page) ticks(w span) (all []tick) {
 		}
 	}
 	_, offset := w.from.In(p.options.Zone).Zone()
-	zone := time.Duration(offset) * time.Second // the times are rounded in the time zone of the page
+	zone := time.Duration(offset) * time.Second // ticks are at round times in the time zone of the page
 	plot := plot{span: w}
 	for t := w.from.Add(zone).Truncate(step).Add(step - zone); t.Before(w.to); t = t.Add(step) {
 		if x := plot.x(t); x > 50 && x < picture.Canvas-50 {

@@ -122,7 +122,7 @@ func TestTimelineShowsMissingInputs(t *testing.T) {
 	if !strings.Contains(v.Words, "changed") {
 		t.Errorf("in words: %s", v.Words)
 	}
-	// Before the first sample the timeline is empty.
+	// A span that ends before the first sample has an empty timeline.
 	if v := l.page.timeline(&r, span{nine.Add(-9 * time.Hour), nine.Add(-8 * time.Hour)}); !v.Empty {
 		t.Errorf("a timeline without data: %+v", v)
 	}

@@ -15,16 +15,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// workloadView is the page of one workload: the explanation as tables, the history as a timeline and as a list.
+// workloadView contains the data of the page of one workload: the explanation as tables, and the history as a timeline and as a list.
 type workloadView struct {
 	frame
 	Row      row
 	E        explain.Explanation
 	Object   scaling.Target
-	AtTime   moment // time of the decision
+	AtTime   moment // requested time; if it is not Known, the request was for the newest decision
 	Asked    moment // requested time; if it is not Known, the newest decision was requested
 	Now      moment
-	Until    moment // end of the requested decision; if it is not Known, the decision still applies
+	Until    moment // time at which the next decision replaced the shown one; if it is not Known, the shown decision still applies
 	Earlier  string // URLs of the previous and the next transition
 	Later    string
 	Next     string
@@ -42,7 +42,7 @@ type workloadView struct {
 	Link     string // permanent URL of the newest decision
 }
 
-// ruleView is a rule with the target that the same tick would have computed without it.
+// ruleView is a rule of the explanation, with the target that the tick would have computed without this rule.
 type ruleView struct {
 	explain.Rule
 	Without string
@@ -55,7 +55,7 @@ type signalView struct {
 	Warn                                 bool
 }
 
-// workloadQuery is the query of a request for one workload.
+// workloadQuery contains the parameters of a request for the page of one workload.
 type workloadQuery struct {
 	Key      scaling.Key
 	At       time.Time
@@ -73,7 +73,7 @@ func (p *Page) parseWorkloadQuery(k scaling.Key, v url.Values) (q workloadQuery,
 	return q, err
 }
 
-// query returns the URL query of a link to the same page, after the function edit has changed a copy of the query.
+// query returns the URL query of a link to the same page. The function edit first changes a copy of q.
 func (q workloadQuery) query(edit func(*workloadQuery)) string {
 	edit(&q)
 	v := url.Values{}
@@ -159,7 +159,7 @@ func (p *Page) workload(r *http.Request, q workloadQuery) (v workloadView, ok bo
 	return v, true
 }
 
-// addHistory adds the timeline and the transitions of the last day.
+// addHistory adds the timeline, and the transitions of the last day, to the page.
 func (p *Page) addHistory(v *workloadView, record *engine.Record, q workloadQuery) {
 	now := v.Now.at
 	changes := p.transitions(q.Key, now.Add(-24*time.Hour), nil)
@@ -172,9 +172,9 @@ func (p *Page) addHistory(v *workloadView, record *engine.Record, q workloadQuer
 	}
 	name, long := parseRange(q.Range, defaultRange)
 	v.Range = q.Range
-	end := now.Truncate(long / 360).Add(long / 360) // rounded, so that the timeline moves only in steps of 1/360 of its width
+	end := now.Truncate(long / 360).Add(long / 360) // rounded, so that the timeline moves only by 1/360 of its width
 	w := span{end.Add(-long), end}
-	if !q.At.IsZero() { // the requested time is in the middle, unless the timeline would then end in the future
+	if !q.At.IsZero() { // the requested time is in the middle, or right of it if the timeline would otherwise end in the future
 		w.to = q.At.Add(long / 2)
 		if w.to.After(now) {
 			w.to = now

@@ -81,7 +81,7 @@ func TestPageExplainsNowAndEarlierTimes(t *testing.T) {
 	if !strings.Contains(body, link) {
 		t.Error("the page has no permanent link")
 	}
-	// A link with the time of a decision explains that decision, also an hour later when another decision applies.
+	// A link that contains the time of a decision explains this decision, even an hour later when another decision applies.
 	s.Now = s.Now.Add(time.Hour)
 	s.Replicas.Replicas, s.Replicas.Loading, s.Replicas.Pending, s.Replicas.Ready = 9, 0, 0, 9
 	s.Measure(117, 0.5, 0.5)

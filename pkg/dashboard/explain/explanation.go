@@ -15,14 +15,14 @@ import (
 // Served is the value of Explanation.Served while the target is served to the HPA and to KEDA.
 const Served = "served"
 
-// Explanation is the target of one workload with everything that led to it. `gpuscaler explain -o json` prints it, the web page shows it,
-// and the controller logs it at each transition.
+// Explanation contains the target of one workload and all inputs and rules that determined it. `gpuscaler explain -o json` prints it, the
+// web page shows it, and the controller logs it at each transition.
 type Explanation struct {
 	Policy  string `json:"policy"` // namespace/name
 	Cluster string `json:"cluster,omitempty"`
-	// NotDecided is the reason why there is no current decision; empty: there is one. If it is set, the other fields describe the last
-	// decision, made at At. If there was never a decision, At is zero, and the JSON omits the numbers of replicas, because a 0 could be
-	// read as a target.
+	// NotDecided is the reason why there is no current decision. It is empty if there is one. If it is set, the other fields describe the
+	// last decision, made at the time At. If there was never a decision, At is zero and the JSON omits the numbers of replicas, because a
+	// client could read a 0 as a target.
 	NotDecided string `json:"notDecided,omitempty"`
 
 	At      time.Time `json:"at,omitzero"`    // time of the decision
@@ -33,12 +33,12 @@ type Explanation struct {
 	Ready   int32     `json:"ready"`
 	Loading int32     `json:"loading"`
 	Pending int32     `json:"pending"`
-	// Crashing is the number of replicas that restart in a loop. They count neither as ready nor as loading. CrashingPod is one of their
-	// pods.
+	// Crashing is the number of replicas that restart in a loop. Ready and Loading do not include them. CrashingPod is the name of one of
+	// their pods.
 	Crashing    int32  `json:"crashing"`
 	CrashingPod string `json:"crashingPod,omitempty"`
-	// Rejected is the number of replicas whose pods the API server rejects. Rejection names the object that rejects them, with the API
-	// server's answer.
+	// Rejected is the number of replicas whose pods the API server rejects. Rejection names the object that rejects them, and contains the
+	// API server's error text.
 	Rejected  int32            `json:"rejected,omitempty"`
 	Rejection engine.Rejection `json:"rejection,omitzero"`
 
@@ -53,8 +53,8 @@ type Explanation struct {
 	Signals []Signal  `json:"signals"`
 	Rules   []Rule    `json:"rules"`
 	Without []Without `json:"without,omitempty"`
-	// EarliestScaleDown is the first time at which the target may decrease. ScaleDownRule is the rule that prevents an earlier decrease.
-	// A rule without a time prevents a decrease until its condition ends.
+	// EarliestScaleDown is the first time at which the target may decrease. ScaleDownRule is the rule that prevents an earlier decrease. If
+	// ScaleDownRule is set and EarliestScaleDown is zero, the rule applies until its condition ends, at an unknown time.
 	EarliestScaleDown time.Time `json:"earliestScaleDown,omitzero"`
 	ScaleDownRule     string    `json:"scaleDownRule,omitempty"`
 	ScaledBy          *ScaledBy `json:"scaledBy,omitempty"`
@@ -63,7 +63,7 @@ type Explanation struct {
 	Objective *Objective `json:"objective,omitempty"`
 }
 
-// Signal is one row of the SIGNAL table.
+// Signal is one row of the SIGNAL table in the text format.
 type Signal struct {
 	Name       string   `json:"name"`
 	Type       string   `json:"type"`
@@ -78,7 +78,7 @@ type Signal struct {
 	Note       string   `json:"note,omitempty"`
 }
 
-// Rule is one row of the RULE table.
+// Rule is one row of the RULE table in the text format.
 type Rule struct {
 	Name    string `json:"name"`
 	From    int32  `json:"from"`
@@ -87,7 +87,7 @@ type Rule struct {
 	Binding bool   `json:"binding,omitempty"`
 }
 
-// Without is the target that the same tick would have computed if one rule did not exist.
+// Without is the target that the tick would have computed without one of the rules.
 type Without struct {
 	Rule     string `json:"rule"`
 	Replicas int32  `json:"replicas"`
@@ -111,8 +111,8 @@ type Operator struct {
 	By     string    `json:"by,omitempty"`
 }
 
-// FromRecord explains a record of the engine's decision store or history as of the time of its decision. For the newest record use
-// Current, which also says whether the target is served at present.
+// FromRecord explains a record of the engine's decision store or of its history, as of the time of the decision. For the newest record use
+// Current: its result also contains whether gpuscaler serves the target now.
 func FromRecord(r engine.Record, cluster string) Explanation {
 	d := &r.Decision
 	e := Explanation{
@@ -179,7 +179,7 @@ func served(r engine.Record) string {
 	return Served
 }
 
-// RuleName returns the name of a rule, followed by the name of the schedule or signal at index if the rule applies to one.
+// RuleName returns the name of a rule. If the rule belongs to a schedule or a signal, the name of the schedule or signal at index follows.
 func RuleName(p *scaling.Policy, rule scaling.Rule, index int8) string {
 	name := rule.String()
 	switch i := int(index); {
@@ -202,14 +202,14 @@ func newScaledBy(f engine.ManagedHPA) *ScaledBy {
 	return &ScaledBy{Kind: f.Kind, Name: f.Name, Desired: f.Desired, Exact: f.Exact, Why: f.Why}
 }
 
-// NewOperator returns the pause or the override of a user that applies at present, or nil.
+// NewOperator returns the pause or the override that a user set and that applies now, or nil.
 func NewOperator(v engine.View) *Operator {
 	o := v.Operator
 	if !o.Paused && o.Min < 0 && o.Max < 0 {
 		return nil
 	}
 	out := &Operator{Paused: o.Paused, By: v.OperatorBy}
-	if o.Until.Year() < 9999 { // KEDA's pause annotations have no end; the year 9999 represents that
+	if o.Until.Year() < 9999 { // a pause by KEDA's annotations does not expire; its end is the year 9999
 		out.Until = o.Until
 	}
 	if o.Min >= 0 {
@@ -223,7 +223,7 @@ func NewOperator(v engine.View) *Operator {
 
 var units = [...]string{scaling.Count: "count", scaling.Percent: "percent", scaling.Seconds: "seconds"}
 
-// NewSignal returns the row of the signal at index i of the record's policy.
+// NewSignal returns the row of the SIGNAL table for the signal at index i of the record's policy.
 func NewSignal(r *engine.Record, i int) Signal {
 	s := &r.Workload.Policy.Signals[i]
 	out := Signal{Name: s.Name, Type: s.Type, Unit: units[s.Unit], Target: s.Target, Measures: s.Measures.String(), Reported: -1,
@@ -248,7 +248,7 @@ func NewSignal(r *engine.Record, i int) Signal {
 	return out
 }
 
-// note returns a note about how the decision used a reading, for example why the reading is missing.
+// note returns a note about the reading of a signal in a decision, for example why the reading is missing.
 func note(s *scaling.Signal, r scaling.Reading, status scaling.SignalStatus) string {
 	switch status {
 	case scaling.SignalMissing:

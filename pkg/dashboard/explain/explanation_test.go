@@ -125,8 +125,8 @@ func TestFormatValueAndShortDuration(t *testing.T) {
 	}
 }
 
-// KEDA's annotation paused-scale-in has no end, which the year 9999 represents. The text omits this date, because it would look like one
-// that a user chose.
+// KEDA's annotation paused-scale-in does not expire; its end is represented by the year 9999. The text omits this date, because a user
+// would read it as a date that another user chose.
 func TestOverrideWithoutEndShowsNoDate(t *testing.T) {
 	o := NewOperator(engine.View{
 		Operator:   scaling.Operator{Min: 5, Max: -1, Until: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)},
@@ -153,7 +153,8 @@ func TestCrashingReplicasAreExplained(t *testing.T) {
 	}
 }
 
-// A quota rejects the pods of three replicas: the text names it, its use and its limit, and the command that shows it.
+// A quota rejects the pods of three replicas. The text contains the name, the use and the limit of the quota, and the command that shows
+// the quota.
 func TestRejectedReplicasAreExplained(t *testing.T) {
 	s := explaintest.New(nil)
 	s.Replicas.Rejected, s.Replicas.Rejection = 3, engine.Rejection{Kind: "ResourceQuota", Name: "gpus",

@@ -11,17 +11,17 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// Objective is the SLO of a workload and what gpuscaler has learned for it.
+// Objective contains the SLO of a workload and the values that gpuscaler has learned about the workload.
 type Objective struct {
 	SLO string `json:"slo"` // the SLO in words: "99% within 10s (wait)"
-	// SafePolicy is the reason why gpuscaler computes the target with the safe policy instead of the learned values. Empty: it uses the
-	// learned values.
+	// SafePolicy is the reason why gpuscaler computes the target with the safe policy and not with the learned values. It is empty if
+	// gpuscaler uses the learned values.
 	SafePolicy string `json:"safePolicy,omitempty"`
 	// Terms lists the parts that add up to the replicas of the decision, for example the expected load. Parts of 0 replicas are omitted.
 	Terms []Term `json:"terms,omitempty"`
-	// Learned is what was learned, in one line.
+	// Learned is a text of one line with the learned values.
 	Learned string `json:"learned,omitempty"`
-	// work per second that a replica serves; absent while it is not known
+	// work per second that one replica can serve; absent while it is not known
 	Capacity *objective.Distribution `json:"capacityPerReplica,omitempty"`
 	// ColdStart is the time from the decision to a ready replica, in seconds; absent until one was observed.
 	ColdStart *objective.Distribution `json:"coldStartSeconds,omitempty"`
@@ -29,7 +29,7 @@ type Objective struct {
 	Budget    float64                 `json:"lateBudgetLeft"` // share of the late work that the SLO allows and that has not occurred yet, 0..1
 }
 
-// Term is a part of the replicas that an objective needs.
+// Term is one part of the number of replicas that an objective needs.
 type Term struct {
 	Name     string `json:"name"`
 	Replicas int32  `json:"replicas"`
@@ -64,8 +64,8 @@ func newObjective(r *engine.Record) *Objective {
 	return out
 }
 
-// LearnedText returns what was learned about a workload in one line: the capacity of a replica, the cold start, and the attained SLO. A
-// value that the user states in the objective is marked as such.
+// LearnedText returns one line with the values that gpuscaler has learned about a workload: the capacity of a replica, the cold start, and
+// the attained SLO. The line marks a value that the user set in the objective instead.
 func LearnedText(l *objective.Learned, o *objective.Objective) string {
 	return strings.Join([]string{capacityText(l, o), coldStartText(l, o), attainedText(l, o)}, " | ")
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// A policy with an objective is explained with its SLO, its terms, and what was learned. A signal without a target shows what it measures.
+// The explanation of a policy with an objective contains the SLO, the terms of the target, and the learned values. For a signal without a
+// target, it contains what the signal measures.
 func TestAnObjectiveIsExplained(t *testing.T) {
 	s := explaintest.New(nil)
 	s.Workload.Policy = &scaling.Policy{MinReplicas: 1, MaxReplicas: 12,

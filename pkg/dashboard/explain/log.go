@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// maxLogLine is the maximum length of a log line in bytes. The explanation of a policy with the maximum number of signals and schedules has
-// about 6 KB.
+// maxLogLine is the maximum length of a log line in bytes. For comparison: the explanation of a policy with the maximum number of signals
+// and schedules has about 6 KB.
 const maxLogLine = 1 << 20
 
-// FromLog reads a controller's log and returns, for each policy, the explanation that applied at the time at, sorted by policy. A zero time
-// is the end of the log. Lines that contain no explanation are ignored, so the log may contain lines of several replicas, and each line may
-// have a prefix.
+// FromLog reads a controller's log and returns, for each policy, the explanation that applied at the time at, sorted by policy. If at is
+// zero, it returns the last explanation in the log. It ignores lines without an explanation. The log may contain the lines of more than one
+// replica of gpuscaler, and each line may have a prefix.
 func FromLog(r io.Reader, at time.Time) ([]Explanation, error) {
 	newest := map[string]Explanation{}
 	lines := bufio.NewScanner(r)

@@ -16,8 +16,8 @@ var (
 	timeOfDay   = []string{"15:04:05", "15:04"}
 )
 
-// ParseTime parses a time of day within the 24 hours before now, a date with a time, or an age. A time without a zone is in zone.
-// Empty text returns the zero time, which means now.
+// ParseTime parses a time of day within the 24 hours before now, a date with a time, or an age. A time without a time zone is in the zone
+// of the parameter zone. For an empty text it returns the zero time, which callers treat as now.
 func ParseTime(text string, now time.Time, zone *time.Location) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -45,17 +45,17 @@ func ParseTime(text string, now time.Time, zone *time.Location) (time.Time, erro
 		if t := at(d); !t.After(now) {
 			return t, nil
 		}
-		return at(d - 1), nil // for example, at 00:10 the time 23:50 is a time of yesterday
+		return at(d - 1), nil // a time of day later than now is a time of yesterday: at 00:10, for example, 23:50 is
 	}
 	return time.Time{}, fmt.Errorf("at=%q: %s", text, TimeForms)
 }
 
-// maxZoneName is the longest accepted name of a time zone in bytes. The longest name in the IANA database has 32.
+// maxZoneName is the maximum length of the name of a time zone in bytes. The longest name in the IANA database has 32 bytes.
 const maxZoneName = 64
 
 // ParseQuery parses the time in the query of a request. The parameter `at` has one of the forms that ParseTime accepts. The parameter
-// `zone` is the time zone of a time without a zone: a name (Europe/Berlin) or an offset (+02:00). If it is absent, the argument zone is
-// used.
+// `zone` is the time zone for a value of `at` without one: a name (Europe/Berlin) or an offset (+02:00). If the query has no `zone`,
+// ParseQuery uses its argument zone.
 func ParseQuery(v url.Values, now time.Time, zone *time.Location) (time.Time, error) {
 	if name := v.Get("zone"); name != "" {
 		var err error

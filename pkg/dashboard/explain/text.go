@@ -77,8 +77,8 @@ func (e Explanation) Line() string {
 	return fmt.Sprintf("%s  %-28s ready %-3d %3d -> %s", e.At.Format("Mon 15:04:05"), e.Policy, e.Ready, e.From, why)
 }
 
-// writeState writes the states that a reader of the target must know: the target is not served, inputs are missing, replicas crash, or a
-// user paused or overrode the policy.
+// writeState writes each of these states that applies: the target is not served, inputs are missing, replicas crash, or a user paused or
+// overrode the policy.
 func (e Explanation) writeState(out *strings.Builder, zone *time.Location) {
 	if e.Served != Served {
 		fmt.Fprintf(out, "NOT SERVED  %s\n", e.Served)
@@ -122,7 +122,8 @@ func (e Explanation) Rejections() string {
 	return RejectionText(e.Rejected, namespace, e.Rejection)
 }
 
-// RejectionText returns a description of n replicas whose pods the API server rejects, with its answer and what to do; "" if n is 0.
+// RejectionText returns a description of n replicas whose pods the API server rejects, with the API server's response and a command or step
+// for the user. It returns "" if n is 0.
 func RejectionText(n int32, namespace string, r engine.Rejection) string {
 	replicas := "replicas"
 	switch n {
@@ -186,7 +187,8 @@ func (e Explanation) Next(zone *time.Location) string {
 	return "can change at any tick"
 }
 
-// Follows returns which object scales the workload to the target, and whether it does so exactly.
+// Follows returns a text with the object that scales the workload to the target, and whether this object applies every change of the
+// target.
 func (e Explanation) Follows() string {
 	switch {
 	case e.At.IsZero():
@@ -197,8 +199,8 @@ func (e Explanation) Follows() string {
 	return e.ScaledBy.Text()
 }
 
-// Text returns the number of replicas that the object desires, and whether it follows the target exactly. A nil ScaledBy means that no
-// object reads the target.
+// Text returns a text with the number of replicas that the object desires, and whether the object applies every change of the target. A nil
+// ScaledBy means that no object reads the target.
 func (f *ScaledBy) Text() string {
 	switch {
 	case f == nil:
@@ -209,10 +211,10 @@ func (f *ScaledBy) Text() string {
 	return fmt.Sprintf("%s desires %d: can differ from the target, %s", f.Name, f.Desired, f.Why)
 }
 
-// Short returns the short form of the object's kind, for example HPA.
+// Short returns the object's kind for display, HPA instead of HorizontalPodAutoscaler.
 func (f *ScaledBy) Short() string { return ShortKind(f.Kind) }
 
-// ShortKind returns the short form of a kind: HPA for HorizontalPodAutoscaler, and other kinds unchanged.
+// ShortKind returns a kind for display: HPA instead of HorizontalPodAutoscaler, and other kinds unchanged.
 func ShortKind(kind string) string {
 	if kind == "HorizontalPodAutoscaler" {
 		return "HPA"
@@ -228,7 +230,7 @@ func (s Signal) ValueText() string {
 	return FormatValue(*s.Value, s.Unit)
 }
 
-// RecommendsText returns the replicas that the signal recommends, or "-".
+// RecommendsText returns the number of replicas that the signal recommends, or "-" if it recommends none.
 func (s Signal) RecommendsText() string {
 	if s.Recommends == nil {
 		return "-"
@@ -252,7 +254,8 @@ func (s Signal) PodsText() string {
 	return fmt.Sprintf("%d/%d", s.Reported, s.Ready)
 }
 
-// TargetText formats the target, or what the value is evidence of for a signal without a target.
+// TargetText returns the formatted target. A signal without a target is only evidence for the objective; for it, TargetText returns "none"
+// and what the value is evidence of.
 func (s Signal) TargetText() string {
 	if s.Target == 0 && s.Measures != "" {
 		return "none (" + s.Measures + ")"
@@ -274,7 +277,7 @@ func FormatValue(v float64, unit string) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// ShortDuration formats a duration in its one or two largest units: 6s, 4m, 1h30m.
+// ShortDuration formats a duration with its largest unit, or with its two largest units: 6s, 4m, 1h30m.
 func ShortDuration(d time.Duration) string {
 	switch {
 	case d < time.Minute:

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// GroupReader returns the newest record of each capacity group. The engine's decision store implements it.
+// GroupReader returns the newest record of each capacity group. The engine's decision store implements GroupReader.
 type GroupReader interface {
 	Groups() []string
 	Group(name string) (engine.GroupRecord, bool)
@@ -17,7 +17,7 @@ type GroupReader interface {
 // GroupCollector exports the records of capacity groups.
 type GroupCollector struct{ decisions GroupReader }
 
-// NewGroupCollector returns a collector that reads b.
+// NewGroupCollector returns a collector that reads the records from b.
 func NewGroupCollector(b GroupReader) *GroupCollector { return &GroupCollector{decisions: b} }
 
 var (
@@ -47,7 +47,8 @@ var (
 	groupFailing   = describe("group_failing", "1 while the decision for the group failed in the last tick.", perGroup)
 )
 
-// findingLabels has the value of the label finding for each kind of finding. Alerts match these values, so they must not change.
+// findingLabels contains the value of the label finding for each kind of finding. Alerts of users contain these values, so they must not
+// change.
 var findingLabels = map[explain.FindingKind]string{
 	explain.FindMissing: "missing", explain.FindNotConsented: "not-handed-over", explain.FindUnsupported: "unsupported",
 	explain.FindUnreadable: "unreadable", explain.FindContested: "contested", explain.FindMixed: "mixed", explain.FindWeights: "weights",
@@ -70,7 +71,7 @@ func (c *GroupCollector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect sends the newest record of every group that has a decision.
+// Collect sends the metrics of the newest record of each group that has a decision.
 func (c *GroupCollector) Collect(out chan<- prometheus.Metric) {
 	for _, name := range c.decisions.Groups() {
 		r, ok := c.decisions.Group(name)
@@ -98,8 +99,8 @@ func (c *GroupCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// sendPool sends the metrics of a NodePool. There is always a series for own, the capacity type of the NodePool, even without nodes. There
-// is a series for another capacity type only if the NodePool has nodes of it.
+// sendPool sends the metrics of one NodePool by capacity type. own is the capacity type that the NodePool is configured for: its series
+// exist even if the NodePool has no nodes. The series of another capacity type exist only if the NodePool has nodes of that type.
 func sendPool(p *engine.PoolUse, own capacity.CapacityType, send func(d *prometheus.Desc, v float64, more ...string)) {
 	for i := range p.Use {
 		u, kind := &p.Use[i], capacity.CapacityType(i)
@@ -127,7 +128,7 @@ func constrained(reasons []explain.Reason) (replicas float64) {
 	return replicas
 }
 
-// sendFindings sends the number of findings by NodePool and kind. Two pods with a finding of the same kind are counted in one series.
+// sendFindings sends the number of findings by NodePool and kind. Findings of the same kind on the same NodePool are one series.
 func sendFindings(r *engine.GroupRecord, send func(d *prometheus.Desc, v float64, more ...string)) {
 	type series struct{ pool, finding string }
 	counts := map[series]float64{}

@@ -77,7 +77,7 @@ gpuscaler_group_phase{group="chat",phase="returning"} 1
 	}
 }
 
-// An alert matches a finding by its label, so each kind of finding needs its own, non-empty label.
+// Alerts select findings by the label, so each kind of finding needs a label of its own that is not empty.
 func TestEveryKindOfFindingHasItsOwnLabel(t *testing.T) {
 	seen := map[string]bool{}
 	for kind := explain.FindMissing; kind <= explain.FindNoRoom; kind++ {

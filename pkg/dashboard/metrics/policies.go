@@ -10,20 +10,20 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// PolicyReader returns the newest record of each policy. The engine's decision store implements it.
+// PolicyReader returns the newest record of each policy. The engine's decision store implements PolicyReader.
 type PolicyReader interface {
 	Keys() []scaling.Key
 	CopyRecord(k scaling.Key, r *engine.Record) (ok bool)
 }
 
-// PolicyCollector exports one metric, with the series of all policies.
+// PolicyCollector exports one metric. The metric has series for all policies.
 type PolicyCollector struct {
 	decisions PolicyReader
 	policyMetric
 }
 
-// NewPolicyCollectors returns one collector for each metric of policies. With 10,000 policies, gathering all metrics at once needs 100 MiB.
-// A caller that gathers one collector after the other needs only the memory of one metric.
+// NewPolicyCollectors returns one collector for each metric of policies. A single collector for all metrics would need 100 MiB for 10,000
+// policies. If the caller gathers the collectors one after the other, it needs only the memory of one metric at a time.
 func NewPolicyCollectors(b PolicyReader) (all []prometheus.Collector) {
 	for _, m := range policyMetrics {
 		all = append(all, &PolicyCollector{b, m})
@@ -31,7 +31,7 @@ func NewPolicyCollectors(b PolicyReader) (all []prometheus.Collector) {
 	return all
 }
 
-// policyMetric is one metric with the function that sends its values for a record.
+// policyMetric is one metric. The function send sends the values of the metric for one record.
 type policyMetric struct {
 	desc *prometheus.Desc
 	send func(r *engine.Record, send func(value float64, labels ...string))
@@ -44,7 +44,7 @@ var (
 	targetNotFound = describe("policy_target_not_found",
 		"1 while the scale target of the policy is not in the cluster: no target is computed.", perPolicy)
 
-	// policyMetrics are the metrics of policies. All except policy_target_not_found are absent while the policy has no current decision.
+	// policyMetrics contains the metrics of policies. A policy without a current decision has only policy_target_not_found.
 	policyMetrics = []policyMetric{
 		{targetNotFound, nil},
 		gauge("target_replicas", "Target of the policy in replicas.", func(r *engine.Record) float64 { return float64(r.Decision.Replicas) }),
@@ -98,8 +98,9 @@ func gauge(name, help string, value func(*engine.Record) float64) policyMetric {
 // Describe sends the description of the metric.
 func (c *PolicyCollector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
 
-// Collect sends the metric of each policy that has a decision for its current version and an existing scale target. For other policies it
-// sends nothing, because an old decision would look like a current one. policy_target_not_found is sent for every policy.
+// Collect sends the metric of each policy that has a current decision: for the current version of the policy, with an existing scale
+// target. It sends nothing for other policies, because a user would read an old decision as a current one. policy_target_not_found is sent
+// for every policy.
 func (c *PolicyCollector) Collect(out chan<- prometheus.Metric) {
 	var r engine.Record
 	for _, k := range c.decisions.Keys() {

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// TeamReader returns the newest record of each team that has limits. The engine's decision store implements it.
+// TeamReader returns the newest record of each team that has limits. The engine's decision store implements TeamReader.
 type TeamReader interface {
 	Teams() []engine.TeamRecord
 }
@@ -14,7 +14,7 @@ type TeamReader interface {
 // TeamCollector exports the limits of teams and how much of each limit is used.
 type TeamCollector struct{ decisions TeamReader }
 
-// NewTeamCollector returns a collector that reads b.
+// NewTeamCollector returns a collector that reads the records from b.
 func NewTeamCollector(b TeamReader) *TeamCollector { return &TeamCollector{decisions: b} }
 
 var (
@@ -40,7 +40,7 @@ func (c *TeamCollector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect sends the newest record of every team.
+// Collect sends the metrics of the newest record of each team that has a decision.
 func (c *TeamCollector) Collect(out chan<- prometheus.Metric) {
 	for _, r := range c.decisions.Teams() {
 		if r.At.IsZero() {

@@ -30,8 +30,8 @@ const (
 	// cacheTTL is how long the result of a TokenReview or SubjectAccessReview is reused. A revoked permission remains valid for up to this
 	// time.
 	cacheTTL = 30 * time.Second
-	// maxRequestDuration is the maximum duration of a request, including a live stream. A browser then opens the stream again and sends its
-	// current token.
+	// maxRequestDuration is the maximum duration of a request, including a live stream. After it, a browser opens the stream again and
+	// sends its current token, so that an expired token is noticed.
 	maxRequestDuration = 15 * time.Minute
 	// reviewTimeout is the maximum time that a request waits for a review by the API server.
 	reviewTimeout = 10 * time.Second
@@ -54,8 +54,8 @@ type Reviewer struct {
 	inFlight map[string]int // number of requests in flight, by user
 }
 
-// New returns a Reviewer that asks the API server of kube. It needs the permission to create tokenreviews and subjectaccessreviews, as in
-// the ClusterRole system:auth-delegator.
+// New returns a Reviewer that sends its reviews to the API server of the configuration kube. It needs the permission to create tokenreviews
+// and subjectaccessreviews, as in the ClusterRole system:auth-delegator.
 func New(kube *rest.Config) (*Reviewer, error) {
 	config := rest.CopyConfig(kube)
 	config.QPS, config.Burst = 100, 200 // high limits, because one page can need a review for each of many namespaces
@@ -84,7 +84,7 @@ func New(kube *rest.Config) (*Reviewer, error) {
 
 type trustedKey struct{}
 
-// Trusted returns a handler that lets all requests see every namespace. It is for listeners without authentication, such as loopback.
+// Trusted returns a handler for listeners without authentication, such as loopback. Its requests may see every namespace.
 func Trusted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), trustedKey{}, true)))
@@ -124,12 +124,13 @@ var errUnauthenticated = errors.New("the cluster does not accept your token: sen
 
 var errBusy = errors.New("too many users are being authenticated: try again in a few seconds")
 
-// identify returns the user of the token, or an error if the cluster does not authenticate the token.
+// identify returns the user of the token in the request. It returns an error if the API server does not accept the token, or if the request
+// waits too long for a TokenReview.
 func (v *Reviewer) identify(r *http.Request) (user.Info, error) {
 	select {
 	case v.reviews <- struct{}{}:
 		defer func() { <-v.reviews }()
-	case <-time.After(reviewTimeout): // I/O edge: limits a request
+	case <-time.After(reviewTimeout): // I/O edge: limits how long a request waits
 		return nil, errBusy
 	case <-r.Context().Done():
 		return nil, errBusy
@@ -141,7 +142,7 @@ func (v *Reviewer) identify(r *http.Request) (user.Info, error) {
 	return found.User, nil
 }
 
-// begin counts a new request of a user. It returns false if the user already has maxPerUser requests in flight.
+// begin registers a new request of a user. It returns false if the user already has maxPerUser requests in flight.
 func (v *Reviewer) begin(name string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

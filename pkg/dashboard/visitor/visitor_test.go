@@ -149,7 +149,8 @@ func TestFailedReviewHidesNamespaces(t *testing.T) {
 	}
 }
 
-// If one user has the maximum number of open requests, further requests of that user are rejected, but those of other users are not.
+// If one user has the maximum number of open requests, further requests of this user are rejected. Requests of other users are not
+// rejected.
 func TestRequestsPerUserAreLimited(t *testing.T) {
 	v := (&cluster{}).reviewer(t)
 	leave, entered := make(chan struct{}), make(chan struct{}, maxPerUser)
@@ -167,7 +168,8 @@ func TestRequestsPerUserAreLimited(t *testing.T) {
 	close(leave)
 }
 
-// Each invalid token needs a TokenReview, so the number of concurrent reviews is limited.
+// Each invalid token needs a TokenReview. The number of concurrent reviews is limited, so that invalid tokens cannot overload the API
+// server.
 func TestConcurrentReviewsAreLimited(t *testing.T) {
 	c := &cluster{slow: make(chan struct{})}
 	v := c.reviewer(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Start is the time at which the service begins.
+// Start is the time on the clock of a new Service.
 var Start = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
 // Key is the key of the service's policy.
@@ -25,8 +25,8 @@ type Service struct {
 	Engine   *engine.Engine
 	Now      time.Time
 	Unseen   bool   // the cluster does not have the scale target
-	Panics   bool   // each decision panics
-	Reason   string // why a scale target is refused; empty: it does not exist
+	Panics   bool   // each decision of the engine panics
+	Reason   string // why gpuscaler refuses the scale target; empty: not refused
 }
 
 // New returns a service with six ready replicas, whose readings recommend six replicas. onTransition may be nil.
@@ -64,8 +64,8 @@ func daily(hour uint64) calendar.Cron {
 	return calendar.Cron{Minute: 1, Hour: 1 << hour, DayOfMonth: all, Month: all, DayOfWeek: all}
 }
 
-// Measure replaces the readings of the three signals. They were measured at the current time, and in every ready pod if the signal is read
-// from pods.
+// Measure replaces the readings of the three signals with the values queue, kv and gpu, measured at the current time. The readings of kv
+// and gpu are from all ready pods; queue is not read from pods.
 func (s *Service) Measure(queue, kv, gpu float64) {
 	s.Readings = nil
 	for i, v := range []float64{queue, kv, gpu} {
@@ -77,8 +77,8 @@ func (s *Service) Measure(queue, kv, gpu float64) {
 	}
 }
 
-// ScaleUp changes the service and runs a tick at 09:04:06 that decides nine replicas. The queue is longer, three of nine replicas are not
-// ready, and the GPU signal has samples of only three pods (half of the ready ones).
+// ScaleUp makes the engine decide nine replicas at 09:04:06. Before, it sets a longer queue, nine replicas of which three are not ready,
+// and a GPU reading of only three pods (half of the ready ones).
 func (s *Service) ScaleUp() {
 	s.Replicas.Replicas, s.Replicas.Loading, s.Replicas.Pending = 9, 2, 1
 	s.Now = s.Now.Add(4 * time.Minute)
