@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Axis is the time axis of a chart. It contains the position at which each value of a series begins.
+// Axis is the time axis of a chart. It contains the position at which each value of a series begins, and the ticks.
 type Axis struct {
 	seconds float64   // length of the axis in seconds
-	edges   []float64 // positions in seconds at which the values begin, and at which the last one ends
+	edges   []float64 // positions in seconds at which each value begins, and the position at which the last value ends
 	ticks   []Tick
 }
 
@@ -19,7 +19,7 @@ type Tick struct {
 	Minor             bool
 }
 
-// Elapsed returns an axis that counts from 0 to the given number of seconds; each value lasts for one step.
+// Elapsed returns an axis for the time since a start: from 0 to the given number of seconds. Each value of a series lasts for one step.
 func Elapsed(step time.Duration, seconds float64) Axis {
 	a := Axis{seconds: seconds}
 	for i := 0; float64(i)*step.Seconds() < seconds; i++ {
@@ -37,7 +37,8 @@ func Elapsed(step time.Duration, seconds float64) Axis {
 	return a
 }
 
-// Calendar returns an axis in UTC. The values begin at the given times, in order, and the last one ends at the end of the axis.
+// Calendar returns an axis with dates and times in UTC. begins contains the time at which each value of a series begins, in ascending
+// order. The last value ends at the time to.
 func Calendar(from, to time.Time, begins []time.Time) Axis {
 	a := Axis{seconds: to.Sub(from).Seconds()}
 	for _, at := range begins {
@@ -55,7 +56,8 @@ func Calendar(from, to time.Time, begins []time.Time) Axis {
 	return a
 }
 
-// every returns the number of seconds between two ticks. It is a round number, and at most eight ticks follow the first.
+// every returns the number of seconds between two ticks. It is a round number, chosen so that the axis has at most eight ticks after the
+// first.
 func (a *Axis) every() float64 {
 	for _, s := range []float64{10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200} {
 		if 8*s >= a.seconds {
@@ -77,7 +79,7 @@ func (a *Axis) x(seconds float64) float64 {
 	return Canvas * min(max(seconds/max(a.seconds, 1), 0), 1)
 }
 
-// held returns the values of a series with their positions. Values after the end of the axis are omitted.
+// held returns the values of a series with their positions on the axis. It omits values that begin after the end of the axis.
 func (a *Axis) held(values []float64) []Held {
 	out := make([]Held, min(len(values), len(a.edges)-1))
 	for i := range out {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// chartHeight is the height of a chart's plot in pixels. The template contains the same number.
+// chartHeight is the height of a chart's plot in pixels. The page template contains the same number; change both together.
 const chartHeight = 170
 
-// Line and area styles of a series.
+// Styles of the lines and areas of a series.
 const (
 	Line  = "line"
 	Thin  = "thin" // a thin line, for a value with which others are compared
@@ -30,11 +30,11 @@ type Chart struct {
 	floor []float64 // sum of the series stacked so far
 }
 
-// Series is one line or area. Class is its style and color.
+// Series is one line or area of a chart. Class contains its style and color.
 type Series struct {
 	Name, Class, Color, Path string
 
-	values []float64 // values as they were added
+	values []float64 // values as the caller added them
 	drawn  []float64 // values plus those of the series below in the stack
 }
 
@@ -46,12 +46,13 @@ func NewChart(title, note string, axis Axis) *Chart {
 	return &Chart{Title: title, Note: note, axis: axis, XTicks: axis.ticks}
 }
 
-// Add adds a line that is drawn over the series added before. color is a color of the palette: blue, green, orange, violet, red, slate.
+// Add adds a line to the chart. It is drawn above the series that were added before it. look is a style, such as Line. color is a color of
+// the palette: blue, green, orange, violet, red or slate.
 func (c *Chart) Add(name, look, color string, values []float64) {
 	c.Series = append(c.Series, Series{Name: name, Class: look + " " + color, Color: color, values: values, drawn: values})
 }
 
-// Stack adds an area above the areas stacked before. It omits a series of zeros.
+// Stack adds an area on top of the areas that were stacked before it. If all values are zero, no area is drawn.
 func (c *Chart) Stack(name, color string, values []float64) {
 	sum := slices.Clone(values)
 	for i := range min(len(sum), len(c.floor)) {
@@ -63,7 +64,7 @@ func (c *Chart) Stack(name, color string, values []float64) {
 	}
 }
 
-// Draw computes the paths and the axes. Call it after all series are added.
+// Draw computes the paths of the series and the ticks of the value axis, and returns the chart. Call it after all series are added.
 func (c *Chart) Draw() *Chart {
 	top := 0.0
 	for _, s := range c.Series {
@@ -84,8 +85,8 @@ func (c *Chart) Draw() *Chart {
 	return c
 }
 
-// Paths returns the series in drawing order. Stacked areas reach down to zero, so the tallest one is drawn first and each lower one covers
-// part of it.
+// Paths returns the series in drawing order. Each stacked area reaches down to zero. Therefore the highest area is drawn first, and the
+// lower areas are drawn over it.
 func (c *Chart) Paths() []Series {
 	if c.floor == nil {
 		return c.Series
@@ -100,7 +101,7 @@ func (c *Chart) Mark(seconds, value float64, text string) {
 	c.Points = append(c.Points, Point{Percent(c.axis.x(seconds)), Place(c.plot.Y(value)), text})
 }
 
-// Empty reports whether all values are zero. A page then prints a sentence instead of the chart.
+// Empty reports whether all values are zero. The page then shows a sentence instead of the chart.
 func (c *Chart) Empty() bool {
 	return !slices.ContainsFunc(c.Series, func(s Series) bool { return !zero(s.values) })
 }
@@ -109,7 +110,7 @@ func zero(values []float64) bool {
 	return !slices.ContainsFunc(values, func(v float64) bool { return v != 0 })
 }
 
-// Words describes the chart for screen readers.
+// Words returns a description of the chart for screen readers.
 func (c *Chart) Words() string {
 	var parts []string
 	for _, s := range c.Series {

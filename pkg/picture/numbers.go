@@ -21,18 +21,18 @@ func Step(v float64) float64 {
 	return unit * 10
 }
 
-// Short formats a number for an axis: 150k, 0.05.
+// Short formats a number for an axis, for example 150k or 0.05.
 func Short(v float64) string {
 	suffix := ""
 	for _, unit := range []string{"k", "M"} {
-		if v >= 9999.5 { // such a number would be formatted as 1e+04
+		if v >= 9999.5 { // a number from 9999.5 on would be formatted as 1e+04 or in a similar form
 			v, suffix = v/1000, unit
 		}
 	}
 	return strconv.FormatFloat(v, 'g', 4, 64) + suffix
 }
 
-// Thousands groups the digits of an integer: 1,468,165.
+// Thousands formats an integer with a comma after each group of three digits, for example 1,468,165.
 func Thousands(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
@@ -41,7 +41,7 @@ func Thousands(n int64) string {
 	return text
 }
 
-// Span formats a duration: 12ms, 7.5s, 1d12h30m.
+// Span formats a duration, for example as 12ms, 7.5s or 1d12h30m.
 func Span(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -62,7 +62,7 @@ func Span(d time.Duration) string {
 	return text
 }
 
-// Clock formats the time since the start in hours and minutes: 1:30 is an hour and a half.
+// Clock formats a number of seconds since the start as hours and minutes: 1:30 is an hour and a half. Seconds are added if they are not 0.
 func Clock(seconds float64) string {
 	s := int64(seconds)
 	if s%60 != 0 {

@@ -6,7 +6,7 @@ import (
 	"maps"
 )
 
-// Palette defines the colors of all pages for light, dark and print as CSS variables.
+// Palette is CSS that defines the colors of all pages as variables, for light and dark screens and for printing.
 //
 //go:embed palette.css
 var Palette string

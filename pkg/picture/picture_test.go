@@ -55,7 +55,7 @@ func TestStackedSeriesAddUp(t *testing.T) {
 	}
 }
 
-// For arbitrary values a chart stays on its canvas and its axis has few ticks.
+// For any values, the chart stays within its canvas and its axis has a limited number of ticks.
 func TestChartsStayWithinTheCanvas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOf(rapid.Float64Range(0, 1e9)).Draw(t, "values")
@@ -137,7 +137,8 @@ func TestTableAsText(t *testing.T) {
 	}
 }
 
-// A screen reader announces a table by its title, or by its columns if it has none, and a keyboard scrolls it.
+// A screen reader announces a table by its title, or by its first columns if it has no title. A user can scroll the table with the
+// keyboard.
 func TestTablesHaveNames(t *testing.T) {
 	page := Parse(`{{template "head" "A report"}}{{range .}}{{template "table" .}}{{end}}</main></body></html>`, nil)
 	var out strings.Builder

@@ -16,10 +16,10 @@ const Canvas = 1000.0
 // positive; 0 is at the lower edge.
 type Plot struct{ Height, Top float64 }
 
-// Y returns the distance of a value from the upper edge in SVG units.
+// Y returns the vertical position of a value: its distance from the upper edge in SVG units.
 func (p Plot) Y(v float64) float64 { return p.Height - (p.Height-2)*min(1, v/p.Top) - 1 }
 
-// Held is a value that is constant from From to To, which are distances from the left edge in SVG units.
+// Held is a value that is constant between the positions From and To. Both are distances from the left edge in SVG units.
 type Held struct{ From, To, Value float64 }
 
 // Steps returns the SVG path of a step line through the values, which must be in the order of time. If a value begins after the end of the
@@ -46,8 +46,8 @@ func (p Plot) Steps(values []Held, area bool) string {
 	return d.String()
 }
 
-// Place formats a coordinate in SVG units for an attribute.
+// Place formats a coordinate in SVG units for an SVG attribute.
 func Place(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
 
-// Percent formats a position on the canvas as a percentage of its width.
+// Percent formats a horizontal position in SVG units as a percentage of the width of the plot.
 func Percent(x float64) string { return strconv.FormatFloat(x/Canvas*100, 'f', 2, 64) + "%" }

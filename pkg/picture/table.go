@@ -6,13 +6,13 @@ import (
 	"text/tabwriter"
 )
 
-// Table is a table for a terminal and for a page. A column name that begins with - marks a text column, which a page can wrap. On a
-// narrow screen each row becomes a card.
+// Table is a table for a terminal and for an HTML page. A - at the beginning of a column name is not printed; it means that the column
+// contains text, which a page can wrap. On a narrow screen, the page shows each row as a card.
 type Table struct {
 	Title, Note, Foot string
 	Heads             []string
 	Rows              [][]any
-	Ours              bool // the first row is gpuscaler's and is highlighted
+	Ours              bool // the first row is the result of gpuscaler and is highlighted
 }
 
 type (
@@ -22,10 +22,10 @@ type (
 	Bad string
 )
 
-// Cell is a value of a table with the name of its column. Mark is good, bad or empty.
+// Cell is a value of a table with the name of its column. Mark is "good", "bad" or empty.
 type Cell struct{ Name, Class, Mark, Text string }
 
-// Label returns the title, or the first names of columns, as the name of the table for screen readers.
+// Label returns the name of the table for screen readers: the title, or the names of the first three columns if there is no title.
 func (t Table) Label() string {
 	if t.Title != "" {
 		return t.Title
@@ -49,7 +49,7 @@ func (t Table) Columns() []Cell {
 	return out
 }
 
-// Cells returns the rows of the table. Each cell has the name of its column and the mark of its value.
+// Cells returns the rows of the table. Each cell contains the name of its column. Mark is set if the value is Good or Bad.
 func (t Table) Cells() [][]Cell {
 	out := make([][]Cell, len(t.Rows))
 	for i, row := range t.Rows {
@@ -67,7 +67,7 @@ func (t Table) Cells() [][]Cell {
 	return out
 }
 
-// String formats the table for a terminal, without control characters. It is empty without rows.
+// String formats the table for a terminal, without control characters. It returns "" if the table has no rows.
 func (t Table) String() string {
 	if len(t.Rows) == 0 {
 		return ""
@@ -91,7 +91,7 @@ func (t Table) String() string {
 	return strings.Join(lines, "")
 }
 
-// Clean replaces the characters of a text that control a terminal.
+// Clean replaces each control character of a text with a question mark, so that the text cannot control a terminal.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
