@@ -97,7 +97,7 @@ func TestAuditAgreesWithWhatTheSimulatorRecorded(t *testing.T) {
 			if r.Waste[0].Cause != cause {
 				t.Errorf("the largest waste is %s, want %s\n%+v", r.Waste[0].Cause, cause, l.Ledger)
 			}
-			switch cause { // the simulator assigns these causes by the same rule
+			switch cause { // for these causes, the audit and the simulator use the same rule
 			case Floor:
 				minimum := truth.Ledger[ledger.Minimum] + truth.Ledger[ledger.Headroom]
 				closeTo(t, "floor", l.Ledger[Floor]+l.Ledger[Headroom], minimum.Hours(), paid)
@@ -108,7 +108,7 @@ func TestAuditAgreesWithWhatTheSimulatorRecorded(t *testing.T) {
 	}
 }
 
-// A node that keeps running without a pod is charged to the node and not to the workload.
+// The cost of a node that keeps running without a pod is waste of the NodePool, not of the workload.
 func TestFreeNodesAreStuck(t *testing.T) {
 	const length = 12 * time.Hour
 	pool := simulator.NodePool{Name: "l40s", CapacityType: simulator.OnDemand, InstanceType: "g6e.xlarge", GPUs: 1, Hourly: hourly,
@@ -132,7 +132,7 @@ func TestFreeNodesAreStuck(t *testing.T) {
 	}
 }
 
-// Missing data is neither an idle GPU nor a cost of zero: the cost per month does not change, and the report says what is missing.
+// Missing data counts neither as idle GPUs nor as a cost of 0: the cost per month does not change, and the report lists the missing data.
 func TestGapsAreNotZero(t *testing.T) {
 	story := stories(t)[Floor]
 	story.preset = "flat"

@@ -12,16 +12,17 @@
 //
 //	served        running requests / slots of a replica, as a part of the held GPUs; without these metrics the GPU activity
 //	start         GPUs of pods that are scheduled and not ready
-//	headroom      idle slots of the replicas that the present requests need: (running + waiting) / slots, rounded up
-//	floor         further ready replicas, up to minReplicas
-//	schedule      further ready replicas, up to the replicas of a schedule that is active
-//	cooldown      further ready replicas, up to the highest need within the cooldown of the autoscaler
-//	wrong metric  all other ready replicas: the metric of the autoscaler keeps them
+//	headroom      idle part of the replicas that the requests of the step need: (running + waiting) / slots, rounded up
+//	floor         idle part of further ready replicas, up to minReplicas
+//	schedule      idle part of further ready replicas, up to the replicas of a schedule that is active
+//	cooldown      idle part of further ready replicas, up to the highest need within the cooldown of the autoscaler
+//	wrong metric  idle part of all other ready replicas: the metric of the autoscaler requests them without need
 //	stuck node    GPUs without a pod, on nodes that have been free for at least StuckNodeAge
 //	node change   GPUs without a pod for a shorter time: nodes that start, end, or are partly used
 //
-// # How this is shown to work
+// # How the tests verify the audit
 //
-// The tests run autoscalers in the simulator, whose ledger knows the cause of each GPU second, write what a Prometheus server would have
-// stored as a snapshot, and compare the audit with the ledger. Cost, SLO and waste agree within 2%.
+// The tests run autoscalers in the simulator. The simulator's ledger records the cause of each GPU second. From the metrics that a
+// Prometheus server would have stored, the tests make a snapshot, audit the snapshot, and compare the result with the ledger. Cost, SLO and
+// waste agree within 2%.
 package audit

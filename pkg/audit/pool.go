@@ -61,8 +61,8 @@ func (s *Snapshot) heldIn(pool string, i int) (sum float64) {
 	return sum
 }
 
-// stuck returns, for each step, the number of GPUs on stuck nodes: GPUs of whole nodes in a period of at least StuckNodeAge that contains
-// the step and in which these GPUs are free. node is the number of GPUs of a node.
+// stuck returns, for each step, the number of GPUs on stuck nodes. They are the GPUs of whole nodes that are free in a period of at least
+// StuckNodeAge that includes the step. The parameter node is the number of GPUs of a node.
 func (s *Snapshot) stuck(free []float64, node float64) []float64 {
 	out := make([]float64, len(free))
 	least := max(1, int(StuckNodeAge/s.step()))

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// scraped is the interval at which the recorded Prometheus server scrapes.
+// scraped is the scrape interval of the simulated Prometheus server.
 const scraped = 15 * time.Second
 
 // midnight is the start of a Monday.
@@ -69,7 +69,8 @@ func simulated(t *testing.T, length, step time.Duration, pools []simulator.NodeP
 	return recorded(r, step, all), r
 }
 
-// recorded converts the series of the simulator to a snapshot: means, and sums of requests, over the samples of each step.
+// recorded converts the series of the simulator to a snapshot. The value of a step is the mean of the samples in the step; for numbers of
+// requests it is their sum.
 func recorded(r *simulator.Result, step time.Duration, all []autoscaled) *Snapshot {
 	n := int(step / scraped)
 	out := &Snapshot{

@@ -36,7 +36,7 @@ func TestSnapshotKeepsValuesAndMissingValues(t *testing.T) {
 	}
 }
 
-// Each refusal names the file, the value that was found and the allowed values.
+// The error for an unusable snapshot contains the name of the file, the invalid value and the allowed values.
 func TestUnusableSnapshotsAreRefused(t *testing.T) {
 	var file bytes.Buffer
 	if err := WriteSnapshot(&file, small()); err != nil {

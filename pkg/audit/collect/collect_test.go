@@ -18,8 +18,8 @@ import (
 
 var midnight = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 
-// series is an hour with two nodes. One runs a pod that serves four requests at a time; the pod on the other has finished. Two instances of
-// kube-state-metrics report the running pod.
+// series contains the metrics of one hour with two nodes. On n1, a pod runs and serves four requests at the same time. On n2, a pod has
+// finished. Two instances of kube-state-metrics report the running pod.
 const series = `
 kube_node_info{node="n1"} 1x65
 kube_node_status_allocatable{node="n1",resource="nvidia_com_gpu"} 1x65
@@ -135,7 +135,7 @@ func TestEachMissingSeriesIsReported(t *testing.T) {
 			lines = append(lines, line)
 		}
 	}
-	// If the GPUs of pods are unknown, no node counts as free.
+	// If the GPUs that pods hold are unknown, the report contains no free nodes.
 	if r := report(t, read(t, strings.Join(lines, "\n"), chat())); len(r.Waste) != 0 || r.Total.Cost != nil {
 		t.Errorf("without the GPUs of pods: %+v", r.Waste)
 	}
