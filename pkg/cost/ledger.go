@@ -69,7 +69,7 @@ func (l *Ledger) Add(m Interval) {
 	}
 }
 
-// charge assigns the cost of one machine in one interval to the pods of the machine.
+// charge assigns the cost of one machine in one interval to lines of the bill.
 type charge struct {
 	ledger   *Ledger
 	interval Interval

@@ -12,7 +12,7 @@ import (
 // profile is a MIG profile, from "Supported MIG Profiles" in NVIDIA's MIG user guide.
 type profile struct {
 	name      string
-	compute   int     // usable memory, rounded down
+	compute   int     // number of compute slices
 	memoryMiB float64 // memory that a program can use, rounded down
 	instances int     // maximum number of instances on one GPU
 }

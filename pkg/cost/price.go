@@ -33,8 +33,8 @@ func (p Price) Known() bool { return p.From != "" }
 // Type is an instance type in one region.
 type Type struct {
 	Name, Region string
-	GPUs         int                // hourly price in dollars by capacity type
-	Hourly       map[string]float64 // price in dollars by capacity type
+	GPUs         int                // number of whole GPUs of one instance; 0: unknown, or less than one
+	Hourly       map[string]float64 // hourly price in dollars by capacity type
 	From         string             // source of the prices and its date
 }
 
