@@ -88,8 +88,8 @@ func (a *API) Explain(k scaling.Key, at time.Time) (explain.Explanation, error) 
 	return explain.FromRecord(r, a.options.Cluster), nil
 }
 
-// whyNoHistory returns a text with the begin of the history of a workload, the reason why it does not begin earlier, and the command that
-// explains an earlier time. The function show formats a time.
+// whyNoHistory returns a text with the beginning of the history of a workload, the reason why it does not begin earlier, and the command
+// that explains an earlier time. The function show formats a time.
 func whyNoHistory(h *engine.History, k scaling.Key, show func(time.Time) string) string {
 	begins := "it has no decision of this workload"
 	if first, ok := h.Begins(k); ok {

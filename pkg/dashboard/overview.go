@@ -102,7 +102,7 @@ type column struct {
 	Name, Label, Class string
 	Why                string // explanation of the label, for the user
 	URL                string // URL that sorts by the column; empty: the table cannot be sorted by it
-	Sort               string // value of the query parameter sort that the search form sends when the table is sorted by this column
+	Sort               string // value of the query parameter sort that the search form sends for this column
 	Aria               string // value of the attribute aria-sort
 }
 

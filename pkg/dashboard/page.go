@@ -147,7 +147,7 @@ type status struct {
 // stallTimeout is the longest time since the last tick without a warning on the page.
 const stallTimeout = 15 * time.Second
 
-// URL of the overview, relative to the top-level pages and to the page of a workload.
+// URLs of the overview: relative to a top-level page, and relative to the page of a workload.
 const (
 	fromTop      = "./"
 	fromWorkload = "../../"

@@ -21,9 +21,9 @@ type NodePool struct {
 	Group        string // capacity group
 	Phase        string // phase of the group
 	CapacityType string // spot, on-demand, reserved, or several separated by commas
-	Nodes        int    // number of GPUs that pods use, and that no pod uses
+	Nodes        int    // nodes that accept pods
 	Starting     int    // nodes that are requested or launched
-	Busy, Idle   int    // number of GPUs that are busy, and that are idle
+	Busy, Idle   int    // number of GPUs that pods use, and that no pod uses
 	Overrides    []Override
 	Unknown      bool   // the numbers of nodes and GPUs are not known
 	Problem      string // why the numbers may be wrong; empty: they are current

@@ -205,7 +205,8 @@ func (s *sampler) forget(now time.Time) {
 }
 
 // read calls visit for each sample of a span, oldest first, and returns the names of the signals. For each time it uses the highest
-// resolution that has samples, but none higher than that with the index finest. visit must not store the slice of values.
+// resolution that has samples. The parameter finest is the index of the highest resolution that it may use. visit must not store the slice
+// of values.
 func (s *sampler) read(k scaling.Key, w span, finest int, visit func(sample)) (signals []string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

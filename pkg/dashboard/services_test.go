@@ -28,9 +28,9 @@ type testCluster struct {
 type service struct {
 	peak, phase float64 // queued requests at the peak; shift of the daily curve in hours
 	replicas    int32
-	starting    []time.Time // the workload's Prometheus server does not respond
+	starting    []time.Time // creation time of each replica that is not Ready
 	view        engine.View
-	noQueue     bool // its Prometheus does not answer
+	noQueue     bool // the workload's Prometheus server does not respond
 }
 
 const (

@@ -184,7 +184,7 @@ func (s *stream) send(p *Page, now snapshot) error {
 		}
 		s.sent[x.ID] = sum
 		changed[x.ID] = true
-		if !changed[x.Parent] { // a parent's HTML contains the part
+		if !changed[x.Parent] { // not sent if its parent is sent, because the HTML of the parent contains it
 			event(&b, "part", map[string]string{"id": x.ID, "html": x.HTML})
 		}
 	}

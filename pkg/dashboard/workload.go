@@ -21,8 +21,8 @@ type workloadView struct {
 	Row      row
 	E        explain.Explanation
 	Object   scaling.Target
-	AtTime   moment // requested time; if it is not Known, the request was for the newest decision
-	Asked    moment // requested time; if it is not Known, the newest decision was requested
+	AtTime   moment // time of the decision
+	Asked    moment // requested time; if it is not Known, the request was for the newest decision
 	Now      moment
 	Until    moment // time at which the next decision replaced the shown one; if it is not Known, the shown decision still applies
 	Earlier  string // URLs of the previous and the next transition

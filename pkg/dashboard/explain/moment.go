@@ -45,7 +45,7 @@ func ParseTime(text string, now time.Time, zone *time.Location) (time.Time, erro
 		if t := at(d); !t.After(now) {
 			return t, nil
 		}
-		return at(d - 1), nil // a time of day later than now is a time of yesterday: at 00:10, for example, 23:50 is
+		return at(d - 1), nil // a time of day later than now means yesterday, for example 23:50 if it is 00:10 now
 	}
 	return time.Time{}, fmt.Errorf("at=%q: %s", text, TimeForms)
 }
