@@ -25,7 +25,7 @@ func Step(v float64) float64 {
 func Short(v float64) string {
 	suffix := ""
 	for _, unit := range []string{"k", "M"} {
-		if v >= 9999.5 { // a number from 9999.5 on would be formatted as 1e+04 or in a similar form
+		if v >= 9999.5 { // such a number would be formatted with an exponent, for example as 1e+04
 			v, suffix = v/1000, unit
 		}
 	}
