@@ -21,7 +21,7 @@ const hoursPerMonth = 730.0
 type Options struct {
 	SLO       evaluate.SLO
 	Replay    time.Duration // the replay covers the last part of the period, of this length; 0: the whole period, negative: no replay
-	ColdStart time.Duration // cold start of gpuscaler's replicas in the replay; 0: the assumptions of the simulator
+	ColdStart time.Duration // cold start of gpuscaler's replicas in the replay; 0: the simulator draws each one from its assumptions
 	// Budget is the maximum time that all replays together may run. Report.Missing lists the workloads that were not replayed within it. 0:
 	// no limit.
 	Budget   time.Duration
@@ -48,7 +48,7 @@ type Report struct {
 	snapshot *Snapshot
 }
 
-// SLO is the required service level: a share of the requests waits at most WaitSeconds.
+// SLO is the required service level: at least the given share of the requests must wait at most WaitSeconds.
 type SLO struct {
 	Share float64 `json:"share"`
 	Wait  float64 `json:"waitSeconds"`

@@ -44,7 +44,7 @@ type Forecast struct {
 	Notes    []string `json:"notes,omitempty"`   // assumptions about the traffic
 	Slots    float64  `json:"slots"`             // requests that a replica serves concurrently
 	Service  float64  `json:"serviceSeconds"`    // time that a replica spends on a request
-	Hourly   float64  `json:"hourlyPerReplica"`  // price of a replica in $
+	Hourly   float64  `json:"hourlyPerReplica"`  // price of a replica in $ per hour
 }
 
 // errNoForecast is wrapped by errors that say why a workload cannot be replayed.

@@ -13,7 +13,7 @@ type poolAccount struct {
 	ledger Ledger
 	costOf Ledger
 	hours  float64 // hours in which the number of free GPUs is known
-	paid   float64 // GPU hours of all nodes of the pool in the time hours
+	paid   float64 // GPU hours of all nodes of the pool in these hours
 	priced bool
 }
 

@@ -11,8 +11,8 @@ type Timeline struct {
 	Bucket   time.Duration
 	Ready    []float64 // ready replicas
 	Need     []float64 // replicas that the requests needed, at most maxReplicas
-	Requests []float64 // requests per minute that waited longer than the SLO allows
-	Late     []float64 // of these requests, those that waited longer than the SLO allows
+	Requests []float64 // requests per minute
+	Late     []float64 // requests per minute that waited longer than the SLO allows
 	Causes   [numCauses][]float64
 }
 

@@ -27,11 +27,11 @@ type account struct {
 type demand struct {
 	held    float64 // GPUs of scheduled pods
 	ready   float64 // ready replicas; NaN: unknown
-	running float64 // number of GPUs times their mean activity; NaN: unknown
+	running float64 // running requests; NaN: unknown
 	waiting float64
-	active  float64 // active GPUs; NaN: unknown
-	desired float64 // highest need of the steps within the cooldown plus startAllowance
-	recent  float64 // highest need within the last cooldown
+	active  float64 // number of GPUs times their mean activity; NaN: unknown
+	desired float64 // replicas that the active schedules require
+	recent  float64 // highest need of the steps within the cooldown plus startAllowance
 }
 
 // timeline returns the demand of the workload in each step.

@@ -17,11 +17,12 @@ import (
 
 const gpuResource = corev1.ResourceName("nvidia.com/gpu")
 
-// defaultWindow is the scale-down window of an HPA, and the cooldown of a ScaledObject, whose manifest does not set it, in seconds.
+// defaultWindow is used, in seconds, if the manifest sets no scale-down window of an HPA or no cooldown of a ScaledObject.
 const defaultWindow = 300
 
-// Workloads returns the workloads that request nvidia.com/gpu and that one of the autoscalers (HPAs and ScaledObjects) scales. targets are
-// Deployments and StatefulSets. It returns a gap for each autoscaler whose target is of another kind or does not exist.
+// Workloads returns the workloads that request nvidia.com/gpu and that one of the autoscalers (HPAs and ScaledObjects) scales. targets
+// contains the Deployments and StatefulSets. Workloads returns a Gap for each autoscaler whose target is of another kind or does not exist,
+// or whose target another autoscaler scales too.
 func Workloads(autoscalers, targets []*unstructured.Unstructured) (out []audit.Workload, gaps []audit.Gap) {
 	byKey := map[string]*unstructured.Unstructured{}
 	for _, t := range targets {

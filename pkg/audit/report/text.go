@@ -159,7 +159,8 @@ func number(v float64) string {
 	return picture.Thousands(int64(math.Round(v)))
 }
 
-// share formats a share as a percentage. It is rounded down above 99%, so that a missed SLO of 99% is not printed as 99%.
+// share formats a share as a percentage. Above 90% the percentage has up to two decimals and is rounded down, so that a missed SLO of 99%
+// is not printed as 99%.
 func share(v *float64) string {
 	switch {
 	case v == nil:
