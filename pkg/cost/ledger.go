@@ -126,7 +126,7 @@ func (c *charge) device(d *Device) {
 	}
 }
 
-// add adds the GPU-hours and the cost of a number of GPUs to the line of the bill with the key k, and returns the cost in dollars. s
+// add adds the GPU-hours and the cost of a number of GPUs to the line of the bill with the given key, and returns the cost in dollars. s
 // contains the measurements of these GPUs; nil means that there are none.
 func (c *charge) add(k lineKey, gpus float64, s *Slice) float64 {
 	hours := gpus * c.interval.Hours
@@ -174,7 +174,7 @@ func idle(u Use, s *Slice) float64 {
 	return 0
 }
 
-// enter adds the sum s to the line of the bill with the key k and to the bucket of the series that contains the time at.
+// enter adds a sum to the line of the bill with the given key, and to the bucket of the series that contains the given time.
 func (l *Ledger) enter(k lineKey, at time.Time, s *Sum) {
 	have := l.lines[k]
 	if have == nil {

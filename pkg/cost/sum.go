@@ -89,8 +89,8 @@ type Group struct {
 	Sum
 }
 
-// GroupBy groups the lines by the name that the function name returns, and adds up each group. The most expensive group is first. Lines
-// with an empty name are omitted.
+// GroupBy adds up the lines that have the same name; the parameter name returns the name of a line. The most expensive group is first.
+// Lines with an empty name are omitted.
 func GroupBy(lines []Line, name func(*Line) string) []Group {
 	index := map[string]int{}
 	var out []Group

@@ -115,7 +115,8 @@ func charts(b *cost.Bill) (out []*picture.Chart) {
 	return out
 }
 
-// rate returns a value per hour for each bucket of the series: the value that the function of returns, divided by the hours of the bucket.
+// rate returns, for each bucket of the series, a value per hour: a value of the bucket, selected by the parameter of, divided by the hours
+// of the bucket.
 func rate(b *cost.Bill, of func(*cost.Bucket) float64) []float64 {
 	out := make([]float64, len(b.Series))
 	for i := range b.Series {

@@ -88,8 +88,8 @@ func details(b *cost.Bill) (out []string) {
 	return out
 }
 
-// groups returns the tables by team, namespace, workload, instance type, capacity type and use. If a table has more rows than limit, its
-// last row is the sum of the others.
+// groups returns the tables by team, namespace, workload, instance type, capacity type and use. The parameter limit is the maximum number
+// of rows of a table. If there are more, one last row contains the sum of the others.
 func groups(b *cost.Bill, limit int) (all []picture.Table) {
 	for _, g := range []struct {
 		title, name string
