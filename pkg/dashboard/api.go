@@ -43,8 +43,9 @@ func (a *API) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+ExplainPath+"{namespace}/{name}", a.explain)
 }
 
-// All returns the explanations of all workloads, sorted by namespace and name. If at is zero, they explain the current decisions. Otherwise
-// they explain the decisions that applied at the time at, and All omits workloads whose history does not contain that time.
+// All returns the explanations of all workloads, sorted by namespace and name. If the parameter at is zero, they explain the current
+// decisions. Otherwise they explain the decisions that applied at that time; All then omits workloads whose history does not contain the
+// time.
 func (a *API) All(at time.Time) []explain.Explanation {
 	keys := a.decisions.Keys()
 	all := make([]explain.Explanation, 0, len(keys))
@@ -68,8 +69,8 @@ func statusCode(err error) int {
 	return http.StatusNotFound
 }
 
-// Explain returns the explanation of the current decision about a workload. If at is not zero, it explains the decision that applied at
-// that time. The history contains at most the last 24 hours.
+// Explain returns the explanation of the current decision about a workload. If the parameter at is not zero, it explains the decision that
+// applied at that time. The history contains at most the last 24 hours.
 func (a *API) Explain(k scaling.Key, at time.Time) (explain.Explanation, error) {
 	if at.IsZero() {
 		r, ok := a.decisions.Record(k)

@@ -100,7 +100,8 @@ type historyView struct {
 // ranges contains the time ranges that a user can select for the history. Each range ends now.
 var ranges = []string{"1h", "6h", "24h"}
 
-// parseRange returns the name and the length of a range of the list ranges. If the list does not contain the name, it uses byDefault.
+// parseRange returns the name and the length of a range in the list ranges. If the list does not contain the given name, parseRange uses
+// the range with the name byDefault.
 func parseRange(name, byDefault string) (string, time.Duration) {
 	if !slices.Contains(ranges, name) {
 		name = byDefault

@@ -30,8 +30,8 @@ func (p plot) x(t time.Time) float64 {
 	return picture.Canvas * min(1, max(0, float64(t.Sub(p.from))/float64(p.to.Sub(p.from))))
 }
 
-// point is a value that is valid from the time at until the next point begins. If there is a gap before the next point, the value is valid
-// only until the time until. If the value is NaN, the line is interrupted.
+// point is a value that is valid until the next point begins. The field at is the time at which the value begins to be valid. If there is a
+// gap before the next point, the value is valid only until the time in the field until. If the value is NaN, the line is interrupted.
 type point struct {
 	at    time.Time
 	until time.Time

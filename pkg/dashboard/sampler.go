@@ -73,8 +73,8 @@ type sample struct {
 
 func newSampler() *sampler { return &sampler{series: map[scaling.Key]*series{}} }
 
-// add stores a sample of the record at the time now. If the record has no decision or its decision is too old, add stores nothing, so that
-// the timeline has a gap.
+// add stores a sample of the record with the given time. If the record has no decision or its decision is too old, add stores nothing, so
+// that the timeline has a gap.
 func (s *sampler) add(r *engine.Record, now time.Time, workloads int) {
 	if r.At.IsZero() || now.Sub(r.At) > maxDecisionAge {
 		return
@@ -142,7 +142,7 @@ func (x *series) setSignals(signals []scaling.Signal) {
 	x.signals = names
 }
 
-// rewind deletes the samples later than the Unix time unix. add calls it if the clock was set back.
+// rewind deletes the sample of the step that contains the given Unix time, and all later samples. add calls it if the clock was set back.
 func (x *series) rewind(unix int64) {
 	for i := range x.levels {
 		l := &x.levels[i]
@@ -170,8 +170,8 @@ func (l *level) add(bucket int32, values []float32) {
 	}
 }
 
-// trim removes the oldest samples so that `keep` samples remain. It removes nothing while there are at most 1.25 times `keep`, because each
-// removal moves all remaining samples.
+// trim removes the oldest samples. The parameter keep is the number of samples that remain. trim removes nothing while there are at most
+// 1.25 times as many, because each removal moves all remaining samples.
 func (l *level) trim(keep, stride int) {
 	if n := len(l.buckets); n > keep+keep/4 {
 		l.buckets = append(l.buckets[:0], l.buckets[n-keep:]...)

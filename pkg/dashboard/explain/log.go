@@ -16,9 +16,9 @@ import (
 // and schedules has about 6 KB.
 const maxLogLine = 1 << 20
 
-// FromLog reads a controller's log and returns, for each policy, the explanation that applied at the time at, sorted by policy. If at is
-// zero, it returns the last explanation in the log. It ignores lines without an explanation. The log may contain the lines of more than one
-// replica of gpuscaler, and each line may have a prefix.
+// FromLog reads a controller's log and returns, for each policy, the explanation that applied at the given time, sorted by policy. If the
+// time is zero, it returns the last explanation of each policy in the log. It ignores lines without an explanation. The log may contain the
+// lines of more than one replica of gpuscaler, and each line may have a prefix.
 func FromLog(r io.Reader, at time.Time) ([]Explanation, error) {
 	newest := map[string]Explanation{}
 	lines := bufio.NewScanner(r)

@@ -16,8 +16,8 @@ var (
 	timeOfDay   = []string{"15:04:05", "15:04"}
 )
 
-// ParseTime parses a time of day, a date with a time, or an age. A time of day means its last occurrence before now. A time without a time
-// zone is in the zone of the parameter zone. For an empty text it returns the zero time, which callers treat as now.
+// ParseTime parses a time of day, a date with a time, or an age. A time of day means its last occurrence before now. If the text contains
+// no time zone, the parameter zone is used. For an empty text ParseTime returns the zero time, which callers treat as now.
 func ParseTime(text string, now time.Time, zone *time.Location) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/picture"
 )
 
-// WriteText writes the explanation for a terminal, with times in zone.
+// WriteText writes the explanation for a terminal. The parameter zone is the time zone of the times in the text.
 func (e Explanation) WriteText(w io.Writer, zone *time.Location) error {
 	if e.At.IsZero() {
 		return e.writeUndecided(w)

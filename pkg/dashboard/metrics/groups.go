@@ -99,8 +99,9 @@ func (c *GroupCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// sendPool sends the metrics of one NodePool by capacity type. own is the capacity type that the NodePool is configured for: its series
-// exist even if the NodePool has no nodes. The series of another capacity type exist only if the NodePool has nodes of that type.
+// sendPool sends the metrics of one NodePool by capacity type. The parameter own is the capacity type that the NodePool is configured for.
+// The series of this type exist even if the NodePool has no nodes. The series of another capacity type exist only if the NodePool has nodes
+// of that type.
 func sendPool(p *engine.PoolUse, own capacity.CapacityType, send func(d *prometheus.Desc, v float64, more ...string)) {
 	for i := range p.Use {
 		u, kind := &p.Use[i], capacity.CapacityType(i)
