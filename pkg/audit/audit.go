@@ -274,8 +274,8 @@ func (r *Report) replay(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// measuredCost returns the cost per month of a workload. It uses the steps with the index from and later. The result is nil if the cost is
-// unknown.
+// measuredCost returns the cost per month of a workload, or nil if it is unknown. The parameter from is the index of the first step that it
+// uses; it uses all later steps too.
 func (s *Snapshot) measuredCost(w *Workload, from int) *float64 {
 	cost, hours := 0.0, 0.0
 	for i := from; i < s.Steps; i++ {

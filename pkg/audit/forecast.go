@@ -99,8 +99,8 @@ func (s *Snapshot) forecast(ctx context.Context, w *Workload, o *Options) (*Fore
 	return out, nil
 }
 
-// hourly returns the mean price in $ per hour of a replica, over the steps with the index from and later. If no pod held GPUs in these
-// steps, it returns the mean over the whole period.
+// hourly returns the mean price in $ per hour of a replica in the replayed steps. The parameter from is the index of the first of them. If
+// no pod held GPUs in these steps, it returns the mean over the whole period.
 func (s *Snapshot) hourly(w *Workload, from int) (float64, error) {
 	for _, begin := range []int{from, 0} {
 		cost, gpus := 0.0, 0.0

@@ -40,8 +40,8 @@ func (r *Report) Timeline(l *Line, buckets int) Timeline {
 	return out
 }
 
-// means returns the mean of the known values of each bucket of width steps. A bucket without a known value has the mean of the bucket
-// before it, or 0 if it is the first.
+// means returns the mean of the known values of each bucket. The parameter width is the number of steps of a bucket. A bucket without a
+// known value has the mean of the bucket before it, or 0 if it is the first.
 func means(steps, width int, of func(i int) float64) (out []float64) {
 	last := 0.0
 	for from := 0; from < steps; from += width {

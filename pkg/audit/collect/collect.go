@@ -105,8 +105,8 @@ func (r *reader) over(ctx context.Context, expr string, take func(m model.Metric
 	return found, nil
 }
 
-// byWorkload evaluates an expression whose result has the labels namespace and workloadLabel, and stores each value in the series that the
-// function of selects from the value's workload. It reports whether any workload had a value.
+// byWorkload evaluates an expression whose result has the labels namespace and workloadLabel. It stores each value in a series of the
+// value's workload; the parameter of selects the series. It reports whether any workload had a value.
 func (r *reader) byWorkload(ctx context.Context, expr string, of func(*audit.Workload) *audit.Values) (found bool, err error) {
 	_, err = r.over(ctx, expr, func(m model.Metric, step int, value float64) {
 		if w := r.byKey[string(m["namespace"])+"/"+string(m[workloadLabel])]; w != nil {

@@ -23,7 +23,8 @@ const workloadLabel = "audit_workload"
 // safe is a character class with the characters that Kubernetes uses in the generated parts of names.
 const safe = "[bcdfghjklmnpqrstvwxz2456789]"
 
-// metric returns a selector of a metric with the matchers of Options.Matchers and those in pairs: label, value, label, value, and so on.
+// metric returns a selector of a metric. Its matchers are Options.Matchers and those in the parameter pairs: label, value, label, value,
+// and so on.
 func (r *reader) metric(name string, pairs ...string) string {
 	all := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -136,8 +137,8 @@ func (r *reader) readNodes(ctx context.Context) error {
 	return nil
 }
 
-// newPool returns a pool of nodes with this offer and this number of GPUs per node. The price per GPU is the price of the offer divided by
-// gpus.
+// newPool returns a pool of nodes with this offer. The parameter gpus is the number of GPUs per node. The price per GPU is the price of the
+// offer divided by this number.
 func (r *reader) newPool(name string, offer cost.Offer, gpus int) *audit.Pool {
 	p := &audit.Pool{Name: name, InstanceType: offer.InstanceType, CapacityType: offer.CapacityType, PerNode: gpus,
 		GPUs: make(audit.Values, r.s.Steps)}
