@@ -92,7 +92,8 @@ func scale(t *testing.T, namespace, name string, replicas int32) {
 	}
 }
 
-// nodesIn returns a check that a test has that number of initialized NodeClaims of each capacity type.
+// nodesIn returns a function that returns nil if exactly these NodeClaims have the label suite=of: as many initialized ones of the
+// capacity type spot as the parameter spot says, and of the type on-demand as the parameter onDemand says.
 func nodesIn(of string, spot, onDemand int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var claims v1.NodeClaimList

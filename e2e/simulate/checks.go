@@ -22,7 +22,7 @@ const (
 	raisingAge   = 4*maxSampleAge + pollInterval
 )
 
-// previousTarget describes the target that a replica decided for a workload in its previous tick.
+// previousTarget describes the target that a replica of gpuscaler decided for a workload in the previous tick of that replica.
 type previousTarget struct {
 	engine  *engine.Engine
 	uid     string

@@ -93,8 +93,9 @@ func TestTheWeekendRunsFromFridayEveningToMondayMorning(t *testing.T) {
 	})
 }
 
-// In kedacore/keda#4677, start and end match on different days, and KEDA keeps the pods from Friday to Sunday. In package calendar, the
-// first end after a start closes the window, even if it is on another day.
+// In kedacore/keda#4677, the start and the end of a cron trigger match on different days of the week, and KEDA keeps the pods from Friday
+// to Sunday. Package calendar has the same rule: a window is open from a start until the first time after it at which the end matches,
+// even if that is on another day.
 func TestAWindowLastsUntilTheFirstEndAfterItsStart(t *testing.T) {
 	nights := window(t, "Europe/Berlin", "0 22 * * 1-5", "0 6 * * 1-5")
 	checkStory(t, nights, []beat{

@@ -47,7 +47,7 @@ func (t *tick) checkEmpty(pool int, v *PoolView) {
 			kind = explain.FindNever
 		case zero:
 			kind = explain.FindZeroBudget
-		case n.Buffered: // checked last, because Karpenter reports a buffer for minutes after it was removed
+		case n.Buffered: // last, because it may be out of date: Karpenter reports a buffer for minutes after the buffer was removed
 			kind = explain.FindBuffered
 		default:
 			continue

@@ -52,7 +52,8 @@ type Action interface {
 	action()
 }
 
-// NodePoolPatch changes fields of one NodePool's spec, and the annotation with the record. The caller writes it as Patch describes.
+// NodePoolPatch changes fields of one NodePool's spec, and the annotation that records the overrides. The documentation of override.Patch
+// says how the caller writes it.
 type NodePoolPatch struct {
 	Pool string
 	override.Patch

@@ -72,7 +72,8 @@ func (c *cluster) observedRoom(v *PoolView) bool {
 	})
 }
 
-// poolsOf returns the indexes of the NodePools of a capacity type, see simPool.kind.
+// poolsOf returns the indexes of the NodePools of a capacity type (see simPool.kind). For OnDemand, it returns the reserved NodePools if
+// the group has no on-demand NodePool, because the reserved ones then replace spot.
 func (c *cluster) poolsOf(kind CapacityType) (all []int) {
 	for i, p := range c.pools {
 		if p.kind() == kind {
@@ -80,7 +81,7 @@ func (c *cluster) poolsOf(kind CapacityType) (all []int) {
 		}
 	}
 	if kind == OnDemand && len(all) == 0 {
-		return c.poolsOf(Reserved) // they replace spot then
+		return c.poolsOf(Reserved)
 	}
 	return all
 }

@@ -69,8 +69,9 @@ func (t *tick) reservationFull(pool int, since int64) bool {
 	return !launching && t.at-from >= fullAfter.Milliseconds()
 }
 
-// smallestNode returns the size of the smallest node that the NodePool is known to launch, in units of the group's resource. Karpenter
-// ignores instance types whose capacity does not fit below a limit, and uses a smaller one.
+// smallestNode returns the size, in units of the group's resource, of the smallest node that the NodePool is known to launch. If only the
+// largest one is known, it returns the size of that node, and if neither is known, nodeSize. The smallest node determines whether there is
+// room below a limit, because Karpenter ignores instance types that do not fit below the limit and uses a smaller one.
 func (a *analysis) smallestNode(pool int) int64 {
 	f := &a.pools[pool]
 	switch {

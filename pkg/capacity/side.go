@@ -28,7 +28,7 @@ func (s *side) has(pool int) bool {
 	return pool >= 0 && pool < nodepool.MaxPools && slices.Contains(s.all(), int8(pool))
 }
 
-// first returns the index of the side's first NodePool. Reasons about a side contain it.
+// first returns the index of the side's first NodePool. A Reason that concerns the whole side contains this index.
 func (s *side) first() int8 { return s.pools[0] }
 
 // typeOf returns the capacity type of a NodePool: the type for which the group lists it, or OnDemand if it is listed as reserved and may

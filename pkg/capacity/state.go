@@ -37,8 +37,8 @@ type memory struct {
 	statemachine.Sent                        // writes that the next observation may not show yet
 }
 
-// stamps returns pointers to all times (in Unix milliseconds) of the state except those of the entries of a consolidation freeze. begin
-// changes them if the clock was set back.
+// stamps returns pointers to the times of the state, in Unix milliseconds. The times in the entries of a consolidation freeze are not
+// included. If the clock was set back, begin changes the times that stamps returns.
 func (s *State) stamps() []*int64 {
 	all := s.State.Stamps([]*int64{&s.At, &s.KnownSince, &s.UnknownAt, &s.ZeroLimit.Since, &s.ShortSince, &s.TargetCap.Since,
 		&s.TargetCap.Until, &s.Move.Since, &s.Pace.Until, &s.Reserve.At})

@@ -311,7 +311,7 @@ func (c *Cluster) newReporter() *findings.Reporter {
 
 // each calls round once per period until ctx ends. A round that takes longer delays the next one.
 func each(ctx context.Context, period time.Duration, round func(now time.Time)) {
-	ticker := time.NewTicker(period) // I/O edge: paces rounds
+	ticker := time.NewTicker(period) // may use the clock: paces rounds
 	defer ticker.Stop()
 	for {
 		select {

@@ -92,7 +92,7 @@ func NewPage(b *engine.DecisionStore, o Options) *Page {
 
 func (o Options) withDefaults() Options {
 	if o.Clock == nil {
-		o.Clock = time.Now // I/O edge: the page of a real cluster uses the wall clock
+		o.Clock = time.Now // may use the clock: the page of a real cluster uses the wall clock
 	}
 	if o.Zone == nil {
 		o.Zone = time.UTC

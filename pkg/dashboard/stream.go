@@ -143,9 +143,9 @@ var seed = maphash.MakeSeed()
 // run sends the parts that changed after each tick of the engine. It returns when the client disconnects, the server shuts down or the
 // workload is deleted.
 func (s *stream) run(ctx context.Context, p *Page, take func() (snapshot, bool)) {
-	refresh := time.NewTicker(p.options.Refresh) // I/O edge: the interval of updates
+	refresh := time.NewTicker(p.options.Refresh) // may use the clock: the interval of updates
 	defer refresh.Stop()
-	beats := time.NewTicker(p.beat) // I/O edge: keeps the connection open
+	beats := time.NewTicker(p.beat) // may use the clock: keeps the connection open
 	defer beats.Stop()
 	sent := time.Time{} // time of the last tick that was sent
 	for due := false; ; {
@@ -227,7 +227,7 @@ func event(b *strings.Builder, name string, data any) {
 
 // write sends text without buffering. It returns an error if the client does not read it within writeTimeout.
 func (s *stream) write(text string) error {
-	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout)) // I/O edge: the deadline of a connection
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout)) // may use the clock: the deadline of a connection
 	if _, err := s.w.Write([]byte(text)); err != nil {
 		return err
 	}

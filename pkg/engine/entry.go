@@ -16,7 +16,8 @@ type workloadEntry struct {
 	grouped bool        // the workload has a capacity group and is decided with it
 	member  *teamMember // the workload as a member of its team; nil: no team limit applies
 
-	unseen   bool        // small fields are adjacent to save memory: there can be ten thousand entries
+	// The small fields are adjacent, so that the struct has no padding between them: there can be ten thousand entries.
+	unseen   bool        // the cluster did not return the scale target in the last tick
 	expired  bool        // the clock was set back to before the last decision
 	origin   StateOrigin // origin of the last decision
 	before   int32

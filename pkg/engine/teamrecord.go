@@ -24,7 +24,7 @@ type TeamUse struct {
 	Targets  int64 // sum of the targets that are served
 	Minimums int64 // sum of minReplicas; if it exceeds Limit, not all minimums can be kept
 	Others   int64 // used by pods without a policy and by workloads whose target is not served
-	Unknown  int   // number of workloads whose amount per replica is not known
+	Unknown  int   // number of workloads for which it is not known how much of the limited resource a replica requests
 	Cut      int   // number of workloads whose target is reduced by the limits
 }
 

@@ -75,7 +75,7 @@ func (l *callLimits) count(ctx context.Context, info *tap.Info) (context.Context
 		open.Add(-1)
 		l.refused()
 		ended, end := context.WithCancel(context.WithValue(ctx, excessKey{}, limit))
-		time.AfterFunc(refusalTimeout, end) // I/O edge: ends the call if its request never arrives
+		time.AfterFunc(refusalTimeout, end) // may use the clock: ends the call if its request never arrives
 		return ended, nil
 	}
 	end := func() {}

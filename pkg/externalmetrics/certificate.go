@@ -52,7 +52,7 @@ func FileCertificate(certFile, keyFile string) (Certificate, error) {
 
 // SelfSigned returns a certificate with a key pair in memory for the given DNS names. Each process creates its own and renews it.
 func SelfSigned(names ...string) (Certificate, error) {
-	own, err := newSelfSigned(selfSignedLife, time.Now, names...) // I/O edge: a certificate expires in real time
+	own, err := newSelfSigned(selfSignedLife, time.Now, names...) // may use the clock: a certificate expires in real time
 	if err != nil {
 		return Certificate{}, err
 	}

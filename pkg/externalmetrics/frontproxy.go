@@ -51,7 +51,7 @@ func (p *frontProxy) trusts(r *http.Request) bool {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) != 1 {
 		return false
 	}
-	leaf, now := r.TLS.PeerCertificates[0], time.Now() // I/O edge: a certificate expires in real time
+	leaf, now := r.TLS.PeerCertificates[0], time.Now() // may use the clock: a certificate expires in real time
 	if names := p.config.AllowedClientNames.Value(); len(names) > 0 && !slices.Contains(names, leaf.Subject.CommonName) {
 		return false
 	}

@@ -132,7 +132,7 @@ func (s *selfSigned) RunOnce(context.Context) error { return nil }
 // Run renews the pair until ctx ends. It calls step once a minute. All API servers therefore have time to read a new bundle before the new
 // pair is served.
 func (s *selfSigned) Run(ctx context.Context, _ int) {
-	ticker := time.NewTicker(min(time.Minute, s.life/50)) // I/O edge: paces certificate checks
+	ticker := time.NewTicker(min(time.Minute, s.life/50)) // may use the clock: paces certificate checks
 	defer ticker.Stop()
 	for {
 		select {

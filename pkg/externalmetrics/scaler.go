@@ -97,7 +97,7 @@ func (s *Scaler) StreamMetricSpec(ref *externalscaler.ScaledObjectRef, stream sp
 		select {
 		case <-stream.Context().Done():
 			return nil
-		case <-time.After(specsPause): // I/O edge: paces retries
+		case <-time.After(specsPause): // may use the clock: paces retries
 		}
 	}
 }
@@ -126,7 +126,7 @@ func (s *Scaler) IsActive(_ context.Context, ref *externalscaler.ScaledObjectRef
 // `true` again after 15, 30, 45 and 60 seconds and then once a minute. It sends nothing while there is no target to serve, so that KEDA
 // keeps its last state.
 func (s *Scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream activeStream) error {
-	look, repeat := time.NewTicker(pushInterval), time.NewTicker(repeatInterval) // I/O edge: paces pushes
+	look, repeat := time.NewTicker(pushInterval), time.NewTicker(repeatInterval) // may use the clock: paces pushes
 	defer look.Stop()
 	defer repeat.Stop()
 	sent, last, again := false, false, 0

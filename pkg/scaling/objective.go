@@ -105,7 +105,7 @@ func (t *tick) objective() {
 		return
 	}
 	need := clamp(plan.Replicas-plan.Added[objective.TermLimits], 0, maxReplicas)
-	atLeast := int32(0) // number of replicas that other signals need, or that missing signals keep
+	atLeast := int32(0) // number of replicas that other signals need; while signals are missing, the target so far
 	switch {
 	case t.inputs.degraded:
 		atLeast = t.n

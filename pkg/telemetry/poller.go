@@ -156,7 +156,7 @@ func (p *Poller) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer p.sources.close()
 	defer all.Wait()
-	cleanup := time.NewTimer(replacedRetention) // I/O edge: starts the cleanup after an interval of real time
+	cleanup := time.NewTimer(replacedRetention) // may use the clock: starts the cleanup after an interval of real time
 	defer cleanup.Stop()
 	for {
 		p.reconcile(func(r *runner) { all.Go(func() { r.run(ctx) }) })
@@ -231,4 +231,4 @@ func (p *Poller) leading() bool { return p.options.Leading == nil || p.options.L
 // Read copies the newest readings of the workload's signals to the parameter out. It reads only memory and does not allocate.
 func (p *Poller) Read(w *scaling.Workload, out []scaling.Reading) { p.latest.read(w, out) }
 
-func now() time.Time { return time.Now() } // I/O edge: polls use the real clock
+func now() time.Time { return time.Now() } // may use the clock: polls use the real clock

@@ -96,7 +96,7 @@ func (r *runner) run(ctx context.Context) {
 		}
 	}()
 	next := now().Add(rand.N(startSpread))
-	timer := time.NewTimer(time.Until(next)) // I/O edge: schedules polls by the real clock
+	timer := time.NewTimer(time.Until(next)) // may use the clock: schedules polls by the real clock
 	defer timer.Stop()
 	for {
 		select {
@@ -125,7 +125,7 @@ func (r *runner) run(ctx context.Context) {
 			pause = min(pause, noPodsInterval)
 		}
 		next = now().Add(max(pause-now().Sub(started), 10*time.Millisecond))
-		timer.Reset(time.Until(next)) // I/O edge: schedules polls by the real clock
+		timer.Reset(time.Until(next)) // may use the clock: schedules polls by the real clock
 	}
 }
 

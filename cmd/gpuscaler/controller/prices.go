@@ -17,7 +17,7 @@ type prices struct {
 	log      *slog.Logger
 
 	mu     sync.Mutex
-	of     *policy.Platform // the PlatformConfig from which book was made
+	of     *policy.Platform // the PlatformConfig whose prices are in the field book
 	listed *cost.Book       // the last valid price book of the file; nil before the first read
 	book   *cost.Book       // the prices of listed, except where the PlatformConfig sets another price
 	failed string

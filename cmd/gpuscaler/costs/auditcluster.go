@@ -57,7 +57,7 @@ func (o *auditCluster) read(ctx context.Context, wait time.Duration, progress fu
 	if !(o.hourly >= 0) || o.hourly > 1e5 {
 		return nil, fmt.Errorf("--gpu-hourly %v: use $ per hour, at least 0", o.hourly)
 	}
-	read, err := o.options(time.Now(), wait) // I/O edge: the period ends at the time of the command
+	read, err := o.options(time.Now(), wait) // may use the clock: the period ends at the time of the command
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (r *rangeFlags) enabled() bool { return r.Address != "" }
 // response again. --save writes the response in the same format.
 func (r *rangeFlags) open(ctx context.Context, o tracefile.Options) (*trace.Trace, error) {
 	if r.answer == nil {
-		span, err := r.span(time.Now()) // I/O edge: --start and --end refer to the time of the command
+		span, err := r.span(time.Now()) // may use the clock: --start and --end refer to the time of the command
 		if err != nil {
 			return nil, err
 		}

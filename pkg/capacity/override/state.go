@@ -155,8 +155,8 @@ func (s *State) LimitsPending() bool {
 	return false
 }
 
-// Stamps appends pointers to the times (in Unix milliseconds) of the state to the slice all, and returns the slice. The times in the
-// entries of a consolidation freeze are not included. The caller changes them if the clock was set back.
+// Stamps appends pointers to the times of the state, in Unix milliseconds, to the slice all, and returns the slice. If the clock was set
+// back, the caller corrects these times. The times in the entries of a consolidation freeze are not included.
 func (s *State) Stamps(all []*int64) []*int64 {
 	all = append(all, &s.Spot.Since, &s.Spot.Until, &s.Spot.Moved)
 	for i := range s.Pools {

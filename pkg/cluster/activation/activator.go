@@ -117,7 +117,7 @@ func (a *Activator) Wake() {
 
 // Run writes /scale until ctx ends, once a second and after each Wake.
 func (a *Activator) Run(ctx context.Context) {
-	ticker := time.NewTicker(time.Second) // I/O edge: paces retries
+	ticker := time.NewTicker(time.Second) // may use the clock: paces retries
 	defer ticker.Stop()
 	for {
 		select {
@@ -127,7 +127,7 @@ func (a *Activator) Run(ctx context.Context) {
 		case <-ticker.C:
 		}
 		if a.options.Leading() {
-			a.round(ctx, time.Now()) // I/O edge: Lookup needs the present time
+			a.round(ctx, time.Now()) // may use the clock: Lookup needs the present time
 		}
 	}
 }

@@ -191,8 +191,8 @@ func (g *Guard) Run(ctx context.Context) error {
 // wait blocks until the next check is due: when the APIService changes, when this process becomes the leader (the APIService must then
 // contain its CA), or after checkInterval. It also returns when ctx ends.
 func (g *Guard) wait(ctx context.Context, changed <-chan struct{}, wasLeading bool) {
-	deadline := time.After(checkInterval)         // I/O edge: paces checks
-	ticker := time.NewTicker(leaderCheckInterval) // I/O edge: paces checks of the lease
+	deadline := time.After(checkInterval)         // may use the clock: paces checks
+	ticker := time.NewTicker(leaderCheckInterval) // may use the clock: paces checks of the lease
 	defer ticker.Stop()
 	for {
 		select {

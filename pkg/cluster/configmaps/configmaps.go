@@ -90,7 +90,7 @@ func (r *Reader) Run(ctx context.Context) {
 		running.Go(func() { all.RunWithContext(ctx) })
 	}
 	close(r.started)
-	ticker := time.NewTicker(reportInterval) // I/O edge: paces Events
+	ticker := time.NewTicker(reportInterval) // may use the clock: paces Events
 	defer ticker.Stop()
 	for {
 		select {

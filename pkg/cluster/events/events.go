@@ -134,7 +134,7 @@ func (r *Recorder) Send(about corev1.ObjectReference, kind, reason, note string)
 	if len(note) > maxNote {
 		note = strings.ToValidUTF8(note[:maxNote], "")
 	}
-	now := time.Now() // I/O edge: an Event carries the time at which it was sent
+	now := time.Now() // may use the clock: an Event carries the time at which it was sent
 	event := &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Name: eventName(about.Name, now), Namespace: namespace},
 		EventTime:           metav1.NewMicroTime(now),

@@ -96,7 +96,7 @@ func New(o Options) *Reporter {
 // Run reports findings until ctx ends.
 func (r *Reporter) Run(ctx context.Context) {
 	fallbacks := &fallbackReader{objects: r.options.Dynamic, served: func() (bool, error) { return servesFallback(r.options.Discovery) }}
-	ticker := time.NewTicker(checkInterval) // I/O edge: paces checks
+	ticker := time.NewTicker(checkInterval) // may use the clock: paces checks
 	defer ticker.Stop()
 	for {
 		select {

@@ -95,7 +95,7 @@ func (c *CRDs) Add(kinds ...*Kind) { c.kinds = append(c.kinds, kinds...) }
 
 // Run watches the kinds while the API server serves them, until ctx ends.
 func (c *CRDs) Run(ctx context.Context) {
-	ticker := time.NewTicker(c.period) // I/O edge: paces discovery
+	ticker := time.NewTicker(c.period) // may use the clock: paces discovery
 	defer ticker.Stop()
 	for first := true; ; first = false {
 		for _, k := range c.kinds {

@@ -122,15 +122,15 @@ func (c *Cluster) lease(ctx context.Context, d *appsv1.Deployment) Result {
 	duration := time.Duration(*found.Spec.LeaseDurationSeconds) * time.Second
 	first := found.Spec.RenewTime.Time
 	good := Good(Lease, "pod %s holds the Lease %s/%s and renews it", holder(found), c.Namespace, name)
-	began := time.Now() // I/O edge: how long the Lease has not changed
+	began := time.Now() // may use the clock: how long the Lease has not changed
 	if age := began.Sub(first); age >= 0 && age < duration {
 		return good
 	}
-	for time.Since(began) <= duration { // I/O edge: how long the Lease has not changed
+	for time.Since(began) <= duration { // may use the clock: how long the Lease has not changed
 		select {
 		case <-ctx.Done():
 			return unread(Lease, ctx.Err())
-		case <-time.After(leasePause): // I/O edge: paces reads of the Lease
+		case <-time.After(leasePause): // may use the clock: paces reads of the Lease
 		}
 		if found, err = c.readLease(ctx, name); err != nil {
 			return leaseError(c.Namespace, name, err)

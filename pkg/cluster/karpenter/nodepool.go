@@ -37,7 +37,7 @@ type NodePool struct {
 	// NodePool.
 	Err error
 
-	view  capacity.PoolView // what View returns, before View sets the usage and marks fields that the CRD lacks
+	view  capacity.PoolView // the result of View without the usage and without the marks of fields that the CRD lacks; View adds both
 	usage corev1.ResourceList
 }
 

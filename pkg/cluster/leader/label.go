@@ -49,7 +49,7 @@ func (p *podLabel) keep(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait): // I/O edge: paces retries
+		case <-time.After(wait): // may use the clock: paces retries
 		}
 	}
 }

@@ -206,7 +206,7 @@ func (c *Candidate) release(ctx context.Context) {
 	if err != nil || record.HolderIdentity != c.options.Pod {
 		return
 	}
-	now := metav1.Now() // I/O edge: the Lease records when it was renewed
+	now := metav1.Now() // may use the clock: the Lease records when it was renewed
 	err = lock.Update(ctx, resourcelock.LeaderElectionRecord{
 		LeaseDurationSeconds: 1, LeaderTransitions: record.LeaderTransitions, AcquireTime: now, RenewTime: now,
 	})

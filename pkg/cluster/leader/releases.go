@@ -47,7 +47,7 @@ func (r *Releases) Leads(ctx context.Context, lease string) string {
 	if r.own == "" || lease == "" || lease == r.own {
 		return ""
 	}
-	now := time.Now() // I/O edge: the other release's Lease carries the time of its own clock
+	now := time.Now() // may use the clock: the other release's Lease carries the time of its own clock
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known, ok := r.known[lease]; ok && now.Sub(known.at) < releaseCheckInterval {

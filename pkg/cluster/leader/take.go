@@ -41,12 +41,12 @@ func (t Taking) Take(ctx context.Context) (held context.Context, release func(),
 		return nil, nil, err
 	}
 	if s := before.Spec; s.HolderIdentity != nil && *s.HolderIdentity != "" && s.LeaseDurationSeconds != nil && s.RenewTime != nil {
-		remaining := time.Duration(*s.LeaseDurationSeconds)*time.Second - time.Since(s.RenewTime.Time) // I/O edge: the Lease's own clock
+		remaining := time.Duration(*s.LeaseDurationSeconds)*time.Second - time.Since(s.RenewTime.Time) // may use the clock: the Lease's own clock
 		if remaining > 0 {
 			t.Log.Info("waiting for the previous Lease to expire", "lease", t.Lease.String(), "holder", *s.HolderIdentity,
 				"for", remaining.Round(time.Second).String())
 			select {
-			case <-time.After(remaining): // I/O edge: waits for the previous Lease to expire
+			case <-time.After(remaining): // may use the clock: waits for the previous Lease to expire
 			case <-ctx.Done():
 				t.release()
 				return nil, nil, ctx.Err()
@@ -68,15 +68,15 @@ func (t Taking) Take(ctx context.Context) (held context.Context, release func(),
 // renew renews the Lease until ctx ends. The Lease is lost if another replica holds it, or if no renewal succeeded for two thirds of its
 // duration.
 func (t Taking) renew(ctx context.Context, lost func()) {
-	renewed, pause := time.Now(), takenRenewInterval // I/O edge: the validity of the Lease
+	renewed, pause := time.Now(), takenRenewInterval // may use the clock: the validity of the Lease
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause): // I/O edge: paces the renewal of the Lease
+		case <-time.After(pause): // may use the clock: paces the renewal of the Lease
 		}
 		_, err := t.write(ctx, false)
-		switch now := time.Now(); { // I/O edge: the validity of the Lease
+		switch now := time.Now(); { // may use the clock: the validity of the Lease
 		case err == nil:
 			renewed, pause = now, takenRenewInterval
 		case ctx.Err() != nil:
@@ -130,7 +130,7 @@ func (t Taking) writeOnce(ctx context.Context, force bool) (before *coordination
 }
 
 func (t Taking) setHolder(lease *coordinationv1.Lease) {
-	now, seconds := metav1.NowMicro(), int32(takenDuration/time.Second) // I/O edge: the Lease records when it was renewed
+	now, seconds := metav1.NowMicro(), int32(takenDuration/time.Second) // may use the clock: the Lease records when it was renewed
 	s := &lease.Spec
 	if s.HolderIdentity == nil || *s.HolderIdentity != t.Identity {
 		transitions := int32(1)

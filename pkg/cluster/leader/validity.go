@@ -30,7 +30,7 @@ func (v *leaseValidity) onLoss(lost func()) {
 // written records that this process has just written the Lease with its own name.
 func (v *leaseValidity) written() {
 	v.mu.Lock()
-	v.renewed = time.Now() // I/O edge: the time at which the Lease was written
+	v.renewed = time.Now() // may use the clock: the time at which the Lease was written
 	v.mu.Unlock()
 	if v.won != nil {
 		v.won()
@@ -42,7 +42,7 @@ func (v *leaseValidity) written() {
 func (v *leaseValidity) valid() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	now := time.Now() // I/O edge: compared with the time at which the Lease was written
+	now := time.Now() // may use the clock: compared with the time at which the Lease was written
 	return now.Sub(v.renewed) < v.duration && now.Round(0).Sub(v.renewed.Round(0)) < v.duration
 }
 

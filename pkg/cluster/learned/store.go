@@ -109,13 +109,13 @@ func (s *Store) Recall(k scaling.Key) *engine.SavedModel {
 	return s.recall[k]
 }
 
-// Load reads the ConfigMap for a new leader. It repeats a read that fails for at most ten seconds. If the read still fails, or if the
-// ConfigMap does not exist or may not be read, the leader starts to learn again.
+// Load reads the ConfigMap for a new leader. If a read fails, Load tries again, for ten seconds in total. If no read succeeds in this time,
+// or if the ConfigMap does not exist or may not be read, the leader starts to learn again.
 func (s *Store) Load(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	for {
-		now := time.Now() // I/O edge: documents from the future are ignored
+		now := time.Now() // may use the clock: documents from the future are ignored
 		err := s.get(ctx, now)
 		if err == nil {
 			return
@@ -123,7 +123,7 @@ func (s *Store) Load(ctx context.Context) {
 		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 			select {
 			case <-ctx.Done():
-			case <-time.After(time.Second): // I/O edge: paces retries
+			case <-time.After(time.Second): // may use the clock: paces retries
 				continue
 			}
 		}
@@ -175,7 +175,7 @@ func (s *Store) take(found *corev1.ConfigMap, now time.Time) {
 
 // Run writes the models that the function models returns, until ctx ends.
 func (s *Store) Run(ctx context.Context, models func() []*engine.SavedModel) {
-	ticker := time.NewTicker(pollInterval) // I/O edge: paces writes
+	ticker := time.NewTicker(pollInterval) // may use the clock: paces writes
 	defer ticker.Stop()
 	for {
 		select {

@@ -161,7 +161,7 @@ func (n *Cache) takenByProvider(c *karpenter.NodeClaim) bool {
 
 // DeleteNodeClaim removes a NodeClaim. If no instance was launched for the NodeClaim, it records a failed launch.
 func (n *Cache) DeleteNodeClaim(c *karpenter.NodeClaim) {
-	now := time.Now() // I/O edge: when the deletion was received
+	now := time.Now() // may use the clock: when the deletion was received
 	n.change(func() {
 		if known := n.claims[c.Name]; known != nil && known.UID == c.UID {
 			delete(n.claims, c.Name)

@@ -39,7 +39,7 @@ func (n *Cache) Run(ctx context.Context, client kubernetes.Interface, looked <-c
 	case <-ctx.Done():
 		return
 	}
-	ticker := time.NewTicker(period) // I/O edge: paces discovery
+	ticker := time.NewTicker(period) // may use the clock: paces discovery
 	defer ticker.Stop()
 	var schemaRead time.Time
 	var watching struct{ nodes, events bool }
@@ -53,7 +53,7 @@ func (n *Cache) Run(ctx context.Context, client kubernetes.Interface, looked <-c
 			watching.events = true
 			n.startEvents(ctx, client, &running)
 		}
-		switch now := time.Now(); { // I/O edge: paces the reading of the schema
+		switch now := time.Now(); { // may use the clock: paces the reading of the schema
 		case !served:
 			n.logAbsent()
 			schemaRead = time.Time{}
@@ -174,7 +174,7 @@ func (w watched) start(ctx context.Context, running *sync.WaitGroup) (cache.Info
 func (n *Cache) WaitForSync(ctx context.Context, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	ticker := time.NewTicker(20 * time.Millisecond) // I/O edge: polls the informers at start-up
+	ticker := time.NewTicker(20 * time.Millisecond) // may use the clock: polls the informers at start-up
 	defer ticker.Stop()
 	for !n.ready() {
 		select {

@@ -126,7 +126,7 @@ func New(o Options) *Writer {
 
 // Run writes annotations until ctx ends.
 func (w *Writer) Run(ctx context.Context) {
-	ticker := time.NewTicker(roundInterval) // I/O edge: paces writes
+	ticker := time.NewTicker(roundInterval) // may use the clock: paces writes
 	defer ticker.Stop()
 	for {
 		select {

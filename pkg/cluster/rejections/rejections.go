@@ -52,7 +52,7 @@ func New(events typedcorev1.EventsGetter, c Cache, policies Policies, log *slog.
 
 // Run reads Events every ten seconds until ctx ends.
 func (r *Reader) Run(ctx context.Context) {
-	ticker := time.NewTicker(period) // I/O edge: paces rounds
+	ticker := time.NewTicker(period) // may use the clock: paces rounds
 	defer ticker.Stop()
 	for {
 		select {

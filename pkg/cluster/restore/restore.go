@@ -217,7 +217,7 @@ func (r *restorer) nodePool(ctx context.Context, name string) Result {
 		// Each attempt begins with an empty state. A state that remembers the previous patch would not repeat its changes for some time.
 		// The record on the NodePool contains all data that an empty state needs.
 		var state capacity.State
-		patch, findings, ok := r.patch(pool, &state, time.Now()) // I/O edge: a command has no tick
+		patch, findings, ok := r.patch(pool, &state, time.Now()) // may use the clock: a command has no tick
 		if !ok {
 			return out.failed(notPatchable(pool, findings))
 		}

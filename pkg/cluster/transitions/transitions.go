@@ -90,7 +90,7 @@ func (r *Reporter) Add(changes []engine.Change) {
 // Run sends the Events that are due, once a second until ctx ends. While this process does not lead, it sends no Event and discards all
 // changes, because another process decides.
 func (r *Reporter) Run(ctx context.Context, leading func() bool) {
-	ticker := time.NewTicker(sendInterval) // I/O edge: paces Events
+	ticker := time.NewTicker(sendInterval) // may use the clock: paces Events
 	defer ticker.Stop()
 	for {
 		select {

@@ -130,7 +130,7 @@ func (v *Reviewer) identify(r *http.Request) (user.Info, error) {
 	select {
 	case v.reviews <- struct{}{}:
 		defer func() { <-v.reviews }()
-	case <-time.After(reviewTimeout): // I/O edge: limits how long a request waits
+	case <-time.After(reviewTimeout): // may use the clock: limits how long a request waits
 		return nil, errBusy
 	case <-r.Context().Done():
 		return nil, errBusy

@@ -57,7 +57,7 @@ var consequences = []struct {
 	{"features that need a newer version do not work", []string{OldKEDA, OldKarpenter}},
 }
 
-// Consequence returns the effect on the workload of the problem that the given check finds, as text for a message.
+// Consequence returns a text for a message: how the problem that the given check finds affects the workload.
 func Consequence(check string) string {
 	for _, c := range consequences {
 		for _, name := range c.checks {

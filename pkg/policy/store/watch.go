@@ -25,7 +25,7 @@ func (s *Store) Watch(ctx context.Context, interval time.Duration, report func(R
 // It polls the files and does not use inotify, because inotify does not work on network file systems, reports the wrong file when the
 // kubelet replaces a ConfigMap volume, and has a limited number of watches. A poll needs one stat call for each file.
 func (s *Store) WatchPaths(ctx context.Context, interval time.Duration, report func(Report), paths ...Path) {
-	ticker := time.NewTicker(interval) // I/O edge: interval between polls of the files
+	ticker := time.NewTicker(interval) // may use the clock: interval between polls of the files
 	defer ticker.Stop()
 	var previous map[string]fileState // nil makes the first poll detect a change since the caller's own Load
 	for known, n := "", 1; ; n++ {

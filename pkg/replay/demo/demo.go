@@ -126,7 +126,7 @@ func (p *pace) wait(ctx context.Context, virtual time.Duration) error {
 	case ahead < -time.Second:
 		p.start, p.from = p.clock(), virtual
 	case ahead > time.Millisecond:
-		timer := time.NewTimer(ahead) // I/O edge: the demo runs at a multiple of real time
+		timer := time.NewTimer(ahead) // may use the clock: the demo runs at a multiple of real time
 		defer timer.Stop()
 		select {
 		case <-timer.C:

@@ -30,8 +30,8 @@ func (s *Steps) All() []Step { return s.list[:s.n] }
 // step is never merged.
 func (s *Steps) Last() int32 { return s.list[s.n-1].Low }
 
-// Push adds a step of n replicas that begins at the time at. The parameter keep is the longest period of the rates in milliseconds. Push
-// drops steps that ended more than keep milliseconds before the time at.
+// Push adds a step of n replicas. The parameter at is the time at which the step begins. The parameter keep is the longest period of the
+// rate limits, in milliseconds: Push drops the steps that ended more than keep before the new step begins.
 func (s *Steps) Push(at int64, n int32, keep int64) {
 	var k int8
 	for k+1 < s.n && s.list[k+1].Start <= at-keep {

@@ -55,7 +55,7 @@ func (c *capacity) measure(throughput float64, saturated bool, rate float64) {
 	c.update(rate)
 }
 
-// prove raises the lower bound, at most by a factor of two for each sample.
+// prove raises Proven, the lower bound of the capacity, to a measured throughput. One sample can raise it at most by a factor of two.
 func (c *capacity) prove(throughput float64) {
 	if c.Proven > 0 {
 		throughput = min(throughput, 2*c.Proven)
@@ -95,7 +95,7 @@ type active struct {
 // Limits for the type active.
 const (
 	minActive = 600  // the means are used after this many seconds with work
-	maxActive = 7200 // time constant of the means, in seconds with work
+	maxActive = 7200 // time constant of the means in seconds; only seconds with work are counted
 	// the longest time, in seconds, that one sample represents: the throughput is usually a rate over the last minute, so the time before
 	// that minute is not known
 	maxSample = 60

@@ -41,7 +41,7 @@ func (p *peak) value() float64 {
 	return float64(best)
 }
 
-// slotsLeft returns the number of slots after which the greatest value is no longer within a span of the given number of slots.
+// slotsLeft returns how long the greatest value still counts: the number of slots from now until it is older than span slots.
 func (p *peak) slotsLeft(span int) int {
 	length, count := division(span)
 	best := 0

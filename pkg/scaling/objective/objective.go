@@ -75,7 +75,7 @@ const (
 	NodeLaunch     Phase = iota // from the decision to a launched node
 	Registration                // from the launch of the node until the node has joined the cluster
 	GPUAllocatable              // from joining the cluster until the node reports its GPUs
-	ImagePull                   // from the report of the GPUs until the container has started
+	ImagePull                   // from the time at which the node reports its GPUs until the container has started
 	ModelLoad                   // from the start of the container until the replica is ready
 	Phases                      // the number of phases
 )

@@ -45,7 +45,8 @@ func TestQueueOnly(t *testing.T) {
 	}
 }
 
-// TestBusyGPUsConfirmSaturation runs a workload with a queue and idle GPUs: its server is stuck, and the throughput is not the capacity.
+// A workload has a queue, but its GPUs are idle, because its server is stuck. The low throughput must not be learned as the capacity: only
+// busy GPUs confirm that a server is saturated.
 func TestBusyGPUsConfirmSaturation(t *testing.T) {
 	w := newWorkload()
 	w.run(t, time.Hour, 4.2)

@@ -3,11 +3,12 @@ package objective
 // Tuning contains the constants of the decision. They are the same for every workload, and New uses DefaultTuning. If a constant is zero,
 // the part of the decision that uses it is disabled.
 //
-// `make bench-decisions BENCH_DECISIONS_FLAGS=-vary` prints the results without each part, and with half and twice each constant. The
-// figures in the comments below are results for 45 cells of six families of traces, for an SLO of 99%. A cell is one trace with one cold
-// start. Only cells are included in which the oracle, which knows the future load, meets the SLO. With the defaults, the model meets the
-// SLO in 42 cells. The median of its cost is 0.98 of the cost of the reactive baseline that is tuned in hindsight. "Half: 42 cells at 0.97"
-// means: with half the constant, 42 cells meet the SLO, and the median of the cost is 0.97.
+// `make bench-decisions BENCH_DECISIONS_FLAGS=-vary` sets each constant to zero, to half and to twice its default, one at a time, and
+// prints the results. The comments below contain such results, for an SLO of 99% and 45 cells from six families of traces. A cell is the
+// replay of one trace with one duration of the cold start. A cell is included only if the oracle, which knows the future load, meets the
+// SLO in it. With the defaults, the model meets the SLO in 42 cells, and the median of its cost is 0.98 of the cost of the reactive
+// baseline, whose settings are searched in hindsight. "Half: 42 cells at 0.97" means: with half the constant, 42 cells meet the SLO, and
+// the median of the cost is 0.97.
 type Tuning struct {
 	// Caution is the number of standard errors that are added to the late work of a rule. It prevents the choice of a rule that has met the
 	// objective only by chance. To compute the standard error, blocks of half an hour are treated as independent. Half: 42 cells at 0.97.

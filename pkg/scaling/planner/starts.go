@@ -67,8 +67,9 @@ func (p *Planner) follow(t *Tick) {
 	p.ages = s.ages(p.ages[:0], t.At)
 }
 
-// begin returns the entry for replicas that are observed for the first time in this tick. If the decision that requested them was at most
-// decisionLag ago, their start began at the time of that decision, otherwise at the time of this tick.
+// begin returns the entry for replicas that are observed for the first time in this tick. Their start began when the target was last
+// changed, if that was at most decisionLag ago, the target is not below the current replicas, and no ready replica was lost. Otherwise it
+// began in this tick.
 func (s *starts) begin(t *Tick, count int32) start {
 	out := start{at: t.At, count: count, whole: s.known && t.Ready >= s.ready}
 	if t.Pending == 0 {

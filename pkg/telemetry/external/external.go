@@ -231,4 +231,4 @@ func sumOf(list *v1beta1.ExternalMetricValueList, timing fetch.Timing) scaling.R
 	return r
 }
 
-func now() time.Time { return time.Now() } // I/O edge: polls use the real clock
+func now() time.Time { return time.Now() } // may use the clock: polls use the real clock

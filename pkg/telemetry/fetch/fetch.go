@@ -116,9 +116,9 @@ type Timing struct {
 	Received time.Time     // when the headers of the response were received
 }
 
-// SampleTime converts the time of a sample in the response to gpuscaler's clock. The result is never later than Received. For an unusable
-// time it returns the zero time. A time is unusable if, even after the correction, it is more than scaling.MaxAhead after Received or not
-// after 1970-01-01.
+// SampleTime converts the time of a sample in the response to gpuscaler's clock, by subtracting Skew. If the converted time is more than
+// scaling.MaxAhead after Received, or not after 1970-01-01, it is unusable and SampleTime returns the zero time. If it is after Received by
+// less than that, SampleTime returns Received.
 func (t Timing) SampleTime(at time.Time) time.Time {
 	at = at.Add(-t.Skew)
 	switch {
@@ -137,7 +137,7 @@ func (c *Client) Do(ctx context.Context, r Request, read func(Answer) error) (in
 	if err != nil {
 		return 0, err
 	}
-	sent := time.Now() // I/O edge: the source's clock is compared with gpuscaler's clock
+	sent := time.Now() // may use the clock: the source's clock is compared with gpuscaler's clock
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return 0, err
@@ -148,7 +148,7 @@ func (c *Client) Do(ctx context.Context, r Request, read func(Answer) error) (in
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 		return int64(len(text)), &StatusError{Code: resp.StatusCode, Body: oneLine(text)}
 	}
-	answer := Answer{Reader: body, Timing: Timing{Received: time.Now()}} // I/O edge: the source's clock is compared with gpuscaler's
+	answer := Answer{Reader: body, Timing: Timing{Received: time.Now()}} // may use the clock: the source's clock is compared with gpuscaler's
 	if r.Clock != nil {
 		answer.Skew = r.Clock.Observe(resp.Header, sent, answer.Received)
 	}

@@ -60,7 +60,7 @@ func (c *Client) Query(ctx context.Context, expr string, each func(*Series) erro
 	if deadline, ok := ctx.Deadline(); ok {
 		// The timeout at the server is shorter than the timeout of this client. The server then returns an error that says that the query took
 		// too long.
-		left := max(time.Until(deadline)*9/10, 100*time.Millisecond)         // I/O edge: computes the server's time limit
+		left := max(time.Until(deadline)*9/10, 100*time.Millisecond)         // may use the clock: computes the server's time limit
 		form.Set("timeout", strconv.FormatInt(left.Milliseconds(), 10)+"ms") // whole milliseconds, because Prometheus rejects "1.5s"
 	}
 	r := fetch.Request{URL: c.url, Form: form, Accept: "application/json", Bytes: c.limits.Bytes, Clock: c.clock}

@@ -114,4 +114,4 @@ func (a *attribution) rows(list *pods.List, l exposition.Labels, each func(row i
 	return n.Scraped.Namespace
 }
 
-func now() time.Time { return time.Now() } // I/O edge: polls use the real clock
+func now() time.Time { return time.Now() } // may use the clock: polls use the real clock

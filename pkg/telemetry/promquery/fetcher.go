@@ -34,8 +34,8 @@ const (
 	quickPart = 8
 )
 
-// Fetcher sends one query in each poll, which the requests of all namespaces share, and returns their readings. It implements
-// source.Fetcher.
+// Fetcher implements source.Fetcher. In each round (one poll) it sends one query that the requests of all namespaces share, and returns the
+// readings of these requests.
 //
 // One namespace can therefore make the query fail for all namespaces: it can have more series than a response may contain, or series for
 // which the server rejects the query. A Fetcher then divides the query into sections. Each section is a query for some of the namespaces. A
@@ -115,7 +115,7 @@ func (f *Fetcher) fetchUndivided(ctx context.Context, whole *part) (bytes int64,
 // timeLeft returns the time until the deadline of ctx. If ctx has no deadline, it returns a very long time.
 func timeLeft(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
-		return time.Until(deadline) // I/O edge: the time limit of the poll
+		return time.Until(deadline) // may use the clock: the time limit of the poll
 	}
 	return math.MaxInt64
 }

@@ -62,7 +62,7 @@ func (q *gaugeQuery) keepTotals(namespaces map[string]scaling.Cause) {
 	}
 }
 
-// endRound frees the list of pods and the totals of the previous round. They are needed only during a round and use more than 1 KiB for
+// endRound frees the list of pods and the totals of the round that ends. They are needed only during a round and use more than 1 KiB for
 // each workload.
 func (q *gaugeQuery) endRound() { q.updates = nil }
 

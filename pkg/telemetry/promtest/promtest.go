@@ -177,7 +177,7 @@ func (s *Server) query(r *http.Request) (any, error) {
 func moment(text string) time.Time {
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return time.Now() // I/O edge: an instant query without a time is evaluated at the current time
+		return time.Now() // may use the clock: an instant query without a time is evaluated at the current time
 	}
 	return time.UnixMilli(int64(math.Round(seconds * 1000)))
 }

@@ -147,7 +147,7 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 }
 
 func (f *Fetcher) batch(ctx context.Context, requests []source.Request, out []scaling.Reading) error {
-	at := time.Now() // I/O edge: polls use the real clock
+	at := time.Now() // may use the clock: polls use the real clock
 	pipe := f.client.Pipeline()
 	commands := make([]*redis.Cmd, len(requests))
 	for i := range requests {

@@ -192,4 +192,4 @@ func (s *scraper) url(address string) (string, error) {
 // Close closes idle connections.
 func (s *scraper) Close() { s.client.Close() }
 
-func now() time.Time { return time.Now() } // I/O edge: polls use the real clock
+func now() time.Time { return time.Now() } // may use the clock: polls use the real clock

@@ -57,8 +57,8 @@ func NewLive(input func() (Input, bool), log *slog.Logger) *Live {
 // Run updates the result at updateInterval until ctx ends. As long as there is no result, it uses retryInterval.
 func (l *Live) Run(ctx context.Context) {
 	for {
-		l.logChange(ctx, l.Update(ctx, time.Now())) // I/O edge: reads the current usage
-		wait := time.NewTimer(updateInterval)       // I/O edge: schedules updates by the real clock
+		l.logChange(ctx, l.Update(ctx, time.Now())) // may use the clock: reads the current usage
+		wait := time.NewTimer(updateInterval)       // may use the clock: schedules updates by the real clock
 		if l.latest.Load() == nil {
 			wait.Reset(retryInterval)
 		}
