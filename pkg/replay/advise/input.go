@@ -39,7 +39,7 @@ const (
 	minWait, maxWait             = 100 * time.Millisecond, time.Hour
 )
 
-// exhaustiveMax is the largest maxReplicas for which every minReplicas is a candidate.
+// exhaustiveMax is the largest maxReplicas for which every value of minReplicas from 0 to maxReplicas has candidates.
 const exhaustiveMax = 16
 
 func (in *Input) check() error {

@@ -69,7 +69,7 @@ type Candidate struct {
 // Setting returns the fields of the policy that the candidate changes.
 func (c *Candidate) Setting() Setting { return c.setting }
 
-// untested reports whether the replay does not show the effect of zero replicas.
+// untested reports whether the candidate permits zero replicas but its replay never had zero replicas, so that their effect is not known.
 func (c *Candidate) untested() bool { return c.MinReplicas == 0 && c.AtZero == 0 }
 
 // Kinds of Reason.
@@ -89,7 +89,8 @@ type Reason struct {
 	Nearest *Candidate `json:"nearest,omitempty"` // candidate with the most requests on time within the budget
 }
 
-// choose selects the first SLO that is attained within the budget, and explains the others.
+// choose recommends the cheapest candidate for the first SLO that is attained within the budget. For each SLO that is not attained within
+// the budget, it stores the reason.
 func (r *Result) choose() {
 	r.SLO = -1
 	for i := range r.Answers {
@@ -200,7 +201,8 @@ func (r *Result) warn() (out []string) {
 	return out
 }
 
-// MaxReplicasFor returns a maxReplicas for the traffic of a case: one and a half times what its busiest minute needs, and at least 2.
+// MaxReplicasFor returns a value for maxReplicas: 1.5 times the replicas that the busiest minute of the case's traffic needs, and at least
+// 2.
 func MaxReplicasFor(c *evaluate.Case) int32 {
 	busy := map[time.Duration]time.Duration{}
 	most := time.Duration(0)

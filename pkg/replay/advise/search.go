@@ -50,8 +50,8 @@ func Search(ctx context.Context, in Input, progress evaluate.Progress) (*Result,
 	return out, nil
 }
 
-// minimums returns the values of minReplicas, in ascending order: all of them up to exhaustiveMax. Above it, the steps are a quarter of the
-// value, so that a fleet of hundreds needs about twenty values.
+// minimums returns the values of minReplicas from 0 to highest, in ascending order. If highest is above exhaustiveMax, each value is about
+// 25% above the previous one, so that a maxReplicas of several hundred has only about twenty values.
 func minimums(highest int32) (all []int32) {
 	for n := int32(0); n < highest; {
 		all = append(all, n)
@@ -64,7 +64,7 @@ func minimums(highest int32) (all []int32) {
 	return append(all, highest)
 }
 
-// search has the replayed candidates.
+// search is the state of one Search: its input and the candidates that were replayed so far.
 type search struct {
 	in         *Input
 	progress   evaluate.Progress
@@ -75,7 +75,7 @@ type search struct {
 // certifiable contains the values from which the certificates (lower bounds of the cost) are computed.
 type certifiable struct {
 	policy  *policy.Compiled // policy of any valid candidate
-	initial int32            // the most replicas at the start of a replay
+	initial int32            // largest number of replicas at the start of a replay, over all candidates
 }
 
 // objectives returns the objectives of the candidates without duplicates: for each SLO its own percentile and a stricter one.
@@ -91,14 +91,14 @@ func (s *search) objectives() (out []Setting) {
 	return out
 }
 
-// percentiles returns the percentile of an SLO, and that with half as many late requests.
+// percentiles returns the percentile of an SLO, and the stricter percentile that permits half as many late requests: 99 and 99.5 for 0.99.
 func percentiles(share float64) []float64 {
 	round := func(late float64) float64 { return min(maxPercentile, math.Round(1e4*(100-late))/1e4) }
 	late := 100 * (1 - share)
 	return slices.Compact([]float64{round(late), round(late / 2)})
 }
 
-// replay replays all objectives with one minReplicas.
+// replay replays one candidate for each objective, all with the given minReplicas, and stores them in s.candidates.
 func (s *search) replay(ctx context.Context, least int32) error {
 	settings := s.objectives()
 	played := make([]Candidate, len(settings))
@@ -158,11 +158,11 @@ func (s *search) play(ctx context.Context, set Setting) (out Candidate, p *polic
 	return out, p, nil
 }
 
-// startSlack is time at the start of a replay in which fewer than minReplicas replicas may be paid.
+// startSlack is the time at the start of a replay for which floor assumes no cost, because replicas can still be missing then.
 const startSlack = time.Minute
 
-// floor returns the least that a candidate can cost, in $ per day: the price of its minReplicas. It is 0 if the workload can have fewer
-// replicas than minReplicas.
+// floor returns the least that a candidate can cost, in $ per day: the price of its minReplicas for the whole replay except startSlack. It
+// returns 0 if the workload can have fewer replicas than minReplicas.
 func (s *search) floor(p *policy.Compiled) float64 {
 	c := &s.in.Case
 	limits := p.Workload.Policy
@@ -174,7 +174,8 @@ func (s *search) floor(p *policy.Compiled) float64 {
 	return 24 * paid * c.Hourly * float64(max(1, c.GPUs)) * float64(limits.MinReplicas)
 }
 
-// settled reports whether no candidate with at least the given minReplicas can be cheaper than the best of each SLO.
+// settled reports whether the search can end: for each SLO a candidate attains it, and no candidate with the given minReplicas or more can
+// cost less than the cheapest of these.
 func (s *search) settled(least int32) bool {
 	perReplica := s.perReplica()
 	for _, slo := range s.in.SLOs {
@@ -186,7 +187,7 @@ func (s *search) settled(least int32) bool {
 	return true
 }
 
-// perReplica returns the least cost in $ per day of each replica of minReplicas, or 0 if this is not known.
+// perReplica returns the least cost of one warm replica (one unit of minReplicas) in $ per day, or 0 if this cost is not known.
 func (s *search) perReplica() float64 {
 	least := math.Inf(1)
 	for i := range s.candidates {
@@ -200,8 +201,8 @@ func (s *search) perReplica() float64 {
 	return least
 }
 
-// fleet returns the smallest fixed number of replicas that attains the SLO, if it costs less than the best candidate, or nil. With more
-// replicas no request is later, so fleet finds the number by bisection.
+// fleet returns the smallest fixed number of replicas that attains the SLO, if it costs less than the best candidate. Otherwise it returns
+// nil. Additional replicas never make a request later, so fleet finds the number by bisection.
 func (s *search) fleet(ctx context.Context, slo evaluate.SLO, best *Candidate) (found *Candidate, err error) {
 	perReplica := s.perReplica()
 	if best == nil || perReplica == 0 {
@@ -226,7 +227,8 @@ func (s *search) fleet(ctx context.Context, slo evaluate.SLO, best *Candidate) (
 	return found, nil
 }
 
-// of returns the candidates for an SLO: those with its wait, and with its percentile or the stricter one.
+// of returns the candidates for an SLO, sorted by minReplicas: their wait is that of the SLO, and their percentile is one of those that
+// percentiles returns for the SLO.
 func (s *search) of(slo evaluate.SLO) (out []Candidate) {
 	allowed := percentiles(slo.Share)
 	for _, c := range s.candidates {
@@ -290,8 +292,8 @@ func (s *search) result(ctx context.Context) (*Result, error) {
 	return out, all.Wait()
 }
 
-// certify computes the lower bound for an SLO, in $ per day. The bound begins with the largest number of initial replicas of any candidate,
-// so that it is valid for all of them.
+// certify computes the lower bound of the cost for an SLO, in $ per day. Candidates can start with different numbers of replicas. The bound
+// assumes the largest of these numbers, so that it is valid for all candidates.
 func (s *search) certify(ctx context.Context, slo evaluate.SLO) (out Certificate, err error) {
 	if s.policy == nil {
 		return Certificate{Problem: "no candidate has a valid policy"}, nil

@@ -42,7 +42,7 @@ func (r *Result) WriteText(w io.Writer) error {
 	return err
 }
 
-// Summary returns the recommendation in one line, or "" without one.
+// Summary returns the recommendation in one line, or "" if no candidate is recommended.
 func (r *Result) Summary() string {
 	if r.Recommended == nil {
 		return ""
@@ -87,7 +87,8 @@ func (a *Answer) Sentence() string {
 	return text + "."
 }
 
-// below returns the best candidate with fewer warm replicas than any that attains the SLO, or nil.
+// below returns the candidate that misses the SLO with the most warm replicas: the highest minReplicas below that of Fewest, and among
+// several the one with the most requests on time. It returns nil if there is none. Fewest must not be nil.
 func (a *Answer) below() (out *Candidate) {
 	fewest := a.Fewest()
 	for i := range a.Candidates {
@@ -136,7 +137,7 @@ func (a *Answer) write(out *strings.Builder, r *Result) {
 	}
 }
 
-// note returns a remark about a row.
+// note returns the remark at the end of a candidate's row in the table, for example that the candidate is recommended.
 func (a *Answer) note(c *Candidate, r *Result) string {
 	var notes []string
 	if r.Recommended != nil && &r.Answers[r.SLO] == a && c.setting == r.Recommended.setting {

@@ -46,8 +46,8 @@ func alternatives() []alternative {
 	}
 }
 
-// triggers contains the target of KEDA's trigger for each workload, in requests in the system per replica. The values are those of the
-// policies.
+// triggers contains the target of KEDA's trigger for each workload: the number of requests per replica that wait or are served. The values
+// are the targets of the policies.
 var triggers = map[string]float64{"llama-chat": 6, "embed-worker": 200, "night-batch": 20}
 
 // fleet contains the number of replicas of each workload in the smallest static fleet that serves 99% of the requests on time on the first

@@ -1,8 +1,8 @@
 // Package demo runs the simulation of `gpuscaler demo`: policies of three teams, a workload generator and a cluster, simulated by
 // package simulator at an accelerated clock.
 //
-// New creates a Demo and Run simulates it. The servers of `gpuscaler demo` read its engine and its clock, as those of `gpuscaler run` read
-// the engine of the controller.
+// New creates a Demo and Run simulates it. The servers of `gpuscaler demo` read the engine and the virtual clock of the Demo. The servers
+// of `gpuscaler run` read the engine of the controller in the same way.
 package demo
 
 import (
@@ -23,7 +23,7 @@ const DefaultSpeed = 60
 // Options configure the demo. The zero value runs the built-in scenario without an end.
 type Options struct {
 	Speed    float64       // virtual seconds per second of the clock; 0 means DefaultSpeed; above MaxSpeed the run does not wait
-	For      time.Duration // virtual time after which the demo ends; 0: never, or with Requests 15 minutes after the last request
+	For      time.Duration // virtual time after which the demo ends; 0: never or, if Requests is set, 15 minutes after their end
 	Requests *trace.Trace  // traffic of the chat service; nil: the built-in workloads
 	Seed     uint64
 	// Clock sets the pace of the run; it is read about once a tick. nil: the run does not wait.
@@ -71,8 +71,7 @@ func New(o Options) (*Demo, error) {
 // Engine returns the engine that decides. Its DecisionStore may be read at any time.
 func (d *Demo) Engine() *engine.Engine { return d.simulator.Engine() }
 
-// Now returns the virtual time of the last tick, or of the current one. Servers must use this clock, because with the real clock
-// every decision would be stale.
+// Now returns the virtual time of the newest tick. Servers must use this clock: compared with the real time, every decision would be stale.
 func (d *Demo) Now() time.Time { return time.Unix(0, d.now.Load()).UTC() }
 
 // Moment returns the nodes and GPUs that are billed at the present virtual time, as a cost.Interval of the given length. It must be called
@@ -98,12 +97,12 @@ func (d *Demo) Run(ctx context.Context) error {
 	return nil
 }
 
-// pace converts virtual time to the time of the clock.
+// pace converts virtual time to the time of the clock. It starts from a reference point, at which both times are known.
 type pace struct {
 	clock   func() time.Time
 	speed   float64
-	start   time.Time     // time of the clock when the virtual time was from
-	from    time.Duration // virtual time when the clock was at start
+	start   time.Time     // time of the clock at the reference point
+	from    time.Duration // virtual time at the reference point
 	unpaced bool
 }
 

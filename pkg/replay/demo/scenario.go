@@ -25,8 +25,8 @@ func Policies() fs.FS {
 	return sub
 }
 
-// start is the virtual time at which the demo begins, a Monday in Berlin. It is two minutes before the first replica starts for the
-// schedule named early.
+// start is the virtual time at which the demo begins, a Monday in Berlin. Two minutes later, the first replica starts for the schedule
+// named early.
 var start = time.Date(2026, 11, 2, 4, 52, 0, 0, time.UTC)
 
 // endless is the duration of the built-in traffic. It needs no memory, because each arrival is drawn only when it is needed.

@@ -11,10 +11,11 @@ import (
 // after an idle period longer than the cooldown. There are no replicas at that time, and the first replica is ready after a cold start (D).
 // Requests that arrive less than D - W after the wake wait longer than W, the wait that the SLO allows, with any policy:
 //
-//	late = sum over wakes of (requests within D - W of the wake) / requests       (reference: ski rental with a dead time)
+//	late = sum over wakes of (requests within D - W of the wake) / requests       (the ski-rental problem with a dead time)
 //
-// With k warm replicas, the same periods are computed with a fluid queue of k servers. A policy with an objective is not checked,
-// because it keeps the last replica as long as the next request is likely.
+// For k warm replicas, a fluid queue of k servers serves the requests during the cold start after each wake, and the share of late requests
+// is computed from the waits in this queue. A policy with an objective is not checked, because gpuscaler then keeps the last replica while
+// another request is likely.
 type Admission struct {
 	Applies   bool    `json:"scalesToZero"`      // the policy may scale to zero
 	Wakes     int     `json:"wakes"`             // idle periods longer than the cooldown
@@ -72,7 +73,7 @@ func (c *Case) admission() (Admission, []string) {
 type arrival struct{ after, work time.Duration }
 
 // wakes returns one list for each idle period longer than the cooldown: the first request after the idle period, and the requests that
-// arrive within a cold start after it. requests is the number of requests. Only the report part is counted.
+// arrive within a cold start after that request. It also returns the number of all requests. Both results cover only the report part.
 func (c *Case) wakes(cooldown, cold time.Duration) (wakes [][]arrival, requests int) {
 	last, began := time.Duration(0), time.Duration(-1)
 	if c.initial() == 0 {
@@ -115,7 +116,7 @@ func (c *Case) lateIn(wake []arrival, warm int32, cold time.Duration) (late int)
 	return late
 }
 
-// closedBySchedule returns a warning for each schedule of the policy that keeps zero replicas while requests arrive.
+// closedBySchedule returns a warning for each schedule of the policy that permits no replicas while requests arrive.
 func (c *Case) closedBySchedule() (warnings []string) {
 	p := c.limits()
 	for i := range p.Schedules {

@@ -8,16 +8,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 )
 
-// Limits of a warning about a low target. A target per replica counts as low if it is below lowTarget times the number of requests that a
-// replica serves at the same time. It is compared with a target of suggestedTarget times that number. The suggestion is reported only if
-// it costs at least minAdvisedSaving less on this traffic and the SLO is still met. Otherwise the low target is justified.
+// Constants of the warning about a low target. A target per replica is low if it is below lowTarget times the number of requests that a
+// replica serves at the same time. The policy is then also run with a target of suggestedTarget times that number. The warning is reported
+// only if that run meets the SLO and its cost is lower by at least the share minAdvisedSaving. Otherwise the low target is justified.
 const lowTarget, suggestedTarget, minAdvisedSaving = 0.5, 0.8, 0.05
 
 // concurrent contains the measures that count the requests which a replica serves at the same time.
 var concurrent = map[measure.Measure]string{measure.InSystem: "requests in flight", measure.Running: "running requests"}
 
 // lowTargets returns a warning for each signal whose target per replica is far below what a replica serves concurrently, with the cost of a
-// higher target on the same traffic. It runs the policy once more for each of these signals. ours is the run of the policy as it is.
+// higher target on the same traffic. It runs the policy once more for each of these signals. ours is the run of the unchanged policy.
 func (c *Case) lowTargets(ctx context.Context, ours *Run) (warnings []string, err error) {
 	p := c.limits()
 	if p.Formula != nil || !ours.MeetsSLO { // a formula can use other numbers than the targets, so a higher target may have no effect
@@ -52,8 +52,9 @@ func (c *Case) lowTargets(ctx context.Context, ours *Run) (warnings []string, er
 	return warnings, nil
 }
 
-// idleActivity returns a warning for each signal of GPU activity that keeps two replicas although less than one is needed on average. A
-// replica has a high activity already with a single request, so such a signal does not lower the target to one while requests arrive.
+// idleActivity returns a warning for each signal of GPU activity that keeps two replicas although the traffic needs less than one on
+// average. A single request is enough for a high activity of a replica, so such a signal does not lower the target to one while requests
+// arrive.
 func (c *Case) idleActivity() (warnings []string) {
 	served, arrive := c.perReplica(c.Traffic.Duration)
 	p := c.limits()

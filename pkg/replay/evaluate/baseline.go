@@ -13,8 +13,8 @@ import (
 // same number, so that the comparison does not favor gpuscaler.
 const baselineRuns = 8 * search.RunsPerKnob
 
-// scaled returns the baseline for the service of the case. Default and Tries of its knobs are given for the service Chat8B and are
-// converted with the service times in the train part.
+// scaled returns the baseline with the values of its knobs converted to the service of the case. The baseline specifies Default and Tries
+// of its knobs for the service Chat8B. The conversion uses the service times of the requests in the train part.
 func (c *Case) scaled(r baseline.Baseline) baseline.Baseline {
 	reference := simulator.Chat8B
 	reference.IgnoreRecorded = true // the recorded service times are those of the case's service and not of Chat8B
@@ -51,7 +51,8 @@ func (c *Case) tuneBaseline(ctx context.Context, r baseline.Baseline, progress f
 // playFunc runs one setting of a search.
 type playFunc func(ctx context.Context, settings []float64) (Run, error)
 
-// onceFor returns play with a cache: settings with the same number of replicas are run only once.
+// onceFor returns a function that calls play and stores the result. Settings for which replicas returns the same number share one result,
+// so play runs only once for each number of replicas.
 func onceFor(replicas func([]float64) int32, play playFunc) playFunc {
 	var mu sync.Mutex
 	runs := map[int32]func() (Run, error){}

@@ -57,8 +57,8 @@ type Case struct {
 	Traffic *trace.Trace
 	Start   time.Time     // time at which the run starts; zero: start of the traffic
 	For     time.Duration // duration of the run; 0: as long as the traffic
-	// HeldOut is the share of the run, at its end, that is the report part; 0: the whole run. Before it is the train part: policies learn, and
-	// settings are searched. All results and bounds cover only the report part.
+	// HeldOut is the length of the report part, at the end of the run, as a share of the run; 0: the report part is the whole run. The time
+	// before it is the train part, in which policies learn and settings are tuned. All results and bounds cover only the report part.
 	HeldOut   float64
 	Spot      *spotmarket.Trace    // available spot nodes over time; nil: on-demand GPUs, billed per second
 	NodePools []simulator.NodePool // NodePools, if Spot is nil; empty: on-demand GPUs, billed per second
@@ -141,8 +141,8 @@ func (c *Case) Horizon() time.Duration {
 	return (c.Traffic.Duration/slotLength + 1) * slotLength
 }
 
-// perReplica returns two rates, in requests per second, for the first part (prefix) of the traffic: the rate that one replica can serve,
-// and the rate of arrivals. Both are 0 if no request arrives in it.
+// perReplica returns two rates in requests per second: the rate that one replica can serve, and the rate at which requests arrive. Both are
+// computed from the requests in the first part of the traffic, which has the length prefix, and are 0 if no request arrives in that part.
 func (c *Case) perReplica(prefix time.Duration) (served, arrive float64) {
 	return c.perReplicaOf(&c.Service, prefix)
 }
@@ -222,8 +222,8 @@ func (c *Case) typicalColdStart() time.Duration {
 	return a.NodeLaunch.Median + a.GPUReady.Median + a.ImagePull.Median + a.ModelLoad.Median
 }
 
-// workload returns the case as a workload of the simulator, with an actuator of the factory. If the factory is nil, the policy of the case
-// scales the workload.
+// workload returns the case as a workload of the simulator. An actuator that factory creates scales it or, if factory is nil, the policy of
+// the case.
 func (c *Case) workload(factory autoscaler.Factory) simulator.Workload {
 	w := simulator.Workload{
 		Key: c.Policy.Workload.Key, Actuator: factory, Traffic: c.Traffic, Service: c.Service, SLO: c.SLO.Wait, GPUs: max(1, c.GPUs),

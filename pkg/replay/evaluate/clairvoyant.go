@@ -28,8 +28,9 @@ const maxSlots = 50_000
 // setup returns the parameters of the fluid bound; fineSetup derives those of the request-level bound from them. A slot is ten seconds. If
 // requests may wait for at least 20 minutes, a slot is up to a minute, but at most a 60th of the wait.
 //
-// A report part after a train part can begin with any number of replicas, because their starts were paid for in the train part: the bounds
-// begin with maxReplicas, of which a schedule can stop any number at once without cost.
+// If there is a train part, the replicas at the start of the report part were paid for in the train part, and their number differs between
+// runs. The bounds must be valid for every number. They therefore begin with maxReplicas replicas, and a schedule can stop any of these
+// immediately without cost.
 func (c *Case) setup() lowerbound.Setup {
 	slot, horizon, initial := slotLength, c.Horizon()-c.reportFrom(), c.initial()
 	for _, longer := range []time.Duration{2 * slotLength, 3 * slotLength, time.Minute} {
@@ -46,9 +47,9 @@ func (c *Case) setup() lowerbound.Setup {
 	}
 }
 
-// fineSetup returns the parameters of the request-level bound. That bound subtracts two slots from the cold start, so fineSetup shortens
-// the slot, to one second at the least, until two slots are not longer than the cold start. It returns an error if there are then more than
-// maxSlots slots.
+// fineSetup returns the parameters of the request-level bound. That bound subtracts two slots from the cold start. Therefore fineSetup
+// shortens the slots until the cold start is at least two slots long; the shortest slot is one second. It returns an error if there are
+// then more than maxSlots slots.
 func fineSetup(s lowerbound.Setup) (lowerbound.Setup, error) {
 	for _, finer := range []time.Duration{slotLength, 5 * time.Second, 2 * time.Second, time.Second} {
 		if s.ColdStart < 2*s.TimeSlot {
@@ -65,11 +66,12 @@ func fineSetup(s lowerbound.Setup) (lowerbound.Setup, error) {
 
 // certificate contains the lower bounds of one workload and the schedules of the clairvoyant runs. All of them are computed with knowledge
 // of the whole traffic. The bounds use the shortest possible cold start, so that they are valid for every run. The schedules use the
-// typical cold start on a new node, because with the shortest one their replicas would be ready minutes too late.
+// typical cold start on a new node, because with the shortest cold start the simulated replicas are ready minutes later than planned.
 type certificate struct {
 	bounds []Bound
 	exact  []baseline.Step // the schedule behind the fluid bound, for the typical cold start
-	// schedule with half the slot length and a wait that is one slot shorter, so that real waits within a slot do not exceed W
+	// safe is a stricter schedule: its slots are half as long, and its maximum wait is one of these slots shorter than that of the SLO. In the
+	// simulator a request can wait up to one slot longer than in the schedule; it is then still on time.
 	safe []baseline.Step
 }
 
@@ -124,7 +126,7 @@ func (c *Case) certify(progress boundProgress) (out certificate, err error) {
 	return out, nil
 }
 
-// freeStart is the relaxation of the bounds of a report part.
+// freeStart is the text in Bound.Relaxations if the bound covers a report part after a train part.
 const freeStart = "the report part begins with any number of ready replicas up to maxReplicas, and with an empty queue"
 
 // planOf returns the plan of desired replicas for a schedule of ready replicas in the report part. In the train part, which has no results,
@@ -192,8 +194,9 @@ func LeastCost(ctx context.Context, c Case, progress Progress) (Bound, error) {
 	return out, err
 }
 
-// requestBound returns the highest of several valid lower bounds: the bound of lowerbound.Work, and the bound of lowerbound.RequestLevel
-// for each cut. If there are more than maxSlots slots, it returns the bound of lowerbound.Work and a note in the relaxations.
+// requestBound returns the highest of several valid lower bounds: the bound of lowerbound.Work, and for each cut of lowerbound.Cuts the
+// bound of lowerbound.RequestLevel. If there are more than maxSlots slots, it returns the bound of lowerbound.Work and adds a note to
+// its relaxations.
 func requestBound(requests []lowerbound.Request, s lowerbound.Setup, progress boundProgress) (Bound, error) {
 	loose := Bound{Kind: RequestBound, TimeSlot: s.TimeSlot.Seconds()}
 	work, err := lowerbound.Work(requests, s)
@@ -251,7 +254,8 @@ func (b *Bound) solve(p lowerbound.Problem, o lowerbound.Options) ([]baseline.St
 	return steps, nil
 }
 
-// planOf converts ready replicas by slot into desired replicas: each replica is requested one cold start before it must be ready.
+// planOf converts a schedule of ready replicas into a plan of desired replicas: each replica is requested one cold start before the time at
+// which the schedule needs it.
 func planOf(ready []baseline.Step, cold time.Duration) []baseline.Step {
 	if len(ready) == 0 {
 		return nil

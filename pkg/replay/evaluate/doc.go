@@ -7,19 +7,20 @@
 // # Runs
 //
 //	gpuscaler     the policy, decided by the engine of the controller
-//	baselines     other autoscalers with their documented defaults, and tuned: a search over their documented knobs on the same
-//	              traffic that they are evaluated on. This favors the baselines; with Case.TuneOurs the policy is tuned in the
-//	              same way, in a separate row.
-//	clairvoyant   the schedule behind the fluid bound, run with replicas that start and serve like those of all other runs. If nodes
-//	              can exist already, the bound uses the shortest cold start and the schedule that runs uses the typical one.
-//	careful       a stricter schedule, so that real waits meet the SLO, with more replicas if spot losses or ending replicas stop
-//	              requests
+//	baselines     other autoscalers, once with their documented defaults and once tuned: a search selects the best values of
+//	              their documented knobs on the train part. Without a train part, it uses the traffic that they are evaluated on,
+//	              which favors the baselines. With Case.TuneOurs the policy is tuned in the same way, in a separate row.
+//	clairvoyant   the schedule behind the fluid bound. In this run, replicas start and serve like those of all other runs. If a
+//	              replica can start on an existing node, the bound uses the shortest cold start, and this run uses a schedule for
+//	              the typical cold start.
+//	careful       a stricter schedule, so that the simulated waits meet the SLO. It has additional replicas if the SLO is missed
+//	              otherwise, because spot losses or ending replicas stop requests.
 //
 // # Lower bounds
 //
-// The fluid bound is exact for a model with time slots; in rare cases a run costs less. The request-level bound holds for every
-// first-in-first-out run of real servers, and runs are compared with it. Package lowerbound has the proofs; the report lists the
-// relaxations.
+// The fluid bound is exact for a model with time slots; in rare cases a run costs less than this bound. The request-level bound holds for
+// every run of real servers with first-in-first-out queues, and runs are compared with it. Package lowerbound has the proofs; the report
+// lists the relaxations.
 //
 // # Files
 //

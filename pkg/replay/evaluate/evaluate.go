@@ -23,8 +23,8 @@ func Workload(ctx context.Context, c Case, progress Progress) (*Report, error) {
 }
 
 // Workloads runs several workloads in one simulated cluster, each with its own SLO. A replica serves only its own workload, so the sum of
-// the lower bounds is a lower bound for all workloads. In the run of a baseline, that baseline scales all workloads. In its tuned run, its
-// knobs have separate values for each workload.
+// the lower bounds is a lower bound for all workloads. In the run of a baseline, that baseline scales all workloads. In the tuned run of a
+// baseline, each workload has its own values of the knobs.
 func Workloads(ctx context.Context, cases []Case, progress Progress) (*Report, error) {
 	if progress == nil {
 		progress = func(string, float64) {}
@@ -166,7 +166,8 @@ func (t trial) baseline(ctx context.Context, r baseline.Baseline, progress Progr
 	return []Run{first, second}, err
 }
 
-// tuned runs each policy with the best settings found on the train part of its traffic, as the tuned baselines do.
+// tuned searches the best settings of each policy on the train part of its traffic, as for the baselines. It returns the run of all
+// policies with these settings.
 func (t trial) tuned(ctx context.Context, progress Progress) ([]Run, error) {
 	other, out := slices.Clone(t), t.named()
 	out.Variant = Tuned
@@ -229,7 +230,8 @@ func (r *Report) compare() {
 	}
 }
 
-// saved returns the share of the cost `of` that the first cost saves, or nil if `of` is 0. It is negative if the first cost is higher.
+// saved returns the saving of the parameter cost compared with the parameter of, as a share of the latter: 0.25 for 3 instead of 4. It is
+// negative if cost is higher. saved returns nil if of is 0.
 func saved(cost, of float64) *float64 {
 	if !(of > 0) {
 		return nil

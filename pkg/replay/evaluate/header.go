@@ -89,8 +89,9 @@ func (r *Report) certified(certificates []certificate) {
 	}
 }
 
-// add adds the bound of another workload. A workload without a request that must be served adds nothing and is noted in the
-// relaxations; a workload that cannot meet its SLO makes the sum unavailable.
+// add adds o, the bound of one workload, to the sum of the bounds. If no request of that workload must be served, the sum does not change
+// and the relaxations name the workload. If that workload has no bound for another reason, for example because it cannot meet its SLO, the
+// sum gets a Problem and is not valid.
 func (b *Bound) add(o *Bound, of string) {
 	switch {
 	case o.nothing:

@@ -25,7 +25,7 @@ type Knob struct {
 
 // Knobs returns the parameters of a policy: the target and the forecast of each signal, the windows and tolerances of scale-up and
 // scale-down, the panic threshold, and the cooldown before a scale to zero. Bounds, schedules and formulas are not searched, because they
-// express requirements that a trace cannot replace.
+// express requirements of the user that a trace does not show.
 func Knobs(c *policy.Compiled) (out []Knob) {
 	p := c.Workload.Policy
 	for i := range p.Signals {
@@ -89,8 +89,8 @@ func targetKnob(p *scaling.Policy, i int) Knob {
 	return k
 }
 
-// forecastKnobs returns the knobs for two fields of the forecast of signal i: deviations (how many typical deviations above the mean it
-// covers) and window.
+// forecastKnobs returns the knobs for two fields of the forecast of signal i: deviations (how many typical deviations above the mean the
+// forecast covers) and window (for how long a rise of demand has an effect).
 func forecastKnobs(p *scaling.Policy, i int) []Knob {
 	s := &p.Signals[i]
 	path := func(field string) []string { return []string{"signals", strconv.Itoa(i), "forecast", field} }
@@ -137,7 +137,7 @@ func Generous(knobs []Knob) []float64 {
 	return out
 }
 
-// SearchPolicy returns a search over the knobs of the policy on the traffic of the case. Climb starts it.
+// SearchPolicy returns a search for the best values of the policy's knobs on the traffic of the case. The caller starts it with Climb.
 func (c *Case) SearchPolicy(knobs []Knob) *search.Search[Run] {
 	withoutSeries := c.withoutSeries()
 	s := &search.Search[Run]{Share: c.SLO.Share, Play: func(ctx context.Context, settings []float64) (Run, error) {

@@ -10,11 +10,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
-// carefulWords describes the clairvoyant run that leaves time for waits within a slot.
+// carefulWords is the description of the careful clairvoyant run in reports.
 const carefulWords = "a schedule with half the slot length for a wait that is one such slot shorter, so that real waits meet the SLO; " +
 	"it knows the trace, but not the spot losses"
 
-// clairvoyant runs the schedules behind the lower bounds, if each workload has one.
+// clairvoyant runs the two kinds of schedules in certificate and returns the runs. A kind is left out if a workload has no such schedule.
 func (t trial) clairvoyant(ctx context.Context, certificates []certificate, progress Progress) (out []Run, err error) {
 	for _, plan := range []struct {
 		of          func(*certificate) []baseline.Step
@@ -45,9 +45,10 @@ func (t trial) clairvoyant(ctx context.Context, certificates []certificate, prog
 // interrupts spot nodes, and because replicas that end can stop their requests.
 const maxSpareReplicas = 6
 
-// carryOut simulates the plans. If a workload misses its SLO, one replica is added to its plan at all times at which the plan has any
-// replicas, and its scale-downs are delayed by one more service time. This repeats until all workloads meet their SLO. If the maximum
-// number of added replicas (most) is not enough, the result is the run of the unchanged plans.
+// carryOut simulates the plans (steps) of all workloads and stores the run in oracle. If a workload misses its SLO, one replica is added to
+// its plan whenever the plan has at least one replica, and its scale-downs are delayed by the longest service time. This repeats until all
+// workloads meet their SLO. At most the given number of replicas (most) is added to a plan. If these are not enough, carryOut stores the
+// run of the unchanged plans.
 func (t trial) carryOut(ctx context.Context, oracle *Run, steps [][]baseline.Step, most int32, progress Progress) error {
 	spare := make([]int32, len(t))
 	for first := (*Run)(nil); ; {
@@ -86,7 +87,7 @@ func (t trial) carryOut(ctx context.Context, oracle *Run, steps [][]baseline.Ste
 	}
 }
 
-// withSpare returns a plan with the given number of additional replicas at all times at which the plan has any, up to maxReplicas. Each
+// withSpare returns a plan with the given number of additional replicas whenever the plan has at least one replica, up to maxReplicas. Each
 // scale-down is delayed by that number times the longest service time.
 func (c *Case) withSpare(steps []baseline.Step, more int32) []baseline.Step {
 	if more == 0 {
@@ -150,7 +151,7 @@ func (t trial) spare(given []int32) string {
 	return strings.Join(parts, " and ")
 }
 
-// planned returns text that says which schedule the oracle runs.
+// planned returns the part of the description of the clairvoyant run that names its schedule.
 func (t trial) planned() string {
 	for i := range t {
 		if t[i].typicalColdStart() != t[i].leastColdStart() {

@@ -33,8 +33,8 @@ func (c *Case) reported() iter.Seq[trace.Request] {
 	}
 }
 
-// trainPart returns the case on which settings are searched: the train part, from the same initial replicas, or the whole case if it has no
-// train part.
+// trainPart returns the case that is used to tune settings: only the train part, with the same initial replicas. If the case has no train
+// part, it returns the whole case.
 func (c *Case) trainPart() *Case {
 	if c.HeldOut == 0 {
 		return c

@@ -22,8 +22,9 @@ type Report struct {
 
 	Cheapest string   `json:"cheapest"`                       // cheapest run that meets the SLO, except the clairvoyant; empty: none does
 	Saved    *float64 `json:"savedOverStaticFleet,omitempty"` // saved share of the static fleet's cost; absent: no such fleet, or SLO missed
-	// SavedSmallest is the saved share of the cost of the smallest fixed number of replicas that meets the SLO; absent if there is no such
-	// run (baseline static, tuned), or if the run misses the SLO. It is the fair comparison: a static fleet can be larger than necessary.
+	// SavedSmallest compares the cost of gpuscaler with that of the smallest fixed number of replicas that meets the SLO: the tuned run of the
+	// baseline static. It is absent without that run, or if one of the two runs misses the SLO. This comparison is fairer than Saved, because
+	// the static fleet can be larger than necessary.
 	SavedSmallest *float64 `json:"savedOverSmallestFleet,omitempty"` // saved share of the cost of the smallest static fleet that meets the SLO
 
 	Runs        []Run                  `json:"runs"` // gpuscaler first
@@ -95,8 +96,7 @@ type Run struct {
 	Series *simulator.Series `json:"-"`
 }
 
-// WorkloadRun has the results of one workload in a run. Workloads share nodes, so there is a cost for the whole run only. Each workload has
-// its GPU hours.
+// WorkloadRun has the results of one workload in a run. It has no cost, because workloads share nodes: only the whole run has one.
 type WorkloadRun struct {
 	Policy   string  `json:"policy"`   // namespace/name
 	GPUHours float64 `json:"gpuHours"` // GPU hours that its replicas held
@@ -155,7 +155,7 @@ const (
 	RequestBound = "requestLevel"
 )
 
-// Bound is an interval on the least cost that meets the SLO.
+// Bound contains a lower and an upper bound of the least cost at which the SLO can be met.
 type Bound struct {
 	Kind        string   `json:"kind"`              // fluid or requestLevel
 	Lower       float64  `json:"lower"`             // $; no schedule that meets the SLO costs less

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// maxReasons limits the reasons that a run lists. A policy that changes its target every minute for two weeks would fill the
-// report.
+// maxReasons limits the number of reasons in a run. Without this limit, a policy that changes its target every minute for two weeks fills
+// the report with reasons.
 const maxReasons = 2000
 
 func reasonOf(r engine.Record, start time.Time) Reason {
@@ -86,7 +86,7 @@ func (r *Run) gather() {
 	}
 }
 
-// Outcome returns what a search compares.
+// Outcome returns the values by which a search compares runs.
 func (r Run) Outcome() search.Outcome {
 	return search.Outcome{MeetsSLO: r.MeetsSLO, OnTime: r.OnTime, Cost: r.Cost}
 }

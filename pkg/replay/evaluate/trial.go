@@ -20,8 +20,8 @@ type trial []Case
 // longer, because such recordings are probably not of the same period.
 const maxStartDistance = 31 * 24 * time.Hour
 
-// gather checks the cases and draws the traffic of each case once, instead of in every run. If there are several cases, recordings are
-// replayed with the same time between their starts as when they were recorded.
+// gather checks the cases and returns them as a trial. It draws the random requests of each case once, so that all runs have the same ones.
+// If there are several cases, the time between the starts of their recordings is the same in the replay as when they were recorded.
 func gather(cases []Case) (trial, error) {
 	out := make(trial, len(cases))
 	var begin time.Time
@@ -53,8 +53,8 @@ func gather(cases []Case) (trial, error) {
 	return out, out.checkParts()
 }
 
-// align sets the same start for all cases, and delays the traffic of each recording that starts after begin. All cases end with the last
-// one.
+// align sets the start of each case without a start to the time begin, and delays the traffic of each recording that starts later. It also
+// extends all cases to the end of the case that ends last.
 func (t trial) align(begin time.Time) error {
 	for i := range t {
 		c := &t[i]

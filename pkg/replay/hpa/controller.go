@@ -24,7 +24,7 @@ type Behavior struct{ Up, Down scaling.Direction }
 // 1.37.
 type Spec struct {
 	Min, Max int32
-	Behavior *Behavior // nil: no behavior (per sync at most 4 more pods or twice as many; scale-down window 300 s; tolerance 10%)
+	Behavior *Behavior // nil: scale-up in one sync to at most twice the replicas or 4; scale-down window 300 s; tolerance 10%
 }
 
 // DefaultBehavior returns the result of `behavior: {}` after the defaults of the API server.
@@ -136,7 +136,8 @@ func combine(proposals []Proposal, current int32) (replicas int32, ok bool) {
 	return replicas, true
 }
 
-// plain computes the replicas of an HPA without behavior.
+// plain returns the replicas of an HPA without behavior: the highest recommendation of the last five minutes, limited by the minimum, the
+// maximum and the scale-up limit of one sync.
 func (c *Controller) plain(s *Spec, now time.Time, current, proposed int32) int32 {
 	best, old := proposed, -1
 	cutoff := now.Add(-DownscaleStabilization)
@@ -163,7 +164,7 @@ func (c *Controller) record(old int, r recommendation) {
 	}
 }
 
-// behave computes the replicas of an HPA with behavior: first the windows, then the rates.
+// behave returns the replicas of an HPA with behavior: it applies first the stabilization windows, then the rate limits.
 func (c *Controller) behave(s *Spec, now time.Time, current, proposed int32) int32 {
 	up, down, old := proposed, proposed, -1
 	upCutoff, downCutoff := now.Add(-s.Behavior.Up.StabilizationWindow), now.Add(-s.Behavior.Down.StabilizationWindow)
@@ -189,7 +190,7 @@ func (c *Controller) behave(s *Spec, now time.Time, current, proposed int32) int
 	return n
 }
 
-// start returns the replicas at the start of a period, computed from the changes in it.
+// start returns the replicas at the start of the period that ends now: the current replicas without the changes of that period.
 func (c *Controller) start(now time.Time, period time.Duration, current int32) int32 {
 	cutoff := now.Add(-period)
 	for _, e := range c.ups {

@@ -9,7 +9,8 @@ package hpa
 
 import "math"
 
-// Tolerances are the deviations of the ratio of metric to target from 1 for which the replicas do not change, each at least 0.
+// Tolerances limit how far the ratio of metric to target may be below 1 (Down) and above 1 (Up) without a change of the replicas. Each is
+// at least 0; 0.1 means 10%.
 type Tolerances struct{ Down, Up float64 }
 
 // DefaultTolerances are the controller's --horizontal-pod-autoscaler-tolerance.

@@ -3,19 +3,19 @@ package lowerbound
 // columns defines the columns of a layer. A column represents one backlog, or several, at the end of a slot. g is the number of units that
 // a replica serves in a slot.
 //
-// Each small backlog has its own column. Of the larger backlogs, g share a column and are rounded down to the smallest of them. These
-// columns are at multiples of g of the served work. The rounding error is small: while the queue is not empty, the served work grows by
-// multiples of g. A backlog is therefore rounded by less than g units when it enters the shared columns, and not again before it leaves
-// them.
+// Each small backlog has its own (fine) column. Of the larger backlogs, each g consecutive ones share a (coarse) column, which rounds them
+// down to the smallest of them. In a coarse column, the work served since the beginning is a multiple of g. While the queue is not empty,
+// each slot serves a multiple of g, so a backlog that was rounded once needs no further rounding. A backlog is therefore rounded only when
+// it enters the coarse columns, and by less than g units.
 //
 //	backlog   0 1 2 ... fine-1 | fine + g j,  j = 0..coarse-1
 //	served    A_t ...          | g (top - j)
 type columns struct {
 	arrived int64 // A_t: units of work that arrive until the end of the slot
-	top     int64 // served work of the first coarse column divided by g; -1: no coarse column
+	top     int64 // in the first coarse column, the served work is g times top; -1: no coarse column
 	fine    int   // number of columns with one backlog each, >= 1
 	coarse  int
-	open    bool // larger backlogs than that of the last column also keep the SLO; they have no column
+	open    bool // backlogs above that of the last column can keep the SLO too, but have no column because of the memory limit
 }
 
 func (c *columns) width() int { return c.fine + c.coarse }
@@ -37,16 +37,17 @@ func (c *columns) column(served, g int64) int {
 	return c.fine + int(c.top-(served+g-1)/g)
 }
 
-// move is the transition of a row, which has a value for each backlog, through a slot with n replicas.
+// move is the transition through one slot with n replicas: from a row of values by backlog before the slot to a row after the slot.
 type move struct {
 	from, to *columns
-	late     []int64 // price of the late jobs, by column of to
+	late     []int64 // price of the late jobs, by column after the slot
 	serve    int64   // g: units of work that a ready replica serves in a slot
 	n, pay   int64
-	open     bool // for a backlog without a column, the last column is used, which has a smaller backlog
+	open     bool // a backlog that is too large for a column is moved to the last column, which has a smaller backlog
 }
 
-// land returns the column at the end of the slot for a column before it, or the width of m.to if that backlog has no column.
+// land returns the column after the slot for the given column before the slot. If the new backlog has no column, land returns the width of
+// m.to.
 func (m *move) land(column int) int {
 	served := min(m.to.arrived, m.from.served(column, m.serve)+m.serve*m.n)
 	landed := m.to.column(served, m.serve)
@@ -59,9 +60,10 @@ func (m *move) land(column int) int {
 	return m.to.width()
 }
 
-// shift sets each to[column] to the minimum of min(down[q], started[q]) + pay + late[column] over the columns q with land(q) = column.
-// down[q] is the best value that reaches n replicas from more, and started[q] the best value that reaches n replicas from at most n. shift
-// stores the minimum of both in down[q], for the call with the next smaller n.
+// shift computes the row after the slot. It sets to[column] to the minimum of min(down[q], started[q]) + pay + late[column] over all
+// columns q with land(q) = column. down[q] is the least cost of states that reach n replicas because replicas are stopped. started[q] is
+// the least cost of states that reach n replicas because replicas are started, or without a change. shift stores the lower of both costs in
+// down[q], for the call with the next smaller n.
 func (m *move) shift(to, down, started []int64) {
 	fine := m.from.fine
 	rest := m.fine(to, down[:fine], started[:fine])
@@ -69,17 +71,17 @@ func (m *move) shift(to, down, started []int64) {
 	m.coarsen(to, down[rest:fine], started[rest:fine], rest)
 }
 
-// fine moves the columns that have one backlog each before and after the slot. It returns the index of the first column that it did not
-// move.
+// fine moves those columns that have one backlog each both before and after the slot. It returns the index of the first column that it did
+// not move.
 func (m *move) fine(to, down, started []int64) (rest int) {
 	to = to[:m.to.fine]
 	cells, late := to, m.late
-	if by := m.by(); by >= 0 { // more is served than the backlog: the columns 0..by become column 0
+	if by := m.by(); by >= 0 { // more is served than arrives: backlogs of at most by units become 0
 		rest = int(min(by+1, int64(len(down))))
 		to[0] = stop(down[:rest], started[:rest]) + m.pay + late[0]
 		down, started = down[rest:], started[rest:]
 		cells, late = cells[1:], late[1:]
-	} else { // more arrives than is served: the backlog is at least -by
+	} else { // more arrives than is served: each new backlog is at least -by units
 		full := int(min(-by, int64(len(to))))
 		fill(cells[:full])
 		cells, late = cells[full:], late[full:]
@@ -89,8 +91,8 @@ func (m *move) fine(to, down, started []int64) (rest int) {
 	return rest + both
 }
 
-// moveFine sets cells[q] to the minimum of down[q] and started[q], plus the cost of the slot. The remaining cells are unreachable. It also
-// stores the minimum in down[q]; see shift.
+// moveFine sets cells[q] to the minimum of down[q] and started[q], plus the cost of the slot. It sets cells with an index of at least
+// len(down) to unreachable. It also stores the minimum in down[q] (see shift for the reason).
 func (m *move) moveFine(cells, down, started, late []int64) {
 	inside, late, started := cells[:len(down)], late[:len(down)], started[:len(down)]
 	pay := m.pay
@@ -108,7 +110,7 @@ func (m *move) by() int64 { return m.serve*m.n - (m.to.arrived - m.from.arrived)
 // coarsen moves columns with one backlog each to columns with g backlogs each. first is the index of the first column to move.
 func (m *move) coarsen(to, down, started []int64, first int) {
 	g := int(m.serve)
-	beyond := int(int64(first)-m.by()) - m.to.fine // units after the first coarse column
+	beyond := int(int64(first)-m.by()) - m.to.fine // new backlog minus the backlog of the first coarse column, in units
 	for len(down) > 0 {
 		share := min(g-beyond%g, len(down))
 		m.settle(to, m.to.fine+beyond/g, stop(down[:share], started[:share]))
@@ -142,8 +144,8 @@ func (m *move) coarse(to, down, started []int64) {
 	}
 }
 
-// settle sets a column to v plus the price of the slot if that is less than its value. If there is no such column, it uses the last column
-// if m.open is true, and does nothing otherwise.
+// settle sets to[column] to v plus the price of the slot if that is less than the present value. If to has no such column, settle uses the
+// last column if m.open is true, and does nothing otherwise.
 func (m *move) settle(to []int64, column int, v int64) {
 	if column >= len(to) {
 		if !m.open {

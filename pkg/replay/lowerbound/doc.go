@@ -23,21 +23,23 @@
 //
 //	V_t[n][q] = min over n' of V_{t-1}[n'][q'] + beta (n-n')^+ + c n + lambda late_t(q),   q = max(0, q' + a_t - g n)
 //
-// By weak duality, V - lambda floor(eps M) is a lower bound for every lambda >= 0. It is concave in lambda; its maximum is found by
-// intersecting the two lines cost + lambda late around it. Every schedule that is found on the way and keeps the SLO is an upper bound, and
-// so are recombinations of these schedules. If no job may be late, the program is exact and LB = UB. If in addition no unit may wait for
-// the next slot, the problem separates into levels (levels.go) and needs O(T + starts).
+// By weak duality, V - lambda floor(eps M) is a lower bound for every lambda >= 0. This bound is concave in lambda. Every known schedule is
+// a line, cost + lambda late, and the next lambda is where the lines on both sides of the maximum intersect. The cost of every known
+// schedule that keeps the SLO is an upper bound. Known schedules are also combined into cheaper ones. If no job may be late, the program is
+// exact and LB = UB. If in addition no unit may wait for the next slot, the problem separates into levels (levels.go) and needs O(T +
+// starts).
 //
 // All numbers are integers (int64): units of work, jobs, and money in units of 2^-24 of a replica slot, in which the start cost is rounded
-// down. The schedule is found from the values alone, because equal values are exactly equal. Only the values at about sqrt(T) checkpoints
-// are stored, and the slots between two checkpoints are computed again, one interval at a time. This needs 16 sqrt(T) (N+1) B bytes for B
-// columns of backlog; Interval.Bytes has the number.
+// down. Decisions are not stored: because integers are compared exactly, the schedule is found from the values. Only the values at about
+// sqrt(T) checkpoints are stored, and the slots between two checkpoints are computed again, one interval at a time. This needs 16 sqrt(T)
+// (N+1) B bytes for B columns of backlog; Interval.Bytes has the number.
 //
 // If a backlog makes more jobs overdue than may be late in total, the SLO cannot be kept. Such a backlog has no column, which makes the
-// tables finite and the bound better than that of the plain Lagrangian. Two further reductions keep the bounds valid. Large backlogs share
-// a column per g units and are rounded down to it, once in each busy period (columns.go). If memory is not sufficient, still larger
-// backlogs are dropped without cost in the lower bound (Interval.Clamped). The upper bound uses neither. During the search for lambda, n is
-// limited to a window around the known schedules; the reported lower bound is from a program over all n.
+// tables finite and the bound better than that of the plain Lagrangian. Two further reductions make the tables smaller and only lower the
+// lower bound. First, g consecutive large backlogs share a column and are rounded down to the smallest, once in each busy period
+// (columns.go). Second, if memory is not sufficient, work beyond the largest column is dropped without cost (Interval.Clamped). The upper
+// bound is computed without these reductions. During the search for lambda, n is limited to a window around the known schedules; the
+// reported lower bound is from a program over all n.
 //
 // # Two bounds
 //
@@ -45,10 +47,11 @@
 // the fluid bound in some cases. RequestLevel returns a relaxed problem whose lower bound is valid for every FIFO system of requests;
 // requests.go has the proof, and Problem.Relaxations the text for reports.
 //
-// Work is a weaker bound that needs almost no computation, for days of requests that may wait for hours, whose tables would take too long.
+// Work is a weaker bound that needs almost no computation. It is for traces of several days in which requests may wait for hours, because
+// the tables of the other bounds take too long to compute for such traces.
 //
-// The package supports one kind of capacity with one price. A second kind (spot, with a trace of the available capacity) would be a second
-// coordinate in addition to n, or a linear program of the same model: another solver of the same Problem.
+// The package supports one kind of capacity with one price. It has no second kind, such as spot nodes with a trace of the available
+// capacity. That requires another solver, for example one with a second coordinate in addition to n, or a linear program.
 //
 // Sources: the reduction to switching cost and the decomposition by level are from Lu and Chen, arXiv:1112.0442; for Lagrangian bounds by
 // weak duality see any text on integer programming.

@@ -1,7 +1,8 @@
 package lowerbound
 
-// guess returns the lambda (the price of a late job) of the first dynamic program. If work may be unserved at the end, a late job saves at
-// least the cost of serving it, and rarely much more. Otherwise it only saves the cost of serving it early.
+// guess returns the lambda (the price of a late job) of the first dynamic program. If work may be unserved at the end, a late job saves the
+// cost of the replica time for it and rarely much more, so lambda is slightly above that cost. If all work must be served, a late job saves
+// less, because it is only served later; lambda is then 0.3 times that cost.
 func (s *search) guess() int64 {
 	perSlot := float64(s.grid.serve) * float64(s.tl.jobs) / float64(max(1, s.tl.arrived[s.tl.slots]))
 	factor := 1.02
@@ -15,7 +16,7 @@ func (s *search) guess() int64 {
 //
 //   - a much higher lambda if no known schedule keeps the SLO, and a much lower one if no known schedule misses it
 //   - otherwise the lambda of the apex (see apex)
-//   - but if the last programs were all on one side of the apex, a lambda on the other side
+//   - but if the lambdas of the last programs (two or more) were all too low or all too high, a lambda on the other side of the apex
 func (s *search) next(lambda int64) int64 {
 	late, onTime := false, false
 	for _, l := range s.lines {
@@ -65,8 +66,8 @@ func (s *search) least(lambda int64) line {
 	return least
 }
 
-// apex returns the lambda at which the bound of the model, model - lambda allowed, is highest. The bound is concave in lambda and increases
-// while the minimal line has more late jobs than allowed.
+// apex returns the lambda for which model(lambda) - lambda*allowed is highest. This difference is concave in lambda. It increases as long
+// as the known schedule with the lowest Lagrangian has more late jobs than allowed.
 func (s *search) apex() int64 {
 	lo, hi := int64(0), s.maxLambda
 	for hi-lo > 1 {

@@ -12,20 +12,20 @@ type lattice struct {
 	cost    int64     // c: price of a ready replica for a slot, in money
 	start   int64     // beta: price of a start, in money
 	lambda  int64     // price of a late job, in money
-	drop    bool      // a backlog beyond the last column of an open slot is reduced to it without cost; otherwise it is not allowed
+	drop    bool      // true: in a slot with open columns, work beyond the last column is dropped without cost; false: it is not allowed
 	columns []columns // columns of each slot
 	lo, hi  []int32   // lowest and highest number of replicas in slot t; at index 0 both are n_0, the number at the beginning
-	late    []int64   // price of lateness by column in the present slot
-	up      []int64   // best value after replicas are started, by (n, column before the slot)
-	down    []int64   // best value after replicas are stopped, for one n
+	late    []int64   // price of the late jobs in the slot that is computed, by column
+	up      []int64   // least cost after starts of replicas, by number of replicas and column before the slot
+	down    []int64   // least cost after stops of replicas, by column before the slot, for one number of replicas
 	kept    []layer   // layers that the method run stores for the method back
 	stretch []layer
 	pair    [2]layer
 	last    *layer
 }
 
-// layer contains the least costs from one time slot to the end: one row for each number of replicas from lo to hi, and one column for each
-// backlog that the lattice has.
+// layer contains the least costs from the beginning to the end of one slot: one row for each number of replicas from lo to hi, with a value
+// for each column of backlogs.
 type layer struct {
 	lo, hi, width int
 	v             []int64
@@ -83,7 +83,7 @@ func (g *lattice) step(t int, from, to *layer) {
 	m := move{from: &g.columns[t-1], to: &g.columns[t], serve: g.serve, late: g.late}
 	m.open = g.drop && m.to.open
 	for n := top; n >= to.lo; n-- {
-		started := down // a value of n below from.lo is reached only by stopping replicas
+		started := down // n replicas with n < from.lo are reached only by stopping replicas
 		if n >= from.lo {
 			started = g.up[(n-from.lo)*width:][:width]
 		}
@@ -96,8 +96,8 @@ func (g *lattice) step(t int, from, to *layer) {
 	}
 }
 
-// sweepUp sets g.up: for each number of replicas n = from.lo..top, the best values that are reached from at most n replicas by starting
-// replicas.
+// sweepUp sets g.up: for each number of replicas n = from.lo..top and each column, the least cost of all states with at most n replicas
+// before the slot, including the price of starting the missing replicas.
 func (g *lattice) sweepUp(from *layer, top int, start int64) {
 	width := from.width
 	below := g.up[:width]
@@ -120,7 +120,7 @@ func (g *lattice) sweepUp(from *layer, top int, start int64) {
 
 // stop sets each down[q] to the minimum of down[q] and started[q], and returns the minimum over all q.
 func stop(down, started []int64) int64 {
-	least := 2 * unreachable // the sum of unreachable and a price is greater than unreachable
+	least := 2 * unreachable // above all values in the rows, which can be the sum of unreachable and prices
 	started = started[:len(down)]
 	for q, v := range down {
 		v = min(v, started[q])

@@ -10,8 +10,9 @@ package lowerbound
 //	k=2 # - - # - #
 //	k=1 # # # # # #
 //
-// If need is greater than the maximum number of replicas in a slot, it is limited to the maximum. The result is then only an estimate of a
-// good schedule.
+// In the picture, # is a slot in which the replica is used, - is a slot of a gap, and . is a slot before the first or after the last use.
+// If need[t] is greater than the maximum number of replicas, levels uses the maximum. The schedule is then good but not always the
+// cheapest.
 func levels(p *Problem, need []int64) []int32 {
 	slots := len(need)
 	schedule := make([]int32, slots)
@@ -22,14 +23,14 @@ func levels(p *Problem, need []int64) []int32 {
 	// for each level, the last slot in which it was used, as index+1; 0: the replica was ready at the beginning
 	last := make([]int, p.MaxReplicas+1)
 	for k := p.InitialReplicas + 1; k <= p.MaxReplicas; k++ {
-		last[k] = -slots - 2 // no replica was ready: the gap before its first use is too long to be kept
+		last[k] = -slots - 2 // not ready at the beginning: the gap before the first use is longer than every hold
 	}
 	for i, r := range need {
 		top := int(min(r, int64(p.MaxReplicas)))
 		for k := 1; k <= top; k++ {
 			gap := i - last[k]
 			warm := last[k] >= 0
-			// A level that is needed before replicas can be started was kept from the beginning, however long the gap is.
+			// No replica can be started in the first BootSlots slots. A replica that is used there is kept, however long the gap is.
 			if warm && gap > 0 && (float64(gap) <= hold || i < p.BootSlots) {
 				for s := last[k]; s < i; s++ {
 					schedule[s]++

@@ -24,8 +24,8 @@ func (g *lattice) run(tick func(slot int)) int64 {
 	return g.finish().value
 }
 
-// back returns the cheapest schedule of the last run. The slots between two stored layers are computed again. dropped is true if work was
-// dropped without cost.
+// back returns the cheapest schedule of the last run. It computes the slots between two stored layers again. dropped is true if the cost of
+// that schedule is valid only because work beyond the last column was dropped.
 func (g *lattice) back() (schedule []int32, dropped bool) {
 	slots := g.tl.slots
 	stride := stride(slots)
@@ -76,8 +76,9 @@ func (g *lattice) finish() tracer {
 	return r
 }
 
-// retreat records slot t and moves to a previous state that leads to the present value. It prefers the same n, so that of several equally
-// cheap schedules one with few changes is found. It uses dropped work only if nothing else is possible.
+// retreat records the number of replicas in slot t and moves to a state before slot t that leads to the present state at its cost. It
+// prefers a state with the same number of replicas, so that of several equally cheap schedules it finds one with few changes. It uses a
+// transition that drops work only if there is no other.
 func (r *tracer) retreat(t int, before *layer) {
 	r.schedule[t-1] = int32(r.n)
 	r.priceLate(t)
@@ -95,7 +96,8 @@ func (r *tracer) retreat(t int, before *layer) {
 	panic("bound: a value in the table follows from none before it")
 }
 
-// from moves to a state in the columns first..last-1 whose value plus the price of the step is want.
+// from moves to a state of the previous layer in the columns first..last-1 whose cost plus the price of starts is want. It reports whether
+// there is such a state.
 func (r *tracer) from(t int, before *layer, want int64, first, last int) bool {
 	if r.at(before, r.n, want, first, last) {
 		return true

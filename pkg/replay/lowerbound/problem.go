@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Job is a unit of lateness: it is completely on time, or late.
+// Job is the unit in which lateness is counted, for example a request. A job is on time if all of its work is served by the slot Due.
 type Job struct {
 	End int64 // the work of this job and of all jobs before it, in units
 	Due int32 // the slot, counted from 1, at whose end it must be served; may be after the last slot
@@ -63,7 +63,7 @@ func (p *Problem) validate() error {
 	return nil
 }
 
-// timeline has the cumulative sums of a problem. Index 0 is the time before slot 1.
+// timeline has the cumulative arrivals and due jobs of a problem by slot. Index 0 is the time before slot 1.
 type timeline struct {
 	slots   int
 	arrived []int64 // A_t: units of work that arrive until the end of slot t
@@ -133,7 +133,7 @@ func (tl *timeline) end(jobs int64) int64 {
 	return tl.list[jobs-1].End
 }
 
-// late returns the number of jobs due in slot t that are not served when `served` units are done at its end.
+// late returns how many of the jobs due in slot t are late if the first `served` units of work are served at the end of that slot.
 func (tl *timeline) late(t int, served int64) int64 {
 	from, to := tl.due[t-1], tl.due[t]
 	if tl.list == nil {

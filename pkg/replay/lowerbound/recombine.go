@@ -14,8 +14,8 @@ type detour struct {
 }
 
 // recombine combines the known schedules to find a cheaper one that keeps the SLO. At the best lambda, the schedules with too many late
-// jobs and those with fewer have the same Lagrangian. A detour between two of them therefore saves lambda for each additional late job.
-// Detours that use the remaining allowed late jobs close most of the duality gap.
+// jobs and those with fewer have about the same Lagrangian. A detour from one to the other therefore saves about lambda for each additional
+// late job. Detours that use the late jobs that are still allowed remove most of the difference between UB and LB.
 func (s *search) recombine() {
 	const bases, ways = 6, 12
 	lines := slices.Clone(s.lines)
@@ -44,8 +44,9 @@ func (s *search) recombine() {
 // every known schedule.
 func (l line) promise(lambda int64) int64 { return l.cost + lambda*l.late }
 
-// takeDetours replaces ranges of the schedule of base by those of other, in the order of the savings per additional late job. It first
-// takes complete detours while the number of late jobs allows this, and then parts of the best of the remaining ones.
+// takeDetours changes the schedule of base: it replaces ranges of slots by those of other, and passes the new schedules to improve. Detours
+// with the highest saving per additional late job come first. takeDetours uses complete detours as far as the SLO allows their late jobs,
+// and then parts of the best of the other detours.
 func (s *search) takeDetours(base, other line) {
 	const parts = 2
 	detours := s.detours(base.schedule, other.schedule)
@@ -76,7 +77,8 @@ func (s *search) takeDetours(base, other line) {
 	}
 }
 
-// part takes as much of the beginning, or of the end, of a detour as the SLO allows.
+// part finds the longest beginning and the longest end of a detour that base can use without missing the SLO, and passes the new schedules
+// to improve.
 func (s *search) part(base, other []int32, d detour) {
 	for _, fromEnd := range []bool{false, true} {
 		taken, refused := 0, d.to-d.from
@@ -97,7 +99,7 @@ func (s *search) part(base, other []int32, d detour) {
 	}
 }
 
-// improve adds the schedule with meet if it keeps the SLO and costs less than the best schedule. It reports whether the schedule keeps the
+// improve calls meet for a schedule that keeps the SLO and costs less than the best schedule. It reports whether the schedule keeps the
 // SLO.
 func (s *search) improve(schedule []int32) bool {
 	c := play(s.p, s.tl, schedule, nil)

@@ -35,11 +35,13 @@ const longest = time.Duration(1 << 60)
 // Fluid returns the slot model of a request log. The ready replicas serve the work of each slot, the oldest first. A request is on time if
 // its last unit is served within floor(W/slot) slots after the slot of its arrival.
 //
-// Units are integers: the work up to each request is rounded down. The work served at the end of each slot is then that of the model with
-// real numbers, also rounded down, so that no request is late that is not late in that model. LB remains a lower bound of that model.
+// Units are integers: the cumulative work up to each request is rounded down. The served work at the end of each slot is then the same as
+// in the model with real numbers, also rounded down. A request that is on time in that model is therefore on time here, and LB remains a
+// lower bound of that model.
 //
-// With servers of whole requests, the schedule of UB keeps the SLO at a wait of about W plus half a slot to a slot, because a slot is
-// served as if its requests arrived at its beginning. For a schedule that keeps W, use W minus a slot.
+// Real servers serve whole requests, and the model serves the requests of a slot as if they arrived at its beginning. In a run with the
+// schedule of UB, waits are therefore about half a slot to one slot longer than in the model. For a schedule whose real waits are at most
+// W, call Fluid with a Wait that is one slot shorter than W.
 func Fluid(requests []Request, s Setup) (Problem, error) {
 	wait := int(s.Wait / max(1, s.TimeSlot))
 	p, err := s.problem(requests, func(r Request) (time.Duration, int) { return r.Work, int(r.At/s.TimeSlot) + 1 + wait })
@@ -61,19 +63,23 @@ func Fluid(requests []Request, s Setup) (Problem, error) {
 	return p, nil
 }
 
-// RequestLevel returns the problem whose LB is valid for every FIFO run of real servers, at any times.
+// RequestLevel returns the problem whose LB is valid for every FIFO run of real servers, in which arrivals and starts occur at any time.
 //
-// Proof: let a run start requests in the order of their arrival, and let x be the cut (0: the longest service time). If request i is on
-// time, all requests up to i have started by r_i + W, so by r_i + W + x each of them has received the work of its first x of service. Count
-// only that work: then the run has processed at any time at most as much as a fluid queue with the same replicas, and request i is on time
-// in the fluid queue with the deadline r_i + W + x. In a fluid queue with slots, with arrivals at the start of their slot, deadlines at the
-// end of theirs, and with all replicas that are ready at any time of a slot counted for the whole slot, no request is later. This counting
-// adds less than one slot at the start and at the end of the life of a replica: so two slots are subtracted from the start cost, and one
-// slot per warm replica from the total. (A ready replica existed, booting, during the cold start before; so the replicas counted in a slot
-// existed together at its beginning and are at most MaxReplicas.)
+// Proof: consider a run that starts requests in the order of their arrival. Let r_i be the arrival time of request i, and x the cut (0: the
+// longest service time).
 //
-// A smaller cut counts less work with an earlier deadline. Every cut is valid, so the best of several can be used. The bound assumes that
-// service progresses evenly at worst: after a share of Service, at least that share of Work is done.
+//   - If request i is on time, all requests up to i have started by r_i + W. By r_i + W + x, each of them has received the work of its
+//     first x of service. Count only that work. At any time, the run has then processed at most as much as a fluid queue with the same
+//     replicas, so request i is on time in the fluid queue with the deadline r_i + W + x.
+//   - Now use a fluid queue with slots: requests arrive at the start of their slot, deadlines are at the end of their slot, and a replica
+//     that is ready at any time of a slot counts for the whole slot. Each of these changes only helps, so no request is later.
+//   - The third change adds less than one slot at the start and at the end of the life of a replica. The start cost is therefore reduced by
+//     two slots, and the total by one slot for each replica that is ready at the beginning.
+//   - The replicas that count in a slot existed together at its beginning, because each was launched a cold start before it was ready.
+//     Their number is therefore at most MaxReplicas.
+//
+// A smaller cut counts less work with an earlier deadline. Every cut gives a valid bound, so the caller can use the highest of several. The
+// bound assumes that after any share of Service, at least the same share of Work is done.
 func RequestLevel(requests []Request, s Setup, cut time.Duration) (Problem, error) {
 	slowest := time.Duration(0)
 	for _, r := range requests {

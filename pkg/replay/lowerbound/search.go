@@ -26,15 +26,15 @@ type search struct {
 	unit      float64 // amount of the currency per unit of money
 	maxLambda int64
 	most      int64  // maximum number of columns in memory
-	lines     []line // known valid schedules, with and without the SLO
+	lines     []line // known valid schedules, including those that miss the SLO
 	best      line   // cheapest schedule that keeps the SLO; nil: none yet
 	lower     int64  // best lower bound so far, in money
 	lambda    int64  // the lambda for which lower was found
 	low, high int64  // highest lambda for which too many jobs are late, and lowest lambda for which not too many are
 	streak    int    // number of consecutive programs with a lambda that was too low; negative: too high
 	solves    int
-	full      int  // number of programs over every number of replicas
-	every     bool // the window contains every number of replicas
+	full      int  // number of programs that used every number of replicas, and not only those in a window
+	every     bool // the present window contains every number of replicas
 	clamped   bool
 	bytes     int64
 }

@@ -16,9 +16,9 @@ func (s *search) ceiling(t int) int {
 	return s.p.MaxReplicas
 }
 
-// window limits the number of replicas in each slot to values near those of the given schedules. The range has a margin of some replicas.
-// It includes the values of the adjacent slots, so that a start can also move in time. In the last slots, if all their work may be
-// unserved, the range begins at 0, because an early stop can be cheaper.
+// window limits the number of replicas in each slot to a range around those of the given schedules. The range has a margin of some
+// replicas. It also includes the values of the six slots before and after, so that the program can start a replica earlier or later. In
+// the last slots, if all their work may be unserved, the range begins at 0, because an early stop can be cheaper.
 func (s *search) window(around []line) {
 	const reach = 6
 	margin := int32(max(2, s.p.MaxReplicas/16))
@@ -51,8 +51,8 @@ func (s *search) dispensable(t int) bool {
 	return !s.p.ServeAll && s.tl.jobs-s.tl.due[min(t-1+s.p.WaitSlots, s.tl.slots)] <= s.tl.allowed
 }
 
-// active returns the schedules around which the next window is placed: the latest one, the best one, and on each side of the apex the one
-// with the lowest Lagrangian at the apex.
+// active returns the schedules around which the next window is placed: the latest one and the best one. It adds two schedules with the
+// lowest Lagrangian at the lambda of the apex: one of those with too many late jobs, and one of the others.
 func (s *search) active() []line {
 	around := []line{s.lines[len(s.lines)-1]}
 	if s.best.schedule != nil {

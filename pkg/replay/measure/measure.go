@@ -1,4 +1,4 @@
-// Package measure names the quantities of a simulated workload that a signal can read, and infers which of them a signal of a policy means.
+// Package measure names the quantities of a simulated workload that a signal can read, and infers which of them a signal of a policy reads.
 package measure
 
 import (
@@ -39,10 +39,10 @@ type Meaning struct {
 	Why     string  // reason for this assumption, for the report
 }
 
-// Of returns what a signal of a policy measures in the simulator. byName contains the measure of some signals by name; for the others it
-// follows from the source. Whether a rate is a sum or a mean per replica follows from the query, or from the policy if the query does not
-// aggregate. If the query returns a sum and the policy treats it as a mean, the simulated workload has too many replicas, as it would in a
-// cluster.
+// Of returns what a signal of a policy measures in the simulator. byName contains the measure of some signals by signal name. For the other
+// signals, Of infers the measure from the source. It infers from the query whether a rate is a sum or a mean per replica, or from the
+// policy if the query does not aggregate. If the query returns a sum but the policy treats it as a mean, the simulated workload has too
+// many replicas, as a workload in a cluster has with that policy.
 func Of(c *policy.Compiled, signal int, byName map[string]Measure) Meaning {
 	s, source := &c.Workload.Policy.Signals[signal], &c.Sources[signal]
 	rate, grows := promql.PerSecond(source.Query)
@@ -93,8 +93,8 @@ func measureOf(s *policy.Source, grows bool) (of Measure, why string) {
 	return of, "its source"
 }
 
-// Patterns for the names of metrics. The name is compared without its labels. The model servers in the replicas report the metrics that
-// match runningInPods.
+// Patterns for the names of metrics without their labels. Metrics that match runningInPods are reported by the model servers in the
+// replicas.
 var (
 	labels        = regexp.MustCompile(`\{[^}]*\}`)
 	runningInPods = regexp.MustCompile(`(?i)num_requests_running|num_running_reqs|batch_current_size|processing_queries`)
@@ -102,8 +102,8 @@ var (
 	waitingWords  = regexp.MustCompile(`(?i)waiting|queue|pending|backlog|depth|_lag\b`)
 )
 
-// byMetricName returns what a metric of unknown origin measures, by its name: requests in flight include running requests, a queue does
-// not. kind is the kind of source.
+// byMetricName infers what a metric of unknown origin measures from its name. A metric of requests in flight includes running requests, and
+// a metric of a queue does not. kind is the kind of source.
 func byMetricName(name, kind string) (of Measure, why string) {
 	name = labels.ReplaceAllString(name, "")
 	running, flight, waiting := runningInPods.MatchString(name), inFlight.MatchString(name), waitingWords.MatchString(name)

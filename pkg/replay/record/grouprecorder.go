@@ -21,8 +21,8 @@ type groupShadow struct {
 	recorded bool            // the group was recorded in this tick
 }
 
-// GroupTick records a decision of a capacity group for the line of the current tick. Set it as engine.Options.OnGroupTick. An
-// error is returned by the next Tick.
+// GroupTick records a decision of a capacity group for the line of the current tick. Set it as engine.Options.OnGroupTick. If it fails, the
+// next call of Tick returns the error.
 func (r *Recorder) GroupTick(t engine.GroupTick) {
 	if err := r.group(&t); err != nil {
 		r.failed = errors.Join(r.failed, fmt.Errorf("recording capacity group %s: %w", groupKey(&t), err))
@@ -74,7 +74,7 @@ func (r *Recorder) group(t *engine.GroupTick) error {
 
 // add copies the changed parts of an observation into an entry.
 func (s *groupShadow) add(o *capacity.Observation, e *groupEntry) error {
-	parts := make(map[string]json.RawMessage, len(s.parts)) // removes the parts that the observation no longer has, as the reader does
+	parts := make(map[string]json.RawMessage, len(s.parts)) // a new map, without the parts that the observation no longer has
 	err := seen(o, func(part string, text json.RawMessage) {
 		if parts[part] = text; !bytes.Equal(s.parts[part], text) {
 			if e.Seen == nil {

@@ -135,8 +135,8 @@ func seen(o *capacity.Observation, f func(part string, text json.RawMessage)) er
 	return failed
 }
 
-// size decodes the part "whole" of an observation: its fields that are not lists, and the lengths of the lists, whose existing elements it
-// keeps.
+// size decodes the part "whole" into an observation: it sets the fields that are not lists and the lengths of the lists. Elements that the
+// lists already have do not change.
 func size(o *capacity.Observation, text json.RawMessage) error {
 	var w whole
 	if err := json.Unmarshal(text, &w); err != nil {
@@ -185,7 +185,7 @@ func learn(o *capacity.Observation, part string, text json.RawMessage) error {
 	return fmt.Errorf("an observation has no part %q", part)
 }
 
-// mostParts limits the workloads of a group and the nodes of a NodePool.
+// mostParts is the maximum number of workloads of a group, and of nodes of a NodePool, in a recording.
 const mostParts = 1 << 17
 
 func sized[T any](s []T, n int) []T {
@@ -242,7 +242,8 @@ func actionsOf(all []capacity.Action) (out []groupAction) {
 	return out
 }
 
-// decideGroup computes the decision of a group from the group, the observation and the time of t.
+// decideGroup computes the decision of a group from the group, the observation and the time in t, and stores it in d. It updates the
+// decision state s.
 func decideGroup(s *capacity.State, t *engine.GroupTick, d *capacity.Decision) {
 	if t.Orphaned {
 		s.Release(t.Group, t.Observation, t.At, d)

@@ -53,7 +53,7 @@ func (p *player) groupTick(l *line) error {
 	return nil
 }
 
-// learnGroup applies the changes of a group.
+// learnGroup stores the recorded changes of a capacity group in the player.
 func (p *player) learnGroup(e *groupEntry) error {
 	g := p.nodes[e.Key]
 	if g == nil || e.Fresh {

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// Version is the version of the format. A recording of another version is an error: for example, version 5 changed the encoding of the
-// state with which a file begins.
+// Version is the version of the format. Verify returns an error for a recording of another version. The last change, version 5, changed the
+// encoding of the state at the beginning of a file.
 const Version = 5
 
 const (

@@ -51,7 +51,7 @@ type shadow struct {
 	seen     bool // recorded in this tick
 }
 
-// New starts a recording at path. An existing file is kept as an older file.
+// New starts a recording at path. If a file exists there, it is renamed and kept as an older file of the recording.
 func New(path string, o Options) (*Recorder, error) {
 	if o.Segment <= 0 {
 		o.Segment = 64 << 20
@@ -176,8 +176,8 @@ func (r *Recorder) workload(b *engine.DecisionStore, key scaling.Key, now time.T
 	return nil
 }
 
-// addChanges adds the view and the readings of r.record to e if they differ from those of the last tick in s. It removes the policy and the
-// decision from e if they do not differ. If whole is true, e contains all of them.
+// addChanges compares the data of the current tick in r.record with the data of the previous tick in s. It adds the view and the readings
+// to e if they changed, and removes the policy and the decision from e if they did not change. If whole is true, e contains all of them.
 func (r *Recorder) addChanges(e *entry, s *shadow, whole bool) {
 	if whole || s.view != r.record.View {
 		view := r.record.View

@@ -229,7 +229,7 @@ func (p *player) tick(l *line) error {
 	return p.groupTick(l)
 }
 
-// learn applies the changes of a workload.
+// learn stores the recorded changes of a workload and recomputes nothing.
 func (p *player) learn(e *entry) error {
 	w := p.known[e.Key]
 	if w == nil {

@@ -56,7 +56,7 @@ func WriteHTML(w io.Writer, r *evaluate.Report) error {
 	return page.Execute(w, d)
 }
 
-// section returns the section of one workload.
+// section returns the section of the page for s, the workload with index i.
 func section(r *evaluate.Report, s *evaluate.Subject, i int) workload {
 	out := workload{Subject: s, Ours: r.Runs[0].Loads()[i]}
 	if len(r.Workloads) > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 )
 
-// sideBySide returns the table that compares all runs. Columns about lower bounds are omitted without a bound.
+// sideBySide returns the table that compares all runs. It has columns about lower bounds only if the report has a bound.
 func sideBySide(r *evaluate.Report) picture.Table {
 	t := picture.Table{Title: "Side by side", Ours: true, Heads: []string{"run", "SLO", "on time", "cost"}}
 	if len(r.Workloads) > 0 {
@@ -42,7 +42,7 @@ func marked(meets bool, verdict string) any {
 	return picture.Bad(verdict)
 }
 
-// ofWorkload returns the table with the results of one workload in all runs.
+// ofWorkload returns the table with the results of the workload with index i in all runs.
 func ofWorkload(r *evaluate.Report, i int) picture.Table {
 	t := picture.Table{Ours: true, Heads: []string{"run", "SLO", "on time", "GPU-hours",
 		"wait p50", "wait p95", "wait p99", "longest wait",

@@ -55,7 +55,7 @@ func least(s *evaluate.Subject) string {
 	return ""
 }
 
-// causes returns the causes that occur in any run.
+// causes returns the causes of paid GPU time that occur in at least one run.
 func causes(r *evaluate.Report) (used []ledger.Cause) {
 	for c := range len(ledger.Ledger{}) {
 		if slices.ContainsFunc(r.Runs, func(run evaluate.Run) bool { return run.Ledger[c] > 0 }) {

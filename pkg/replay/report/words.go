@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 )
 
-// headline describes the evaluated policies and their traffic.
+// headline returns the first lines of a report: the evaluated policies, their traffic, the SLO, the cold start and the seed.
 func headline(r *evaluate.Report) string {
 	cold := "cold start by phases (see assumptions)"
 	if r.ColdStart > 0 {
@@ -34,7 +34,7 @@ func headline(r *evaluate.Report) string {
 		replicas(r.Initial), cold, r.Seed)
 }
 
-// reportPart describes, as a line, the part of the traffic that the results cover. It returns "" if they cover the whole traffic.
+// reportPart returns a line that describes the part of the traffic that the results cover, or "" if they cover the whole traffic.
 func reportPart(t *evaluate.Traffic) string {
 	if t.Train == 0 {
 		return ""
@@ -171,7 +171,7 @@ func ratio(v *float64) string {
 	return strconv.FormatFloat(*v, 'f', 3, 64)
 }
 
-// byType returns the cost by capacity type, in alphabetical order.
+// byType returns text with the cost of a run for each capacity type, in alphabetical order of the types.
 func byType(run *evaluate.Run) string {
 	var parts []string
 	for kind, cost := range run.CostBy {

@@ -99,8 +99,8 @@ func (s *Draws) LogNormal(sigma float64) float64 {
 	return exp(Mul(sigma, s.Normal()))
 }
 
-// LogNormalWithMean returns a number whose mean is the given one, exp(mu + sigma^2/2), where sigma is the standard deviation of its
-// logarithm. mean must be positive.
+// LogNormalWithMean returns a number from the log-normal distribution with the given mean, which must be positive. sigma is the standard
+// deviation of the logarithm. The mean of the logarithm, mu, follows from mean = exp(mu + sigma^2/2).
 func (s *Draws) LogNormalWithMean(mean, sigma float64) float64 {
 	return exp(ln(mean) - Mul(0.5, Mul(sigma, sigma)) + Mul(sigma, s.Normal()))
 }

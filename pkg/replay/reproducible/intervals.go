@@ -75,8 +75,8 @@ func (iv Intervals) Next(s *Draws) float64 {
 // proportional to its length. For Gamma, the result has a Gamma distribution with shape+1; for Weibull, (x/scale)^shape has a Gamma
 // distribution with shape 1+1/k.
 //
-// A window that begins within such an interval has the correct rate from its start. A process that starts with an arrival would have
-// (CV^2-1)/2 arrivals too many.
+// If the start of a window is a random time within such an interval, the window has the correct rate from its start. If a window starts
+// with an arrival instead, it has on average (CV^2-1)/2 arrivals too many.
 func (iv Intervals) Spanning(s *Draws) float64 {
 	switch {
 	case math.IsInf(iv.shape, 1):

@@ -12,8 +12,9 @@ func (s *Search[R]) evolutionRuns() int { return max(s.Least, RunsPerKnob*len(s.
 // size returns the size of the population.
 func (s *Search[R]) size() int { return max(minPopulation, populationPerKnob*len(s.Tries)) }
 
-// evolve runs the differential evolution: a mutant replaces its member of the population if it is better. It ends after evolutionRuns runs,
-// or after five rounds in a row in which every generated setting had been run before.
+// evolve runs the differential evolution. Each round makes a changed copy (a mutant) of every setting in the population, runs it, and keeps
+// the better of the two. The evolution ends after evolutionRuns runs, or after five rounds in a row in which every mutant had been run
+// before.
 func (s *Search[R]) evolve(ctx context.Context, population []*Tried[R]) error {
 	random := rand.New(rand.NewPCG(1, 2))
 	size, most := s.size(), len(s.order)+s.evolutionRuns()
@@ -51,7 +52,7 @@ func (s *Search[R]) evolve(ctx context.Context, population []*Tried[R]) error {
 	return err
 }
 
-// converged reports whether all members of a ranked population have almost the same worth.
+// converged reports whether all settings of a population, which is sorted by worth, have almost the same worth.
 func (s *Search[R]) converged(ranked []*Tried[R]) bool {
 	first, last := ranked[0], ranked[len(ranked)-1]
 	return s.farMiss(first) == s.farMiss(last) && s.worth(last) < s.worth(first)*(1+convergedShare)
@@ -78,8 +79,8 @@ func (s *Search[R]) spread(random *rand.Rand, population []*Tried[R], size int) 
 	return population
 }
 
-// mutate moves most knobs of parent towards one of the best settings, and by a part of the difference between two other members.
-// The steps become smaller as the population converges.
+// mutate returns a changed copy of parent. It moves most knobs towards their values in best, and by a part of the difference between the
+// settings a and b. The changes become smaller as the population converges, because these differences do.
 func (s *Search[R]) mutate(random *rand.Rand, parent, best, a, b *Tried[R]) *Tried[R] {
 	const most = 0.8 // share of the knobs that change
 	places := slices.Clone(parent.places)

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// missTolerance is used if no setting meets the SLO: a cheaper setting is then preferred if it has at most this factor times the fewest
-// late requests.
+// missTolerance is used if no setting meets the SLO. Of the settings whose late requests are at most this factor times the lowest number of
+// late requests of any setting, the cheapest is then preferred.
 const missTolerance = 1.1
 
-// cheapestMiss returns the cheapest setting with at most missTolerance times the fewest late requests. It is used if no setting meets the
-// SLO: avoiding a few more late requests does not justify any cost.
+// cheapestMiss returns the cheapest of the settings whose late requests are at most missTolerance times the lowest number of late requests
+// of any setting. It is used if no setting meets the SLO, because a few late requests less are not worth a much higher cost.
 func (s *Search[R]) cheapestMiss() *Tried[R] {
 	out := s.best
 	late := missTolerance * (1 - s.best.outcome.OnTime)
@@ -23,10 +23,10 @@ func (s *Search[R]) cheapestMiss() *Tried[R] {
 	return out
 }
 
-// worth estimates the cost of a run if exactly the allowed number of requests were late; less is better. On the shared traces, twice as
-// many late requests save about 7% of the cost, and worth corrects the cost accordingly. Fewer than 0.25 times the allowed late requests
-// are treated as 0.25 times. With more than twice the allowed number this estimate is not useful, and the cost is also multiplied by the
-// ratio of late to allowed requests.
+// worth estimates what a run would cost if exactly the allowed number of requests were late; a lower worth is better. It assumes that twice
+// as many late requests save about 7% of the cost, as measured on the shared traces, and corrects the cost of the run accordingly. If a run
+// has less than a quarter of the allowed late requests, worth assumes a quarter. If it has more than twice the allowed number, the estimate
+// is not useful; worth then also multiplies the cost by the ratio of late to allowed requests, so that the run ranks low.
 func (s *Search[R]) worth(t *Tried[R]) float64 {
 	const gain = 0.1
 	late := (1 - t.outcome.OnTime) / max(1-s.Share, 1e-6)

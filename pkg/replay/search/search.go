@@ -35,7 +35,7 @@ type Search[R Result] struct {
 // Result is the result of a run.
 type Result interface{ Outcome() Outcome }
 
-// Outcome is what a search compares of a run.
+// Outcome contains the values by which a search compares runs.
 type Outcome struct {
 	MeetsSLO bool
 	OnTime   float64 // share of the requests that are on time, 0..1
@@ -65,7 +65,7 @@ const (
 )
 
 // Climb starts with the given settings and returns the cheapest settings found that meet the SLO. They are never worse than the given ones.
-// If no settings meet the SLO, it returns the cheapest ones with at most 10% more late requests than the fewest.
+// If no settings meet the SLO, it returns the cheapest of those that have at most 10% more late requests than the settings with the fewest.
 func (s *Search[R]) Climb(ctx context.Context, starts ...[]float64) (Tried[R], error) {
 	s.known, s.order, s.best = map[string]*Tried[R]{}, nil, nil
 	var population []*Tried[R]

@@ -48,11 +48,11 @@ type Assumptions struct {
 	BusyActivity float64
 
 	// Nodes, as Karpenter manages them.
-	BatchWindow     time.Duration // time for which pending replicas are collected
-	ProvisionRetry  time.Duration // time until replicas without a node are tried again
+	BatchWindow     time.Duration // time for which pending replicas are collected before nodes are launched for them
+	ProvisionRetry  time.Duration // time until the next attempt to find nodes for pending replicas
 	IceCache        time.Duration // time for which an offering without capacity is not tried
 	DisruptionLoop  time.Duration // time between two searches for nodes to remove
-	Validation      time.Duration // delay before a removal is validated
+	Validation      time.Duration // time from the choice of a node to remove until the choice is validated
 	NodeTermination time.Duration // time from the decision until an empty node is not billed any more
 	SpotNotice      time.Duration // time from the interruption notice until the spot node is lost
 	Pack            bool          // replicas are placed on the fullest node that fits; false: on the emptiest, kube-scheduler's default

@@ -52,17 +52,17 @@ type Scene struct {
 	Workload
 }
 
-// Workload is what an actuator reads of its workload only when it needs it.
+// Workload provides the data of the workload that not every actuator needs. An actuator calls only the methods that it needs.
 type Workload interface {
 	// Served returns the target that the external metrics API serves for the workload; ok is false if the API would return an error.
 	Served() (served engine.Served, ok bool)
-	// Sample returns the newest sample of a measure that a query would return at present, that is, after the scrape interval and the lag. ok
-	// is false if there is none, or if a fault hides it.
+	// Sample returns the sample of a measure that a query returns at present: the newest one that is at least as old as the scrape lag. ok is
+	// false if there is no such sample, or if a fault hides it.
 	Sample(m measure.Measure) (sample Sample, ok bool)
 	// Faulty reports whether a fault hides all metrics.
 	Faulty() bool
-	// Uniform returns a random number in 0..1 that does not change for a workload. Actuators use it as the phase of their loops, so that not
-	// all loops run at the same time.
+	// Uniform returns a random number in 0..1. Each workload has its own number, which does not change. Actuators use it as the phase of their
+	// loops, so that the loops of different workloads do not all run at the same time.
 	Uniform() float64
 	// Policy returns the workload's policy, or nil for a baseline.
 	Policy() *scaling.Policy
