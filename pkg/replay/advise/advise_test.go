@@ -71,7 +71,8 @@ func compiler(d Document) func(Setting) (*policy.Compiled, error) {
 	}
 }
 
-// question returns an Input with generated traffic and at most four replicas.
+// question returns an Input with at most four replicas and generated traffic: a preset profile with the given length, which change can
+// modify.
 func question(t testing.TB, preset string, length time.Duration, change func(*trace.Profile)) Input {
 	t.Helper()
 	p, ok := trace.Preset(preset)
@@ -184,7 +185,7 @@ func TestReasonNamesTheLimitThatPreventsTheSLO(t *testing.T) {
 	}
 }
 
-// Steady traffic needs replicas all the time: zero warm replicas save nothing.
+// Steady traffic needs a replica all the time, so a policy with minReplicas 0 never has zero replicas and costs no less.
 func TestFlatTraffic(t *testing.T) {
 	r := searched(t, question(t, "flat", time.Hour, nil))
 	best := r.Recommended
@@ -294,7 +295,7 @@ func TestSameQuestionHasTheSameAnswer(t *testing.T) {
 	}
 }
 
-// Every candidate is replayed with the policy that is printed for it.
+// Every candidate is replayed with the policy that is printed for it, so a replay of the printed policy has the cost in the answer.
 func TestPrintedPolicyCostsWhatTheAnswerSays(t *testing.T) {
 	in := question(t, "diurnal", 40*time.Minute, nil)
 	r := searched(t, in)

@@ -11,8 +11,8 @@ import (
 )
 
 // TestSearchAgreesWithAllCandidates replays every minReplicas with every objective of the question, without the search. The recommended
-// candidate is the cheapest of those that attain the SLO, no candidate is cheaper than the certificate, and no candidate costs less than
-// the price of its minReplicas, which is the reason that the search ends early.
+// candidate must be the cheapest of those that attain the SLO. No candidate may be cheaper than the certificate or than the price of its
+// minReplicas. The search relies on that price when it ends early.
 func TestSearchAgreesWithAllCandidates(t *testing.T) {
 	early, attained := 0, 0
 	for _, preset := range []string{"flat", "diurnal", "bursty", "nights", "spikes"} {

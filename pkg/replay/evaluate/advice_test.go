@@ -33,8 +33,9 @@ func onSlots(t *testing.T, slots int, target float64, change func(*scaling.Polic
 	})
 }
 
-// A target of 6 fits replicas with 8 slots. With 32 slots it needs about four times the replicas that are necessary, and the report warns
-// with the cost of a target of 26. It does not warn about a target of 26, or about a policy that misses its SLO.
+// A target of 6 is suitable for replicas with 8 slots. With 32 slots, the policy uses about four times the replicas that are necessary, so
+// the report warns about the target of 6 and contains the cost of a target of 26. The report does not warn about a target of 26, or about a
+// policy that misses its SLO.
 func TestTargetFarBelowTheCapacityOfAReplicaIsReported(t *testing.T) {
 	low := evaluateCase(t, onSlots(t, 32, 6, nil))
 	if len(low.Warnings) != 1 || !strings.HasPrefix(low.Warnings[0],

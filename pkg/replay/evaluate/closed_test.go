@@ -23,8 +23,8 @@ func TestClosedScheduleWarningNamesTheSchedule(t *testing.T) {
 	}
 }
 
-// An objective keeps the last replica while the next request is likely. Every pause between two requests is longer than its cooldown of 0,
-// but it does not remove the last replica in each.
+// The policy has a cooldown of 0. Without an objective, each pause between two requests therefore counts as a wake. With an objective, the
+// policy keeps the last replica while another request is likely, so the pauses must not count as wakes.
 func TestPausesBetweenRequestsAreNoWakesForAnObjective(t *testing.T) {
 	c := small(t, nil)
 	c.Policy = chat(func(p *scaling.Policy) { p.MinReplicas, p.CooldownPeriod = 0, 0 })

@@ -138,7 +138,8 @@ func TestSameSeedGivesTheSameReport(t *testing.T) {
 	}
 }
 
-// The traffic has a burst every fifteen minutes and no requests in between, and the cold start is two minutes.
+// The traffic has a burst every fifteen minutes and no requests in between. The cold start is two minutes, so a policy that scales to zero
+// makes the first requests of each burst late.
 func TestScaleToZeroMakesTheFirstRequestsLate(t *testing.T) {
 	var log strings.Builder
 	log.WriteString("time,input,output\n")

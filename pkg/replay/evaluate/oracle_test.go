@@ -65,7 +65,7 @@ func TestCarefulPlanGetsReplicasUntilTheSLOIsMet(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := cases[0].setup()
-	s.TimeSlot = time.Minute // a coarse schedule is found at once
+	s.TimeSlot = time.Minute // with long slots, the schedule is computed quickly
 	b, ready, err := fluidBound(cases[0].requests(), s, boundProgress{t.Context(), func(string, lowerbound.Progress) {}})
 	if err != nil || len(ready) == 0 {
 		t.Fatal(b, err)

@@ -56,8 +56,9 @@ func learning(c *Case) {
 	c.Measures = map[string]measure.Measure{"arrivals": measure.Arrivals, "queue": measure.Queue, "running": measure.Running}
 }
 
-// The policy learns in the train part what a replica serves. In the report part it needs no further start and is never late. A policy that
-// begins with the same requests knows none of this: it starts replicas that it does not need, and costs more.
+// The policy learns in the train part how many requests a replica serves. In the report part it then starts no further replica, and no
+// request is late. A policy without a train part has learned nothing when these requests arrive: it starts replicas that it does not need,
+// and costs more.
 func TestPolicyKeepsWhatItLearnedInTheTrainPart(t *testing.T) {
 	replay := func(minutes int, heldOut float64) Run {
 		return evaluateCase(t, small(t, func(c *Case) {
@@ -73,7 +74,7 @@ func TestPolicyKeepsWhatItLearnedInTheTrainPart(t *testing.T) {
 	}
 }
 
-// The two cases have the same train part, and another report part. The searches find the same settings with the same number of runs.
+// The two cases have the same train part and different report parts. The searches must find the same settings with the same number of runs.
 func TestSettingsAreSearchedOnTheTrainPartOnly(t *testing.T) {
 	replay := func(rate float64) *Report {
 		return evaluateCase(t, small(t, func(c *Case) {
@@ -141,7 +142,7 @@ func TestBoundIsThatOfTheReportPart(t *testing.T) {
 	}
 }
 
-// The first request arrives after five minutes and the last one after fifteen, of twenty.
+// In traffic of twenty minutes, all requests arrive between the fifth and the fifteenth minute.
 func TestHeldOutSharesWithoutRequestsInBothPartsAreRejected(t *testing.T) {
 	tr := traffic(t, part{10, 1}).Delayed(5 * time.Minute)
 	tr.Duration = 20*time.Minute - time.Second
@@ -163,7 +164,7 @@ func TestHeldOutSharesWithoutRequestsInBothPartsAreRejected(t *testing.T) {
 	}
 }
 
-// Each burst of requests after ten idle minutes is a wake. Of three, only the last one is in the report part.
+// Each burst of requests after ten idle minutes is a wake. Only the last of the bursts is in the report part.
 func TestOnlyWakesOfTheReportPartMakeRequestsLate(t *testing.T) {
 	r := evaluateCase(t, small(t, func(c *Case) {
 		c.Traffic = traffic(t, part{2, 1}, part{12, 0.001}, part{2, 1}, part{12, 0.001}, part{2, 1})

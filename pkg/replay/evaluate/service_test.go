@@ -80,7 +80,8 @@ func TestRecordedServiceTimesAreTheWorkOfTheRequests(t *testing.T) {
 	}
 }
 
-// A replica that serves 13 times as many requests per second as in the catalogue has 13 times the target of a baseline on that rate.
+// A replica with the recorded service times serves 13 times as many requests per second as the service for which the baseline's target is
+// given. The target, in requests per second per replica, must therefore be 13 times as high.
 func TestBaselinesAreScaledToRecordedServiceTimes(t *testing.T) {
 	c := small(t, func(c *Case) { c.Traffic = recorded(t, "0.5") })
 	for _, b := range baseline.All() {

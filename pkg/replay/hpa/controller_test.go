@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sync runs a controller through one proposal per 15 s and returns the replicas after each.
+// sync calls a controller every 15 s, each time with one of the proposals, and returns the replicas after each call.
 func sync(spec Spec, start int32, proposals ...int32) []int32 {
 	var c Controller
 	now, current := time.Unix(1_800_000_000, 0), start

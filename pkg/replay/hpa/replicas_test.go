@@ -11,7 +11,7 @@ import (
 func milli(n int32) int64 { return int64(n) * 1000 }
 
 func TestDefaultToleranceIgnoresSmallSteps(t *testing.T) {
-	for _, c := range []struct{ status, low, high int32 }{ // targets that an HPA at status does not follow
+	for _, c := range []struct{ status, low, high int32 }{ // an HPA with status replicas does not follow targets from low to high
 		{10, 9, 11}, {20, 18, 22}, {30, 27, 33}, {50, 45, 55}, {100, 90, 110},
 	} {
 		for d := c.low - 2; d <= c.high+2; d++ {
@@ -47,10 +47,10 @@ func TestRolloutSurgeIsAdoptedOnlyWithATolerance(t *testing.T) {
 		decided, status int32
 		with            int32
 	}{
-		{10, 11, 11}, // maxSurge 1: the additional pod is within the tolerance, so the HPA adopts the number
+		{10, 11, 11}, // maxSurge 1: the additional pod is within the tolerance, so the HPA proposes all 11
 		{20, 21, 21}, {20, 22, 22},
-		{9, 10, 10},  // also below ten pods
-		{20, 25, 20}, // maxSurge 25% is outside the tolerance
+		{9, 10, 10},  // a tolerance also has this effect below ten pods
+		{20, 25, 20}, // maxSurge 25%: five additional pods are outside the tolerance, so the HPA proposes 20
 	} {
 		if got := AverageValue(milli(c.decided), 1000, c.status, DefaultTolerances); got != c.with {
 			t.Errorf("%d decided, %d pods: %d, want %d", c.decided, c.status, got, c.with)
@@ -84,7 +84,7 @@ func TestValueMultipliesByReadyPods(t *testing.T) {
 		{2000, 1000, 6, 6, 12},
 		{2000, 1000, 6, 2, 4}, // four pods are loading: the HPA scales down although the load has doubled
 		{2000, 1000, 6, 0, 0}, // no pod is ready: down to minReplicas
-		{2500, 1000, 0, 0, 3}, // from zero: the ratio itself
+		{2500, 1000, 0, 0, 3}, // from zero: the ratio, rounded up
 	} {
 		if got := Value(c.usage, c.target, c.current, c.ready, DefaultTolerances); got != c.want {
 			t.Errorf("%+v: %d", c, got)

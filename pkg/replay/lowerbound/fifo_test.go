@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// plan is the lifetime of one replica. It is ready a cold start after its launch (warm replicas at time 0), accepts requests until it is
-// stopped, and is paid for until the last of them is done.
+// plan is the lifetime of one replica. The replica is ready a cold start after its launch (a warm replica at time 0), accepts requests
+// until it is stopped, and is paid for until the last of these requests is done.
 type plan struct {
 	launch, stop float64
 	warm         bool
@@ -220,8 +220,8 @@ func cheapest(t *testing.T, r *rand.Rand, f fifo, setup Setup, requests []Reques
 }
 
 // TestNoFIFORunIsCheaperThanTheBound searches for cheap runs that keep the SLO, and compares the cheapest one with the bound at every cut.
-// It also checks that the search is good enough: the search must find runs that cost less than invalid bounds, each of which omits one
-// relaxation.
+// It also checks that the search finds runs that are cheap enough for this comparison: some must cost less than bounds that are invalid
+// because they omit a relaxation.
 func TestNoFIFORunIsCheaperThanTheBound(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	trials, sum := 0, 0.0

@@ -92,7 +92,7 @@ func TestRelaxedProblemIsNotMoreExpensive(t *testing.T) {
 		}
 		for name, relax := range relaxed {
 			if name == "less work in a slot" && p.LateShare > 0 {
-				continue // fewer jobs, of which fewer may be late
+				continue // with fewer jobs, fewer may be late, so this problem is not always less strict
 			}
 			q := p
 			q.Arrivals = slices.Clone(p.Arrivals)
@@ -189,7 +189,7 @@ func TestNoStartBeforeTheColdStart(t *testing.T) {
 	}
 }
 
-// TestMoveAgreesWithItsDefinition compares the fast operations on rows with land, column by column.
+// TestMoveAgreesWithItsDefinition compares shift, which moves a whole row, with the result of land for each column.
 func TestMoveAgreesWithItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := rapid.Int64Range(1, 5).Draw(t, "g")
@@ -307,7 +307,7 @@ func TestProgressIsReported(t *testing.T) {
 	}
 }
 
-// Problems of days in short slots need minutes. Solve must return soon after its context ends.
+// Solve needs minutes for a problem of several days with short slots, so it must return soon after its context ends.
 func TestSolveStopsWithItsContext(t *testing.T) {
 	p := Problem{TimeSlot: time.Second, Arrivals: make([]int64, 2000), UnitsPerReplicaSlot: 2, MaxReplicas: 4,
 		ReplicaSlotCost: 1, StartCost: 5,

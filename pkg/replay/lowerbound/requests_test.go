@@ -93,7 +93,7 @@ func TestRequestLevelBoundIsNotHigherThanTheFluidBound(t *testing.T) {
 		}
 		tight, err := Solve(p, Options{})
 		if err != nil {
-			continue // the fluid problem can be infeasible where the looser one is not
+			continue // the fluid problem can be infeasible although the request-level problem is feasible
 		}
 		for _, cut := range Cuts(requests) {
 			p, err := RequestLevel(requests, s, cut)

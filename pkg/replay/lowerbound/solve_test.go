@@ -113,7 +113,7 @@ func randomJobs(r *rand.Rand, p Problem) []Job {
 	return jobs
 }
 
-// TestIntervalContainsTheOptimum compares with brute force over all schedules.
+// TestIntervalContainsTheOptimum compares the interval of Solve with the optimum, which brute force over all schedules finds.
 func TestIntervalContainsTheOptimum(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var solved, infeasible, hard, met int

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
 )
 
-// A minute of the demo is recorded and decided again. A decision that differs from the recording would be the error.
+// The example records a minute of the demo and computes its decisions again. VerifyFiles returns an error if a decision differs from the
+// recorded one.
 func ExampleVerifyFiles() {
 	dir, err := os.MkdirTemp("", "record")
 	if err != nil {

@@ -212,9 +212,9 @@ func TestAGroupThatChangesChokesAndLeavesIsDecidedAgain(t *testing.T) {
 	for i := range 1200 {
 		switch {
 		case i == 400:
-			b.state, b.fresh = capacity.State{}, true // after a panic
+			b.state, b.fresh = capacity.State{}, true // the engine drops the state after a panic
 		case i == 800:
-			b.state, b.fresh = capacity.State{}, true // another group
+			b.state, b.fresh = capacity.State{}, true // from here on the NodePool belongs to a removed group, and the engine starts without state
 		}
 		switch {
 		case i >= 700 && i < 710:

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// service is a workload with an objective whose replicas follow the target after a minute. It is also its policy and its telemetry.
+// service is a workload with an objective, whose replicas follow the target after a minute. The type also provides the policy and the
+// readings of the workload to the engine.
 type service struct {
 	workloads []scaling.Workload
 	now       time.Time
@@ -37,7 +38,7 @@ func (s *service) Current() []scaling.Workload { return s.workloads }
 
 func (s *service) Recall(scaling.Key) *engine.SavedModel { return s.memory }
 
-// load varies, so that each tick has other readings.
+// load returns the load of the workload, which changes with time, so that the readings differ in each tick.
 func (s *service) load() float64 { return 8 + 6*math.Sin(float64(s.now.Unix()%3600)/573) }
 
 func (s *service) Read(_ *scaling.Workload, out []scaling.Reading) {
@@ -60,7 +61,7 @@ func (s *service) Apply(_ context.Context, changes []engine.Change) error {
 	return nil
 }
 
-// run lets an engine decide for a time, and records it.
+// run ticks the engine for the virtual time d and records its decisions.
 func (s *service) run(t *testing.T, e *engine.Engine, r *Recorder, d time.Duration) {
 	t.Helper()
 	for end := s.now.Add(d); s.now.Before(end); {

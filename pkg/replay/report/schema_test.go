@@ -85,7 +85,7 @@ type schema struct {
 
 func (s *schema) line(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
 
-// fields writes the fields of a struct. Fields of an embedded struct are written as its own.
+// fields writes the fields of a struct. It writes the fields of an embedded struct as fields of the outer struct.
 func (s *schema) fields(path string, of reflect.Type) {
 	for i := range of.NumField() {
 		f := of.Field(i)
@@ -124,7 +124,7 @@ func element(list bool) string {
 	return ""
 }
 
-// jsonType returns the JSON type of a Go type, and the struct whose fields follow.
+// jsonType returns the JSON type of a Go type, and whether it is a list. inner is the struct type whose fields must be listed too, or nil.
 func jsonType(of reflect.Type) (kind string, inner reflect.Type, list bool) {
 	if of.Kind() == reflect.Pointer {
 		of = of.Elem()
