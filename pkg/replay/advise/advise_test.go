@@ -185,7 +185,7 @@ func TestReasonNamesTheLimitThatPreventsTheSLO(t *testing.T) {
 	}
 }
 
-// Steady traffic needs a replica all the time, so a policy with minReplicas 0 never has zero replicas and costs no less.
+// Steady traffic needs a replica all the time, so a policy with minReplicas 0 saves nothing, and the recommendation is at least 1.
 func TestFlatTraffic(t *testing.T) {
 	r := searched(t, question(t, "flat", time.Hour, nil))
 	best := r.Recommended

@@ -21,7 +21,7 @@ type Document struct {
 }
 
 // NewDocument returns a policy for a Deployment of vLLM servers. It is for users who do not have a policy yet. Its signals are metrics of
-// the workload's own pods, which do not exist at zero replicas, so it is refused with minReplicas 0.
+// the workload's own pods. These metrics do not exist at zero replicas, so the controller refuses the policy with minReplicas 0.
 func NewDocument(namespace, name string) Document {
 	return Document{Name: namespace + "/" + name, text: []byte(`apiVersion: gpuscaler.io/v1alpha1
 kind: ScalingPolicy

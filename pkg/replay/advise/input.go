@@ -29,7 +29,8 @@ type Input struct {
 	SLOs        []evaluate.SLO // in the order of preference
 	MaxReplicas int32          // maxReplicas of every candidate
 	Budget      float64        // $ per day; 0: no limit
-	// Compile returns the policy of a candidate. It returns a *Refusal if the controller would refuse the policy. Several goroutines call it.
+	// Compile returns the policy of a candidate. It returns a *Refusal if the controller refuses such a policy. Compile must be safe for
+	// concurrent use.
 	Compile func(Setting) (*policy.Compiled, error)
 }
 

@@ -69,7 +69,7 @@ type Candidate struct {
 // Setting returns the fields of the policy that the candidate changes.
 func (c *Candidate) Setting() Setting { return c.setting }
 
-// untested reports whether the candidate permits zero replicas but its replay never had zero replicas, so that their effect is not known.
+// untested reports whether the effect of zero replicas is not known: the candidate permits zero replicas, but its replay never had zero.
 func (c *Candidate) untested() bool { return c.MinReplicas == 0 && c.AtZero == 0 }
 
 // Kinds of Reason.

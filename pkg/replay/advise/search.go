@@ -125,7 +125,8 @@ func (s *search) replay(ctx context.Context, least int32) error {
 	return nil
 }
 
-// play replays one candidate. The policy is nil if the controller would refuse it.
+// play replays one candidate and returns it with its results, and with its policy. If the controller refuses the policy, play returns a nil
+// policy and sets Refused.
 func (s *search) play(ctx context.Context, set Setting) (out Candidate, p *policy.Compiled, err error) {
 	out = Candidate{MinReplicas: set.MinReplicas, Wait: set.Wait.Seconds(), Percentile: set.Percentile, setting: set}
 	p, err = s.in.Compile(set)
@@ -174,8 +175,8 @@ func (s *search) floor(p *policy.Compiled) float64 {
 	return 24 * paid * c.Hourly * float64(max(1, c.GPUs)) * float64(limits.MinReplicas)
 }
 
-// settled reports whether the search can end: for each SLO a candidate attains it, and no candidate with the given minReplicas or more can
-// cost less than the cheapest of these.
+// settled reports whether the search can end. This is true if for each SLO a replayed candidate attains it, and no candidate with the given
+// minReplicas or more can cost less than the cheapest of the replayed candidates that attain it.
 func (s *search) settled(least int32) bool {
 	perReplica := s.perReplica()
 	for _, slo := range s.in.SLOs {
@@ -227,8 +228,8 @@ func (s *search) fleet(ctx context.Context, slo evaluate.SLO, best *Candidate) (
 	return found, nil
 }
 
-// of returns the candidates for an SLO, sorted by minReplicas: their wait is that of the SLO, and their percentile is one of those that
-// percentiles returns for the SLO.
+// of returns the replayed candidates for an SLO, sorted by minReplicas. These are the candidates with the wait of the SLO and with one of
+// the percentiles that the function percentiles returns.
 func (s *search) of(slo evaluate.SLO) (out []Candidate) {
 	allowed := percentiles(slo.Share)
 	for _, c := range s.candidates {
@@ -242,9 +243,9 @@ func (s *search) of(slo evaluate.SLO) (out []Candidate) {
 	return out
 }
 
-// cheapest returns the cheapest candidate that attains the SLO, or nil. If several cost the same, it returns the one with the fewest warm
-// replicas and the lowest percentile. This preference does not include a candidate with minReplicas 0 whose replay was never at zero,
-// because the traffic does not show how zero replicas affect the SLO.
+// cheapest returns the cheapest candidate that attains the SLO, or nil. Of several candidates with the same cost, it returns the one with
+// the fewest warm replicas and the lowest percentile. However, a candidate with minReplicas 0 whose replay never had zero replicas is
+// returned only if no other candidate has the same cost, because the replay does not show how zero replicas affect the SLO.
 func cheapest(candidates []Candidate, slo evaluate.SLO) (best *Candidate) {
 	for i := range candidates {
 		c := &candidates[i]

@@ -34,7 +34,7 @@ func pools(seed uint64) []simulator.NodePool {
 	}
 }
 
-// poolsOf returns the NodePools of a workload.
+// poolsOf returns the names of the NodePools on which a workload may run.
 func poolsOf(name string) []string {
 	if name == "llama-chat" {
 		return []string{"l40s-spot", "l40s-ondemand"}

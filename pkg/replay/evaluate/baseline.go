@@ -51,8 +51,8 @@ func (c *Case) tuneBaseline(ctx context.Context, r baseline.Baseline, progress f
 // playFunc runs one setting of a search.
 type playFunc func(ctx context.Context, settings []float64) (Run, error)
 
-// onceFor returns a function that calls play and stores the result. Settings for which replicas returns the same number share one result,
-// so play runs only once for each number of replicas.
+// onceFor returns a function that runs the parameter play and stores the result. It runs play only once for all settings with the same
+// number of replicas, which the parameter replicas computes from the settings.
 func onceFor(replicas func([]float64) int32, play playFunc) playFunc {
 	var mu sync.Mutex
 	runs := map[int32]func() (Run, error){}

@@ -28,7 +28,7 @@ type SLO struct {
 	Wait  time.Duration `json:"-"`
 }
 
-// ParseSLO parses 99%:10s or 0.99:10s.
+// ParseSLO parses an SLO: the share of the requests and the longest wait, for example 99%:10s or 0.99:10s.
 func ParseSLO(text string) (SLO, error) {
 	bad := fmt.Errorf("%q: want a share of requests and the longest wait, e.g. 99%%:10s", text)
 	share, wait, ok := strings.Cut(text, ":")

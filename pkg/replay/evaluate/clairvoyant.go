@@ -70,8 +70,8 @@ func fineSetup(s lowerbound.Setup) (lowerbound.Setup, error) {
 type certificate struct {
 	bounds []Bound
 	exact  []baseline.Step // the schedule behind the fluid bound, for the typical cold start
-	// safe is a stricter schedule: its slots are half as long, and its maximum wait is one of these slots shorter than that of the SLO. In the
-	// simulator a request can wait up to one slot longer than in the schedule; it is then still on time.
+	// safe is a schedule with slots of half the length, for a maximum wait that is one of these slots shorter than that of the SLO. In the
+	// simulator a request can wait up to one slot longer than in the schedule, and is then still on time.
 	safe []baseline.Step
 }
 
@@ -151,7 +151,7 @@ func (c *Case) planOf(ready []baseline.Step, s lowerbound.Setup, progress boundP
 	return planOf(steps, s.ColdStart), nil
 }
 
-// empty replaces a bound of $0 by one without a value and with a Problem, because $0 would read like a result.
+// empty sets the Problem of a bound of $0 and clears its values, because a reader takes $0 for a valid result. Other bounds do not change.
 func (b *Bound) empty(requests int, wait time.Duration) {
 	if b.Problem != "" || b.Lower > 0 {
 		return

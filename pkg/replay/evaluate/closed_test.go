@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// The warning about a schedule with zero replicas while requests arrive names the schedule.
+// If a schedule permits no replicas while requests arrive, the warning contains the name of the schedule.
 func TestClosedScheduleWarningNamesTheSchedule(t *testing.T) {
 	c := small(t, nil)
 	for name, want := range map[string]string{"night": "schedule night keeps zero replicas while ",

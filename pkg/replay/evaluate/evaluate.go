@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
-// Progress receives the name of the current run and the finished share of it, 0..1. Several goroutines call it.
+// Progress receives the name of the current run and the share of this run that is finished, 0..1. It must be safe for concurrent use.
 type Progress func(what string, done float64)
 
 // Workload runs the policy of one case and the baselines that the case lists, and returns the report. The same case always gives the same

@@ -15,7 +15,7 @@ type Gate struct {
 	limit    float64
 }
 
-// GateResult is a gate with the value that it was compared with.
+// GateResult is a gate with the value of the run, and whether the gate failed.
 type GateResult struct {
 	Gate   string  `json:"gate"`          // text of the gate
 	Found  float64 `json:"found"`         // value of the run

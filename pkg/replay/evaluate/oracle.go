@@ -109,7 +109,7 @@ func (c *Case) longestService() (longest time.Duration) {
 	return longest
 }
 
-// kept returns the schedule with each scale-down delayed by the given time.
+// kept returns a copy of the schedule in which each scale-down is delayed by the given time.
 func kept(steps []baseline.Step, later time.Duration) (out []baseline.Step) {
 	var instants []time.Duration
 	for i, s := range steps {

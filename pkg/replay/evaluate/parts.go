@@ -18,7 +18,7 @@ func (c *Case) reportFrom() time.Duration {
 	return time.Duration(float64(c.length()) * (1 - c.HeldOut)).Round(slotLength)
 }
 
-// length returns the duration of the run without the rounding of Horizon.
+// length returns the duration of the run, which Horizon rounds up to whole slots.
 func (c *Case) length() time.Duration { return cmp.Or(c.For, c.Traffic.Duration) }
 
 // reported returns an iterator over the requests that arrive in the report part, with their time since the start of the run.

@@ -20,7 +20,7 @@ type trial []Case
 // longer, because such recordings are probably not of the same period.
 const maxStartDistance = 31 * 24 * time.Hour
 
-// gather checks the cases and returns them as a trial. It draws the random requests of each case once, so that all runs have the same ones.
+// gather checks the cases and returns them as a trial. It draws the random requests of each case once, so that all runs have equal traffic.
 // If there are several cases, the time between the starts of their recordings is the same in the replay as when they were recorded.
 func gather(cases []Case) (trial, error) {
 	out := make(trial, len(cases))

@@ -43,8 +43,9 @@ func AverageValue(usage, target int64, status int32, t Tolerances) int32 {
 	return whole(math.Ceil(float64(usage) / float64(target)))
 }
 
-// Value returns the proposal of an External metric with target.type Value; current is spec.replicas, and ready is the number of
-// pods that are Running and Ready. Without a ready pod it proposes 0.
+// Value returns the proposal of an External metric with target.type Value; current is spec.replicas, and ready is the number of pods that
+// are Running and Ready. If current is 0, Value proposes the ratio of usage to target, rounded up. If current is above 0 and no pod is
+// ready, it proposes 0.
 func Value(usage, target int64, current, ready int32, t Tolerances) int32 {
 	ratio := float64(usage) / float64(target)
 	if current == 0 {
@@ -101,7 +102,8 @@ func (p Pods) Average(target int64, t Tolerances) (replicas int32, ok bool) {
 	return replicas, true
 }
 
-// whole converts as the controller does: NaN (0 over 0) is 0, and values above the maximum become the maximum int32.
+// whole converts v to a number of replicas as the controller does: NaN (0 over 0) is 0, and values above the maximum become the maximum
+// int32.
 func whole(v float64) int32 {
 	switch {
 	case v > math.MaxInt32:

@@ -107,7 +107,7 @@ func (m *move) moveFine(cells, down, started, late []int64) {
 // by returns the number of units by which the slot reduces a backlog. It is negative if more work arrives than is served.
 func (m *move) by() int64 { return m.serve*m.n - (m.to.arrived - m.from.arrived) }
 
-// coarsen moves columns with one backlog each to columns with g backlogs each. first is the index of the first column to move.
+// coarsen moves columns with one backlog each, from the index first on, to columns with g backlogs each.
 func (m *move) coarsen(to, down, started []int64, first int) {
 	g := int(m.serve)
 	beyond := int(int64(first)-m.by()) - m.to.fine // new backlog minus the backlog of the first coarse column, in units
@@ -119,8 +119,8 @@ func (m *move) coarsen(to, down, started []int64, first int) {
 	}
 }
 
-// coarse moves the columns with g backlogs each: the first ones to columns with one backlog each, and the others to columns with g backlogs
-// each.
+// coarse moves the columns with g backlogs each. The columns with the smallest backlogs become columns with one backlog each, if the slot
+// reduces the backlog enough. The other columns become columns with g backlogs each.
 func (m *move) coarse(to, down, started []int64) {
 	j := 0
 	for ; j < len(down); j++ {

@@ -78,7 +78,8 @@ func (f fifo) run(plans []plan) (paid float64, kept bool) {
 	return paid, !(f.finish && last > f.horizon) && float64(late) <= f.share*float64(len(f.requests))+1e-9
 }
 
-// search reduces the cost by small random changes of the plans that keep the SLO. It returns +Inf if the first plans do not keep it.
+// search makes small random changes to the plans. It keeps a change if the SLO is still met at the same or a lower cost. It returns the
+// lowest cost, or +Inf if the given plans miss the SLO.
 func (f fifo) search(r *rand.Rand, plans []plan, tries int) float64 {
 	best, kept := f.run(plans)
 	if !kept {
@@ -187,7 +188,7 @@ func randomSystem(r *rand.Rand) (fifo, Setup, []Request) {
 	}, requests
 }
 
-// cheapest returns the cost of the cheapest run, and the highest bound over all cuts (see RequestLevel).
+// cheapest returns the cost of the cheapest run that a random search finds, and the highest bound over all cuts (see RequestLevel).
 func cheapest(t *testing.T, r *rand.Rand, f fifo, setup Setup, requests []Request) (best, bound float64) {
 	slot := setup.TimeSlot.Seconds()
 	best = math.Inf(1)

@@ -29,7 +29,7 @@ type Setup struct {
 	Units           int64         // units of work per replica slot; 0: a slot at MaxReplicas has about 512
 }
 
-// longest is the maximum of each time, so that sums of times fit in 64 bits.
+// longest is the highest allowed value of every duration in the input, so that sums of durations fit in 64 bits.
 const longest = time.Duration(1 << 60)
 
 // Fluid returns the slot model of a request log. The ready replicas serve the work of each slot, the oldest first. A request is on time if

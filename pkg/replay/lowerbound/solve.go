@@ -26,7 +26,7 @@ type Progress struct {
 	EveryN              bool    // the present program uses every number of replicas, not only those in a window
 }
 
-// Interval is the result: no schedule that keeps the SLO costs less than LB, and Schedule keeps it at the cost UB.
+// Interval is the result of Solve. No schedule that keeps the SLO costs less than LB. Schedule keeps the SLO and costs UB.
 type Interval struct {
 	LB, UB      float64 // in the currency of the problem, after the rebate; not negative
 	Schedule    []int32 // ready replicas in each slot; its cost is UB before the rebate

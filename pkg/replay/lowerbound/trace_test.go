@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// sharedFile returns a file of the shared traces, which are next to the project.
+// sharedFile opens a file of the shared traces, which are in a directory beside the project. It skips the test if the file does not exist.
 func sharedFile(t testing.TB, name string) *os.File {
 	t.Helper()
 	dir, err := os.Getwd()

@@ -51,8 +51,11 @@ func (s *search) dispensable(t int) bool {
 	return !s.p.ServeAll && s.tl.jobs-s.tl.due[min(t-1+s.p.WaitSlots, s.tl.slots)] <= s.tl.allowed
 }
 
-// active returns the schedules around which the next window is placed: the latest one and the best one. It adds two schedules with the
-// lowest Lagrangian at the lambda of the apex: one of those with too many late jobs, and one of the others.
+// active returns the schedules around which the next window is placed:
+//
+//   - the schedule that was found last, and the best schedule
+//   - of the schedules with too many late jobs, the one with the lowest Lagrangian at the lambda of the apex
+//   - of the other schedules, the one with the lowest Lagrangian at that lambda
 func (s *search) active() []line {
 	around := []line{s.lines[len(s.lines)-1]}
 	if s.best.schedule != nil {
@@ -73,9 +76,9 @@ func (s *search) active() []line {
 	return around
 }
 
-// clamp sets the columns of each slot. A backlog with more overdue jobs than may be late in total violates the SLO and has no column.
-// Backlogs of at most the arrivals of the last few slots have a column each; larger ones share a column per g units. narrow is true if
-// memory was not sufficient for all columns, so that the largest backlogs have none.
+// clamp sets the columns of each slot. A backlog with more overdue jobs than may be late in total violates the SLO and has no column. A
+// backlog that is not larger than the arrivals of the last few slots has its own column. Of the larger backlogs, each g consecutive ones
+// share a column. narrow is true if the largest backlogs have no column because memory is not sufficient.
 func (s *search) clamp() (narrow bool) {
 	tl, g := s.tl, s.p.UnitsPerReplicaSlot
 	for t := range s.grid.columns {

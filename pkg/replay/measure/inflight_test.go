@@ -6,8 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// A metric of requests in flight includes the running requests. If the simulator replayed it as a queue, its value would be 0 while any
-// replica has a free slot, and the policy would never scale up.
+// A metric of requests in flight includes the running requests. The simulator must not replay such a metric as
+// the length of a queue: that length is 0 while any replica has a free slot, so the policy does not scale up.
 func TestRequestsInFlightAreNotAQueue(t *testing.T) {
 	for text, want := range map[string]Measure{
 		"sum(envoy_cluster_upstream_rq_active{pool=\"chat\"})":            InSystem,

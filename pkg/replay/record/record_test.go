@@ -204,8 +204,9 @@ func TestAHostileDayIsDecidedAgain(t *testing.T) {
 
 var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 
-// After most of these changes, the next decision starts from the current replicas instead of the state of the previous tick. The recording
-// contains this (see engine.StateOrigin), so that Verify computes the same decision.
+// Each case changes the workload or the clock in the middle of a recording. After most of the changes, the next decision starts from the
+// current replicas instead of the state of the previous tick. The recording contains this origin of the state (see engine.StateOrigin), so
+// that Verify computes the same decision.
 func TestDecisionsAfterARestartOfTheRecordingAreRepeated(t *testing.T) {
 	key := scaling.Key{Namespace: "team", Name: "chat"}
 	policy := &scaling.Policy{

@@ -198,7 +198,7 @@ func (r *Recorder) addChanges(e *entry, s *shadow, whole bool) {
 	}
 }
 
-// sameReading reports whether two readings are equal. It compares the bits of the values, so that NaN equals NaN.
+// sameReading reports whether two readings are equal. Two values that are both NaN count as equal.
 func sameReading(a, b scaling.Reading) bool {
 	if a.Value != a.Value && b.Value != b.Value {
 		a.Value, b.Value = 0, 0

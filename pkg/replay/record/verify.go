@@ -27,7 +27,7 @@ type Verified struct {
 	Groups    int // number of decisions of capacity groups
 	From, To  time.Time
 	LeftOut   []string // policies that were skipped because their formula is unknown
-	// Phases contains the phases of each capacity group, in their order of time.
+	// Phases contains the phases of each capacity group, oldest first.
 	Phases map[string][]statemachine.Phase
 }
 

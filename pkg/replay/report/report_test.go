@@ -85,7 +85,7 @@ func TestTextAndJSONEqualTheGoldenFiles(t *testing.T) {
 	}
 }
 
-// Clients parse the JSON: fields may be added, and a removed field breaks clients.
+// Clients parse the JSON output. New fields may be added to it, but a removed field breaks clients.
 func TestJSONHasAllFields(t *testing.T) {
 	var b bytes.Buffer
 	if err := WriteJSON(&b, example(t, 0)); err != nil {

@@ -34,7 +34,7 @@ func sideBySide(r *evaluate.Report) picture.Table {
 	return t
 }
 
-// marked returns the text of a verdict in the style for good results or in that for bad results.
+// marked returns the text of a verdict in the style for good results if meets is true, and in the style for bad results otherwise.
 func marked(meets bool, verdict string) any {
 	if meets {
 		return picture.Good(verdict)

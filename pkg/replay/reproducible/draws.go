@@ -30,7 +30,7 @@ func Numbered(seed uint64, purpose string, number int64) Draws {
 	return Draws{pcg: *rand.NewPCG(hi, lo)}
 }
 
-// mix returns a hash of z (the finalizer of SplitMix64). Without it, similar seeds would give similar streams.
+// mix returns a hash of z (the finalizer of SplitMix64). Because seeds are hashed, similar seeds do not give similar streams.
 func mix(z uint64) uint64 {
 	z += 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

@@ -61,8 +61,8 @@ func horner(x float64, c ...float64) float64 {
 	return y
 }
 
-// lnGamma returns the logarithm of the gamma function for x >= 1: Stirling's series (Abramowitz and Stegun 6.1.41) above 10 and the
-// recurrence below.
+// lnGamma returns the logarithm of the gamma function for x >= 1. From 10 on, it uses Stirling's series (Abramowitz and Stegun 6.1.41). It
+// first increases a smaller x to at least 10 with the recurrence of the gamma function.
 func lnGamma(x float64) float64 {
 	product := 1.0
 	for x < 10 {

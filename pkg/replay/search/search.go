@@ -21,7 +21,7 @@ type Search[R Result] struct {
 	Tries [][]float64
 	Whole []bool  // for each knob, whether only whole numbers are allowed; nil: no knob is restricted
 	Share float64 // share of requests on time that the SLO requires, 0..1
-	// Play runs one setting. Several goroutines call it.
+	// Play runs one setting and returns its result. It must be safe for concurrent use.
 	Play func(ctx context.Context, settings []float64) (R, error)
 	// Progress is called after each round with the finished and the estimated total runs. It may be nil.
 	Progress func(runs, of int, best R)
@@ -51,7 +51,7 @@ type Tried[R Result] struct {
 	places  []float64 // positions of the settings in Tries: 1.5 is halfway between the second and the third value
 }
 
-// RunsPerKnob is the number of runs of the evolution for each knob, unless Least is greater.
+// RunsPerKnob determines the number of runs of the evolution: RunsPerKnob times the number of knobs, and at least Least.
 const RunsPerKnob = 40
 
 // Limits of a search. Eight knobs take about 400 runs; a run of a day with a few requests per second takes half a second.

@@ -199,8 +199,8 @@ func cliff(_ context.Context, x []float64) (run, error) {
 	return r, nil
 }
 
-// The search starts at 0 for all knobs, which misses the SLO, and at 30 for all knobs, which meets it at cost 436. If the population moved
-// to the cheap settings that miss the SLO, it would not find its way back, and the result would cost almost 436.
+// The search starts at 0 for all knobs, which misses the SLO, and at 30 for all knobs, which meets it at cost 436. If the
+// population moves to the cheap settings that miss the SLO, it does not return to settings that meet it, and the result costs almost 436.
 func TestSearchKeepsSettingsThatMeetTheSLO(t *testing.T) {
 	tries := []float64{30, 20, 15, 10, 8, 6, 4, 2, 0}
 	s := &Search[run]{Share: 0.99, Play: cliff}

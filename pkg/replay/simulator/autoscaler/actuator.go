@@ -1,5 +1,6 @@
-// Package autoscaler defines what writes the replicas of a simulated workload, and the components that follow the target of gpuscaler: an
-// HPA, a ScaledObject of KEDA, and [Direct]. Other autoscalers are in package baseline.
+// Package autoscaler defines Actuator, the interface of the components that write the replicas of a simulated workload. It also contains
+// the actuators that follow the target of gpuscaler: an HPA, a ScaledObject of KEDA, and [Direct]. Other autoscalers are in package
+// baseline.
 package autoscaler
 
 import (
