@@ -24,7 +24,7 @@ type Behavior struct{ Up, Down scaling.Direction }
 // 1.37.
 type Spec struct {
 	Min, Max int32
-	Behavior *Behavior // nil: a sync scales up to at most 4 or twice the replicas, whichever is more; scale-down window 300 s; tolerance 10%
+	Behavior *Behavior // nil: a sync scales up to at most twice the replicas, or to 4 if that is more; scale-down window 300 s; tolerance 10%
 }
 
 // DefaultBehavior returns the result of `behavior: {}` after the defaults of the API server.

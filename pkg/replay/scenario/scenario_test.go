@@ -83,7 +83,8 @@ func playWithSmallest(t *testing.T, s *scenario.Scenario, fleets []float64) *eva
 	return r
 }
 
-// checkGuide compares the figures of a scenario in the guide with the report, and the report's text with both savings.
+// checkGuide compares the figures of a scenario in the guide with the report. It also checks that the smallest static fleet does not cost
+// more than the static fleet of the scenario.
 func checkGuide(t *testing.T, name string, r *evaluate.Report) {
 	t.Helper()
 	guide, err := os.ReadFile("../../../config/guides/replay.md")
