@@ -30,7 +30,7 @@ func TestWorkloadWithoutRequiredRequestsAddsNoBound(t *testing.T) {
 }
 
 // The cold start of 5 s requires short slots, and the traffic of 28 hours has more of them than maxSlots. The request-level bound is then
-// computed by lowerbound.Work, without starts and idle time.
+// computed by lowerbound.Work, which does not include the cost of starts and of idle time.
 func TestTooManySlotsFallBackToTheWorkBound(t *testing.T) {
 	p, _ := trace.Preset("flat")
 	p.Duration, p.Seed, p.Rate = 28*time.Hour, 3, 0.01

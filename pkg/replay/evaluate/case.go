@@ -50,8 +50,8 @@ func ParseSLO(text string) (SLO, error) {
 	return SLO{Share: v, Wait: d}, nil
 }
 
-// Case is one policy with its traffic. Cases that run together share one simulated cluster, so its settings (spot, NodePools,
-// prices, cold start, seed, start, length and report part) must be the same in each.
+// Case is one policy with its traffic. Cases that run together share one simulated cluster, so the settings of the cluster (spot,
+// NodePools, prices, cold start, seed, start, length and report part) must be the same in each.
 type Case struct {
 	Policy  *policy.Compiled
 	Traffic *trace.Trace

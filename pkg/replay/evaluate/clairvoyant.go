@@ -130,7 +130,8 @@ func (c *Case) certify(progress boundProgress) (out certificate, err error) {
 const freeStart = "the report part begins with any number of ready replicas up to maxReplicas, and with an empty queue"
 
 // planOf returns the plan of desired replicas for a schedule of ready replicas in the report part. In the train part, which has no results,
-// the plan follows the schedule that has the least cost there or, if no schedule meets the SLO there, keeps maxReplicas.
+// the plan follows the schedule with the least cost for that part. If no schedule meets the SLO in the train part, the plan has maxReplicas
+// during that part.
 func (c *Case) planOf(ready []baseline.Step, s lowerbound.Setup, progress boundProgress) ([]baseline.Step, error) {
 	if c.HeldOut == 0 || len(ready) == 0 {
 		return planOf(ready, s.ColdStart), nil

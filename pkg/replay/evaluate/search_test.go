@@ -48,8 +48,8 @@ func TestWrittenValueEqualsTheSimulatedValue(t *testing.T) {
 	})
 }
 
-// 20 requests arrive together every 2.5 hours, of which 5% may be late. Each cold start makes all 20 late, so the cooldown must be longer
-// than the gaps. A search that tries at most an hour finds no settings that meet the SLO.
+// Groups of 20 requests arrive every 2.5 hours, and 5% of all requests may be late. A cold start makes all requests of a group late, so the
+// cooldown must be longer than 2.5 hours. A search that tries cooldowns of at most an hour finds no settings that meet the SLO.
 func TestSearchFindsACooldownOfHours(t *testing.T) {
 	text := &strings.Builder{}
 	text.WriteString("ts,service_seconds\n")

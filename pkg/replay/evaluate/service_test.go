@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
 
-// recorded is a log without tokens: 10 minutes with 2 requests per second, which record the given service times in turn. An empty text is
-// an unknown service time.
+// recorded returns a log without tokens: 10 minutes with 2 requests per second. The requests have the given service times in turn. An empty
+// text is an unknown service time.
 func recorded(t *testing.T, service ...string) *trace.Trace {
 	t.Helper()
 	text := &strings.Builder{}
@@ -39,7 +39,7 @@ func assumption(t *testing.T, r *Report, name string) string {
 }
 
 // The requests of a log without tokens do the work that the log records, and not the mean of the profile (6.6 s). Three replicas with 8
-// slots serve 2 requests per second of 1 s each with a utilization of 1/12; with 20 s each they are overloaded.
+// slots serve 2 requests per second of 1 s each with a utilization of 1/12. If the requests take 20 s each, the replicas are overloaded.
 func TestRecordedServiceTimesAreTheWorkOfTheRequests(t *testing.T) {
 	replay := func(change func(*Case)) *Report {
 		return evaluateCase(t, small(t, func(c *Case) {

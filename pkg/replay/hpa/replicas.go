@@ -44,8 +44,8 @@ func AverageValue(usage, target int64, status int32, t Tolerances) int32 {
 }
 
 // Value returns the proposal of an External metric with target.type Value; current is spec.replicas, and ready is the number of pods that
-// are Running and Ready. If current is 0, Value proposes the ratio of usage to target, rounded up. If current is above 0 and no pod is
-// ready, it proposes 0.
+// are Running and Ready. If current is 0, the proposal is the ratio of usage to target. Within the tolerances it is current. Otherwise it
+// is the ratio times ready, so it is 0 if no pod is ready. Results are rounded up.
 func Value(usage, target int64, current, ready int32, t Tolerances) int32 {
 	ratio := float64(usage) / float64(target)
 	if current == 0 {
@@ -66,8 +66,8 @@ type Pods struct {
 	Current int32 // spec.replicas
 }
 
-// Average returns the proposal of a Pods metric with an averageValue target (> 0); ok is false if no pod has the metric. Missing
-// pods count as on target for a scale-down and as idle for a scale-up; unready pods count as idle for a scale-up.
+// Average returns the proposal of a Pods metric with an averageValue target (> 0); ok is false if no pod has the metric. For a
+// scale-down, Average assumes that a missing pod has exactly the target. For a scale-up, it assumes that missing and unready pods are idle.
 func (p Pods) Average(target int64, t Tolerances) (replicas int32, ok bool) {
 	if p.Counted <= 0 {
 		return 0, false

@@ -51,8 +51,8 @@ func (g *lattice) back() (schedule []int32, dropped bool) {
 	return trace.schedule, trace.dropped
 }
 
-// stride returns the distance between two stored layers that needs the least memory. There are then about as many stored layers as layers
-// between two of them.
+// stride returns the distance between two stored layers that needs the least memory. With this distance, there are about as many stored
+// layers as there are layers between two stored ones.
 func stride(slots int) int { return int(math.Ceil(math.Sqrt(float64(slots)))) }
 
 // tracer follows the cheapest path through the layers, from the last slot to the first, and records its schedule.

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// detour is a range of slots in which two schedules differ. Before and after the range both have the same number of replicas and the same
-// backlog, so one schedule can use the slots of the other in this range without other changes.
+// detour is a range of slots in which two schedules differ. Before and after the range, the two schedules have the same number
+// of replicas and the same backlog. The slots of the range can therefore be copied from one schedule to the other without other changes.
 type detour struct {
 	from, to int   // indexes of the first slot and of the slot after the last one
 	saves    int64 // money that the slots of the other schedule save; may be negative

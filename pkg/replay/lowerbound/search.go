@@ -101,8 +101,8 @@ func (s *search) trace(value int64) (l line, dropped bool) {
 }
 
 // forbid solves the problem in which no job may be late. If memory is not sufficient for all backlogs, the dynamic program drops work
-// beyond the largest backlogs without cost, and its minimum is LB. If it did drop work, a second program, which does not allow such
-// backlogs, computes UB.
+// beyond the largest backlogs without cost, and its minimum is LB. If this program dropped work, a second program, which does not
+// allow such backlogs, computes UB.
 func (s *search) forbid() {
 	s.grid.drop = s.clamp()
 	s.everyN()

@@ -68,8 +68,8 @@ func market(t testing.TB) simulator.Config {
 		Workloads: []simulator.Workload{{Policy: p, Traffic: traffic, Service: simulator.Chat8B, Initial: 2}}}
 }
 
-// recordMarket records a simulation of two hours with the configuration of market. It returns the path of the recording, and the phases of
-// the group.
+// recordMarket records a simulation of two hours with the configuration of market. It returns the path of the recording, and the
+// phases in which the group was.
 func recordMarket(t testing.TB, o Options) (path string, phases map[statemachine.Phase]bool) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "recording.jsonl")
@@ -159,8 +159,8 @@ func TestEverySegmentOfAMarketIsComplete(t *testing.T) {
 	}
 }
 
-// bench runs and records the decisions of one capacity group. A test provides the observations. If fresh is set, the next tick is recorded
-// as a tick without earlier state.
+// bench runs and records the decisions of one capacity group. A test provides the observations. If fresh is set, the next decision is
+// recorded as one that starts without earlier state.
 type bench struct {
 	recorder *Recorder
 	engine   *engine.Engine

@@ -184,7 +184,7 @@ func nodes(r *evaluate.Report) *picture.Chart {
 }
 
 // costs returns the chart of the cost of gpuscaler and of the cheapest runs that meet the SLO. Runs that miss the SLO are
-// omitted, because they would look cheap.
+// omitted, because their lower cost is not comparable.
 func costs(r *evaluate.Report) *picture.Chart {
 	c := picture.NewChart("Cost so far", "in $: gpuscaler and the cheapest other runs that meet the SLO",
 		picture.Elapsed(r.Runs[0].Series.Resolution, r.Traffic.Duration))

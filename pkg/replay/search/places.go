@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// placeOf returns the position of v in tries, counted from 0. tries contains values in ascending or descending order. 1.5 is
+// placeOf returns the position of v in tries, counted from 0. tries contains values in ascending or descending order. Position 1.5 is
 // halfway between the second and the third value, on a logarithmic scale if both are above 0. The position of a value outside the range is
 // that of the nearer end.
 func placeOf(tries []float64, v float64) float64 {

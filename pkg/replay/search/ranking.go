@@ -39,8 +39,8 @@ func (s *Search[R]) worth(t *Tried[R]) float64 {
 // farMiss reports whether a run has more than twice the allowed late requests: then worth is not a useful estimate.
 func (s *Search[R]) farMiss(t *Tried[R]) bool { return 1-t.outcome.OnTime > 2*max(1-s.Share, 1e-6) }
 
-// byWorth returns a copy of the list, sorted by worth with the lowest, which is the best, first. Settings that miss the SLO by far follow
-// all others.
+// byWorth returns a copy of the list, sorted by worth. The setting with the lowest worth, which is the best, is first. Settings that miss
+// the SLO by far are after all others.
 func (s *Search[R]) byWorth(list []*Tried[R]) []*Tried[R] {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b *Tried[R]) int {

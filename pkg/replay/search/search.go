@@ -54,7 +54,8 @@ type Tried[R Result] struct {
 // RunsPerKnob determines the number of runs of the evolution: RunsPerKnob times the number of knobs, and at least Least.
 const RunsPerKnob = 40
 
-// Limits of a search. Eight knobs take about 400 runs; a run of a day with a few requests per second takes half a second.
+// Limits of a search. A search with eight knobs takes about 400 runs. A run with a day of traffic at a few requests per second takes half a
+// second.
 const (
 	maxGridRuns       = 100 // up to this many combinations of the values in Tries are all run before the evolution
 	populationPerKnob = 3   // size of the population, per knob

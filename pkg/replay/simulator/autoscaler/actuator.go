@@ -55,7 +55,7 @@ type Scene struct {
 
 // Workload provides the data of the workload that not every actuator needs. An actuator calls only the methods that it needs.
 type Workload interface {
-	// Served returns the target that the external metrics API serves for the workload; ok is false if the API would return an error.
+	// Served returns the target that the external metrics API serves for the workload; ok is false if that API returns an error.
 	Served() (served engine.Served, ok bool)
 	// Sample returns the sample of a measure that a query returns at present: the newest one that is at least as old as the scrape lag. ok is
 	// false if there is no such sample, or if a fault hides it.
