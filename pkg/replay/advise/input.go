@@ -18,7 +18,7 @@ type Setting struct {
 	Percentile  float64       // objective.percentile of the policy
 }
 
-// Refusal is the reason why the controller would refuse the policy of a candidate. Search reports a refusal as a result and continues.
+// Refusal is the reason why the controller refuses the policy of a candidate. Search reports a refusal as a result and continues.
 type Refusal struct{ Reason string }
 
 func (r *Refusal) Error() string { return r.Reason }

@@ -22,9 +22,9 @@ type Report struct {
 
 	Cheapest string   `json:"cheapest"`                       // cheapest run that meets the SLO, except the clairvoyant; empty: none does
 	Saved    *float64 `json:"savedOverStaticFleet,omitempty"` // saved share of the static fleet's cost; absent: no such fleet, or SLO missed
-	// SavedSmallest compares the cost of gpuscaler with that of the smallest fixed number of replicas that meets the SLO: the tuned run of the
-	// baseline static. It is absent without that run, or if one of the two runs misses the SLO. This comparison is fairer than Saved, because
-	// the static fleet can be larger than necessary.
+	// SavedSmallest is the share of the cost that gpuscaler saves compared with the smallest fixed number of replicas that meets the SLO,
+	// which is the tuned run of the baseline static. It is absent without that run, or if one of the two runs misses the SLO. This comparison
+	// is fairer than Saved, because the static fleet can be larger than necessary.
 	SavedSmallest *float64 `json:"savedOverSmallestFleet,omitempty"` // saved share of the cost of the smallest static fleet that meets the SLO
 
 	Runs        []Run                  `json:"runs"` // gpuscaler first

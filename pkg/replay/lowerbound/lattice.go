@@ -24,8 +24,8 @@ type lattice struct {
 	last    *layer
 }
 
-// layer contains the least costs from the beginning to the end of one slot: one row for each number of replicas from lo to hi, with a value
-// for each column of backlogs.
+// layer contains the least costs of all slots up to one slot, which is the slot of the layer. It has one row for each number of replicas
+// from lo to hi in that slot. A row has a value for each column, that is, for each backlog at the end of that slot.
 type layer struct {
 	lo, hi, width int
 	v             []int64

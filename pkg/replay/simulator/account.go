@@ -43,8 +43,8 @@ func (l *load) touch() {
 	l.parts[ledger.Headroom] += (idle - following - surplus) * dt
 }
 
-// ledger returns the account in GPU time: each part divided by slots, the number of slots of a GPU. The remainders of these divisions are
-// added to Headroom, so that the sum is exact.
+// ledger returns the account in GPU time: each part divided by slots, the number of slots of a replica. The remainders of these divisions
+// are added to Headroom, so that the sum is exact.
 func (a *account) ledger(slots int64) (out ledger.Ledger) {
 	var whole, left int64
 	for c, part := range a.parts {
