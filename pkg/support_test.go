@@ -50,8 +50,9 @@ var supportTables = []supportTable{
 			"e2e/cluster TestDescribedKindWithSeveralPodsPerReplicaIsCountedByReplica",
 			"`podsPerReplica` and `replicaLabel`; signals of pods are read from all pods of a replica"},
 		{"kinds with several pods for each replica and no description", refused,
-			"pkg/cluster/cache TestKindWithSeveralPodsPerReplicaIsRefused", "explain names the pods and the replicas"},
-		{"Grove PodCliqueScalingGroup, RayCluster worker groups, Kthena roles", untested, "", "describe a kind that has a scale subresource"},
+			"pkg/cluster/cache TestKindWithSeveralPodsPerReplicaIsRefused", "`explain` reports the number of pods and of replicas"},
+		{"Grove PodCliqueScalingGroup, RayCluster worker groups, Kthena roles", untested, "",
+			"a kind with a scale subresource: describe it in `scaleKinds` of the chart"},
 		{"KServe InferenceService and LLMInferenceService", untested, "", "name the Deployment or the LeaderWorkerSet that KServe creates"},
 		{"rollout of a Deployment that starts new pods first", works,
 			"e2e/line TestEveryStepOfOneReplicaIsFollowedDuringARollout", ""},
@@ -70,11 +71,12 @@ var supportTables = []supportTable{
 	{"How a pod gets a GPU", "", []support{
 		{"`nvidia.com/gpu`", works, "e2e/karpenter TestDayOfOneGroupFromZeroToZero", ""},
 		{"time-slicing and MPS: activity", works,
-			"pkg/telemetry TestActivityOfASharedGPUHoldsAndDoesNotRaise", "it holds the target and does not raise it"},
+			"pkg/telemetry TestActivityOfASharedGPUHoldsAndDoesNotRaise", "this signal can keep the target and cannot raise it"},
 		{"time-slicing and MPS: cost", works, "pkg/cost TestPodsOfASharedGPUPayEqually", "the pods of a GPU share its price"},
 		{"MIG (`nvidia.com/mig-1g.10gb`): activity and cost", works, "pkg/cost TestMIGSlicesShareThePrice", ""},
 		{"MIG partitions and shares of GPUs that no instance type of Karpenter has", refused,
-			"cmd/gpuscaler/policies TestLintReportsPartitionsThatKarpenterDoesNotOffer", "`gpuscaler lint` reports the policy"},
+			"cmd/gpuscaler/policies TestLintReportsPartitionsThatKarpenterDoesNotOffer",
+			"`gpuscaler lint` reports an error; the controller accepts the policy"},
 		{"DRA: whole GPUs by DeviceClass", works, "e2e/karpenter TestClaimedGPUsAreDemandAndRemoveTheZeroLimit",
 			"name `deviceclass.resource.kubernetes.io/NAME` as the resource of the group"},
 		{"DRA: a group of a DeviceClass with rules that set a limit", refused, "pkg/capacity TestGroupOfADeviceClassSetsNoLimit",
@@ -105,8 +107,9 @@ var supportTables = []supportTable{
 		{"Gateway API Inference Extension", works, "e2e/guides TestCommandsOfReadmeAndGuidesRun",
 			"`sum by (namespace, inference_pool) (inference_extension_flow_control_queue_size)`"},
 	}},
-	{"Node provisioners", "gpuscaler scales replicas without a capacity group, so that any provisioner can add nodes. In capacity groups\n" +
-		"of NodePools gpuscaler also overrides fields of Karpenter, and in groups of node labels it caps targets.", []support{
+	{"Node provisioners", "gpuscaler needs no capacity group to scale replicas: any provisioner can then add nodes for the pending " +
+		"pods. For a group\nwith `nodePools`, gpuscaler also overrides fields of the NodePools and caps targets. For a group with " +
+		"`nodeSelector`, it caps targets only.", []support{
 		{"Karpenter, with its KWOK provider", works, "e2e/karpenter TestDayOfOneGroupFromZeroToZero", "[Karpenter](karpenter.md)"},
 		{"Karpenter, with the providers for AWS, Azure and GCP", untested, "", "NodePools and NodeClaims are the same for each provider"},
 		{"NodePools of `karpenter.sh/v1beta1`", refused, "pkg/cluster/snapshot TestNodePoolOfAnUnsupportedVersionIsReported",
@@ -117,7 +120,7 @@ var supportTables = []supportTable{
 		{"nodes that an autoscaler adds up to a maximum, as a capacity group of node labels", works,
 			"pkg/capacity TestFleetIsCappedAtTheMaximumOfThePlatformTeam", "`nodeSelector` with `maxNodes` or `maxCapacity`"},
 		{"Cluster Autoscaler, GKE node auto-provisioning, AKS: the components themselves", untested, "",
-			"the commands that keep nodes are advice; no placeholder pods, no ProvisioningRequest"},
+			"gpuscaler prints commands that keep nodes and does not run them; it creates no ProvisioningRequest"},
 	}},
 }
 
@@ -139,8 +142,8 @@ var testedVersions = []struct{ what, component, module, test string }{
 // config/guides/support.md is generated from supportTables: it lists only what a test shows.
 func TestSupportMatrix(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Support\n\nThis page is generated from the tests: `works` and `refused` name the test that shows it, `untested` has " +
-		"none. Tests in `e2e`\nrun the real components as local processes.\n")
+	b.WriteString("# Support\n\nThis page is generated from the tests: for `works` and `refused`, the column `test` names the test. " +
+		"`untested` has no test. Tests\nin `e2e` run the real components as local processes.\n")
 	tests := testsByDirectory{}
 	for _, table := range supportTables {
 		table.write(t, &b, tests)
@@ -149,7 +152,9 @@ func TestSupportMatrix(t *testing.T) {
 	for _, v := range testedVersions {
 		versions = append(versions, support{v.what + " " + versionIn(t, v.component, v.module), works, v.test, ""})
 	}
-	versions = append(versions, support{"other versions", untested, "", "before Kubernetes 1.35 the `tolerance` of an HPA is off by default"})
+	versions = append(versions, support{"other versions", untested, "",
+		"the chart installs on Kubernetes 1.30 or later; before 1.35 the `tolerance` of an HPA is off by default, so it " +
+			"ignores small changes"})
 	supportTable{"Versions", "", versions}.write(t, &b, tests)
 	golden.Compare(t, "../config/guides/support.md", b.String())
 }
