@@ -3,12 +3,16 @@ package policystatus
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 )
 
 // pageSize is the number of objects in one answer of the API server. It is small, because a ConfigMap can have 1 MiB.
@@ -22,6 +26,8 @@ type Remover struct {
 	// empty, those of all namespaces are read.
 	Namespaces, ConfigMapsIn []string
 	DryRun                   bool
+	// Log receives a warning for each kind that the user may not list in all namespaces.
+	Log *slog.Logger
 }
 
 // Removed is the result for one object.
@@ -33,7 +39,8 @@ type Removed struct {
 // RemoveAll removes the annotation and returns a result for each object that had it.
 func (r *Remover) RemoveAll(ctx context.Context) (done []Removed, err error) {
 	scalers, configMaps := r.Namespaces, r.ConfigMapsIn
-	if len(scalers)+len(configMaps) == 0 {
+	everywhere := len(scalers)+len(configMaps) == 0
+	if everywhere {
 		scalers, configMaps = []string{metav1.NamespaceAll}, []string{metav1.NamespaceAll}
 	}
 	for _, list := range []struct {
@@ -41,6 +48,11 @@ func (r *Remover) RemoveAll(ctx context.Context) (done []Removed, err error) {
 		namespaces []string
 		page       lister
 	}{{"HorizontalPodAutoscaler", scalers, r.hpas}, {"ScaledObject", scalers, r.scaledObjects}, {configMapKind, configMaps, r.configMaps}} {
+		if everywhere && !r.mayListAll(ctx, list.kind) {
+			r.Log.Warn("the annotation "+annotations.PolicyStatus+" was not searched, because you may not list these objects in all namespaces; "+
+				"name the namespaces with --policy-status-namespaces and --configmap-namespaces", "kind", list.kind)
+			continue
+		}
 		for _, namespace := range list.namespaces {
 			removed, err := r.removeFrom(ctx, list.kind, namespace, list.page)
 			if done = append(done, removed...); err != nil {
@@ -49,6 +61,17 @@ func (r *Remover) RemoveAll(ctx context.Context) (done []Removed, err error) {
 		}
 	}
 	return done, nil
+}
+
+// mayListAll reports whether the user may list the objects of a kind in all namespaces. The service account of gpuscaler may not list
+// ConfigMaps there. If the API server does not answer the question, the list itself shows the error.
+func (r *Remover) mayListAll(ctx context.Context, kind string) bool {
+	resource := resources[kind]
+	answer, err := r.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: "list", Group: resource.Group, Resource: resource.Resource}},
+	}, metav1.CreateOptions{})
+	return err != nil || answer.Status.Allowed
 }
 
 // lister returns one page of the objects of a kind, and the token of the next page.

@@ -3,6 +3,7 @@ package policystatus
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -16,7 +17,8 @@ import (
 )
 
 // withStatuses is an API server without KEDA. One of two HPAs and the last of two ConfigMaps have gpuscaler's annotation.
-func withStatuses(t *testing.T, requests *[]string) Remover {
+// allowed decides whether the user has the permission of a SelfSubjectAccessReview; nil: the API server does not answer such requests.
+func withStatuses(t *testing.T, requests *[]string, allowed func(review string) bool) Remover {
 	t.Helper()
 	const ours = `"managedFields":[{"manager":"gpuscaler-policy-status","operation":"Apply","time":"2026-11-23T09:00:00Z"}]`
 	status := func(w http.ResponseWriter, code int, reason string) {
@@ -30,6 +32,9 @@ func withStatuses(t *testing.T, requests *[]string) Remover {
 			*requests = append(*requests, r.URL.Path+" "+r.URL.Query().Get("fieldManager")+" "+strings.TrimSpace(string(body)))
 		}
 		switch {
+		case strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews") && allowed != nil:
+			fmt.Fprintf(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":%t}}`,
+				allowed(string(body)))
 		case r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/gone"):
 			status(w, http.StatusConflict, "Conflict")
 		case r.Method == http.MethodPatch:
@@ -37,7 +42,7 @@ func withStatuses(t *testing.T, requests *[]string) Remover {
 		case strings.HasSuffix(r.URL.Path, "/horizontalpodautoscalers"):
 			fmt.Fprint(w, `{"kind":"HorizontalPodAutoscalerList","apiVersion":"autoscaling/v2","metadata":{},"items":[{"metadata":{`+
 				`"namespace":"team","name":"chat","uid":"u1",`+ours+`}},{"metadata":{"namespace":"team","name":"other","uid":"u2"}}]}`)
-		case r.URL.Path == "/api/v1/namespaces/closed/configmaps":
+		case r.URL.Path == "/api/v1/namespaces/closed/configmaps", r.URL.Path == "/api/v1/configmaps" && allowed != nil:
 			status(w, http.StatusForbidden, "Forbidden")
 		case strings.HasSuffix(r.URL.Path, "/configmaps") && r.URL.Query().Get("continue") == "":
 			fmt.Fprint(w, `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"continue":"next"},"items":[{"metadata":{"namespace":"team",`+
@@ -59,12 +64,12 @@ func withStatuses(t *testing.T, requests *[]string) Remover {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Remover{Client: client, Objects: objects}
+	return Remover{Client: client, Objects: objects, Log: slog.New(slog.DiscardHandler)}
 }
 
 func TestRemoverRemovesTheAnnotationFromAllObjects(t *testing.T) {
 	var requests []string
-	r := withStatuses(t, &requests)
+	r := withStatuses(t, &requests, nil)
 	r.DryRun = true
 	done, err := r.RemoveAll(t.Context())
 	names := func() (all []string) {
@@ -97,5 +102,21 @@ func TestRemoverRemovesTheAnnotationFromAllObjects(t *testing.T) {
 	r.ConfigMapsIn = []string{"closed"}
 	if done, err = r.RemoveAll(t.Context()); !apierrors.IsForbidden(err) || !slices.Equal(names(), both[:1]) {
 		t.Errorf("a namespace that may not be read: %q, %v; want an error and the other results", names(), err)
+	}
+}
+
+// The service account of gpuscaler may list HPAs in all namespaces, but not ConfigMaps. Without a list of namespaces, restore then reports
+// that ConfigMaps were not searched, sends no request that the API server rejects, and removes the annotation from the HPA.
+func TestRemoverSkipsKindsThatTheUserMayNotList(t *testing.T) {
+	var requests []string
+	r := withStatuses(t, &requests, func(review string) bool { return !strings.Contains(review, `"resource":"configmaps"`) })
+	var log strings.Builder
+	r.Log = slog.New(slog.NewTextHandler(&log, nil))
+	done, err := r.RemoveAll(t.Context())
+	if err != nil || len(done) != 1 || done[0].Object != "HorizontalPodAutoscaler team/chat" || len(requests) != 1 {
+		t.Errorf("%+v, requests %q, %v; want the annotation of the HPA removed", done, requests, err)
+	}
+	if !strings.Contains(log.String(), "kind=ConfigMap") || strings.Contains(log.String(), "kind=Horizontal") {
+		t.Errorf("log %q, want a warning about ConfigMaps only", log.String())
 	}
 }

@@ -104,7 +104,7 @@ func (r *restorer) policyStatuses(ctx context.Context) (done []Result, err error
 		return nil, nil
 	}
 	remover := policystatus.Remover{Client: r.client, Objects: r.objects, Namespaces: r.options.PolicyStatusIn,
-		ConfigMapsIn: r.options.ConfigMapsIn, DryRun: r.options.DryRun}
+		ConfigMapsIn: r.options.ConfigMapsIn, DryRun: r.options.DryRun, Log: r.options.Log}
 	removed, err := remover.RemoveAll(ctx)
 	for _, o := range removed {
 		out := Result{Object: o.Object, Changes: []string{annotations.PolicyStatus + " removed"}}
