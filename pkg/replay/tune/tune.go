@@ -64,11 +64,11 @@ type Check struct {
 // Parts are the three parts of the traffic, in the order of time, with the same policy.
 type Parts struct{ Search, Choose, Report evaluate.Case }
 
-// equal to Before if no settings were chosen
+// Part contains the results of the current settings and of the chosen settings on one part of the traffic.
 type Part struct {
 	Traffic string       `json:"traffic"`
 	Before  evaluate.Run `json:"before"`
-	After   evaluate.Run `json:"after"` // equal to before if no settings were found
+	After   evaluate.Run `json:"after"` // equal to Before if no settings were chosen
 }
 
 // Search runs the search and returns its result, also if no settings were found. The result depends only on the parts, and not
