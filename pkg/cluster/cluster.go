@@ -1,34 +1,3 @@
-// Package cluster connects the engine to Kubernetes: it composes the sub-packages, starts their informers and goroutines, and implements
-// the engine's interfaces. Neither this package nor a sub-package decides targets or overrides.
-//
-//	configmaps   ConfigMaps with policies of teams
-//	policystatus acceptance and refusal of policies, written into an annotation
-//	cache        scale targets, their pods, HPAs and ScaledObjects in memory
-//	informer     informers, also of kinds whose CRD is installed or removed later
-//	rejections   why the StatefulSet controller cannot create pods
-//	scale        /scale of kinds that are known only by configuration
-//	activation   /scale between zero and one replica, and KEDA's annotations
-//	transitions  changed targets, reported by Events
-//	findings     configuration errors of objects, reported by Events
-//	snapshot     the same checks once, for `gpuscaler lint`
-//	events       Kubernetes Events
-//	leader       leader election, the leader label, other releases
-//	apiservice   the APIService of external metrics
-//
-// The packages for nodes and Karpenter:
-//
-//	karpenter       NodePools and NodeClaims in the terms of package capacity
-//	nodes           NodePools, NodeClaims and Nodes in memory; the observation of a capacity group
-//	schedulability  which pods nodes of a NodePool can run
-//	nodepoolwriter  patches of NodePools and annotations of pods
-//	buffers         CapacityBuffers
-//	deviceclaims    ResourceClaims
-//	restore         `gpuscaler restore`
-//	openapi         which fields an API server has
-//	gpupods         what a pod requests of GPUs and devices
-//	ownership       managedFields
-//
-// A sub-package receives narrow interfaces and never a Cluster.
 package cluster
 
 import (
@@ -59,6 +28,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodepoolwriter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/policystatus"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/rejections"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/rounds"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/scale"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/transitions"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
@@ -286,7 +256,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 func (c *Cluster) manageKEDA(ctx context.Context) {
 	o := c.activationOptions(nil)
 	manager := activation.NewKEDAManager(o, c.served)
-	each(ctx, time.Second, func(now time.Time) {
+	rounds.Every(ctx, time.Second, func(now time.Time) {
 		if o.Leading() {
 			manager.Round(ctx, now)
 		}
@@ -307,20 +277,6 @@ func (c *Cluster) newReporter() *findings.Reporter {
 		o.ConfigMapProblems = c.configMaps.Problems
 	}
 	return findings.New(o)
-}
-
-// each calls round once per period until ctx ends. A round that takes longer delays the next one.
-func each(ctx context.Context, period time.Duration, round func(now time.Time)) {
-	ticker := time.NewTicker(period) // may use the clock: paces rounds
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			round(now)
-		}
-	}
 }
 
 // serverMinor returns the API server's minor version, 0 if it is unknown.

@@ -25,6 +25,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/policystatus"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/rounds"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
@@ -90,16 +91,7 @@ func (r *Reader) Run(ctx context.Context) {
 		running.Go(func() { all.RunWithContext(ctx) })
 	}
 	close(r.started)
-	ticker := time.NewTicker(reportInterval) // may use the clock: paces Events
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			r.report()
-		}
-	}
+	rounds.Every(ctx, reportInterval, func(time.Time) { r.report() })
 }
 
 // put passes a ConfigMap to the policy store if its content changed. A change of an annotation or a label is not an edit of its policies.

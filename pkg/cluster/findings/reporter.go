@@ -17,6 +17,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/rounds"
 	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
@@ -96,21 +97,14 @@ func New(o Options) *Reporter {
 // Run reports findings until ctx ends.
 func (r *Reporter) Run(ctx context.Context) {
 	fallbacks := &fallbackReader{objects: r.options.Dynamic, served: func() (bool, error) { return servesFallback(r.options.Discovery) }}
-	ticker := time.NewTicker(checkInterval) // may use the clock: paces checks
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+	rounds.Every(ctx, checkInterval, func(now time.Time) {
+		if !r.options.Leading() {
+			r.count.Reset() // only the leader sets the metric, so that a finding is not counted twice
 			return
-		case now := <-ticker.C:
-			if !r.options.Leading() {
-				r.count.Reset() // only the leader sets the metric, so that a finding is not counted twice
-				continue
-			}
-			r.readFallbacks(ctx, fallbacks, now)
-			r.round(now)
 		}
-	}
+		r.readFallbacks(ctx, fallbacks, now)
+		r.round(now)
+	})
 }
 
 // readFallbacks reads the fallbacks of HPAs for the next round. If they cannot be read, the previous ones are used.

@@ -25,6 +25,7 @@ import (
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/rounds"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -175,16 +176,7 @@ func (s *Store) take(found *corev1.ConfigMap, now time.Time) {
 
 // Run writes the models that the function models returns, until ctx ends.
 func (s *Store) Run(ctx context.Context, models func() []*engine.SavedModel) {
-	ticker := time.NewTicker(pollInterval) // may use the clock: paces writes
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			s.Write(ctx, now, models(), false)
-		}
-	}
+	rounds.Every(ctx, pollInterval, func(now time.Time) { s.Write(ctx, now, models(), false) })
 }
 
 // Write writes the models that changed since the last write. It does so at most once a minute, or at once if last is true.

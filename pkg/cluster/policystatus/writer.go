@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/rounds"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
@@ -126,16 +127,7 @@ func New(o Options) *Writer {
 
 // Run writes annotations until ctx ends.
 func (w *Writer) Run(ctx context.Context) {
-	ticker := time.NewTicker(roundInterval) // may use the clock: paces writes
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			w.Round(ctx, now)
-		}
-	}
+	rounds.Every(ctx, roundInterval, func(now time.Time) { w.Round(ctx, now) })
 }
 
 // Put records an object that an informer read. Objects in namespaces that are not listed are ignored.

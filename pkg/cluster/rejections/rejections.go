@@ -15,6 +15,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/rounds"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -52,16 +53,7 @@ func New(events typedcorev1.EventsGetter, c Cache, policies Policies, log *slog.
 
 // Run reads Events every ten seconds until ctx ends.
 func (r *Reader) Run(ctx context.Context) {
-	ticker := time.NewTicker(period) // may use the clock: paces rounds
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			r.round(ctx, now)
-		}
-	}
+	rounds.Every(ctx, period, func(now time.Time) { r.round(ctx, now) })
 }
 
 // round reads the Events about at most maxLists StatefulSets. It ends after a failed request; the results of the requests before it are

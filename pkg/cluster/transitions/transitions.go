@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/rounds"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -90,20 +91,13 @@ func (r *Reporter) Add(changes []engine.Change) {
 // Run sends the Events that are due, once a second until ctx ends. While this process does not lead, it sends no Event and discards all
 // changes, because another process decides.
 func (r *Reporter) Run(ctx context.Context, leading func() bool) {
-	ticker := time.NewTicker(sendInterval) // may use the clock: paces Events
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			if leading() {
-				r.SendDue(now)
-			} else {
-				r.reset()
-			}
+	rounds.Every(ctx, sendInterval, func(now time.Time) {
+		if leading() {
+			r.SendDue(now)
+		} else {
+			r.reset()
 		}
-	}
+	})
 }
 
 func (r *Reporter) reset() {
