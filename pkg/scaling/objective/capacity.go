@@ -115,12 +115,10 @@ func (a *active) add(inFlight, served, elapsed float64) {
 	if inFlight <= 0 && served <= 0 {
 		return
 	}
-	if elapsed = min(elapsed, maxSample); a.Served > 0 {
-		served = min(served, maxRise*a.Served)
-	}
+	elapsed = min(elapsed, maxSample)
 	if a.Time = min(a.Time+elapsed, maxActive); a.Time > 0 {
 		a.InFlight += float64(elapsed / a.Time * (inFlight - a.InFlight))
-		a.Served += float64(elapsed / a.Time * (served - a.Served))
+		a.Served += float64(elapsed / a.Time * (limited(served, a.Served) - a.Served))
 	}
 }
 
@@ -263,11 +261,20 @@ func (m *Model) measureInFlight(now time.Time, e *Evidence, throughput float64) 
 	part := min(n/max(c.Peak, n, 1e-9), 1)
 	w := elapsed * float64(part*part)
 	c.Weight = min(c.Weight+w, maxWeight)
+	served := throughput / float64(e.Ready)
 	if c.Weight > 0 {
 		c.InFlight += float64(w / c.Weight * (n - c.InFlight))
-		c.Served += float64(w / c.Weight * (throughput/float64(e.Ready) - c.Served))
+		c.Served += float64(w / c.Weight * (limited(served, c.Served) - c.Served))
 	}
-	s.Active.add(n, throughput/float64(e.Ready), elapsed)
+	s.Active.add(n, served, elapsed)
+}
+
+// limited returns the throughput of a sample, at most maxRise times the mean throughput if that is known.
+func limited(served, mean float64) float64 {
+	if mean > 0 {
+		return min(served, maxRise*mean)
+	}
+	return served
 }
 
 // budgetLeft reports whether at least half of the late budget is left.

@@ -184,3 +184,29 @@ func TestRoundingKeepsTheStateReadable(t *testing.T) {
 		}
 	}
 }
+
+// TestOneWrongThroughputHasALimitedEffect adds one sample to two copies of a model that has observed usual samples. One copy gets a usual
+// throughput, the other an absurd one. Its service time may then be at most 100 times shorter, so that it does not keep too few replicas
+// for hours.
+func TestOneWrongThroughputHasALimitedEffect(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, now := New(), start
+		step := func() Evidence {
+			now = now.Add(time.Duration(rapid.Int64Range(1e9, 4e11).Draw(t, "elapsed")))
+			rate := known(rapid.Float64Range(1, 20).Draw(t, "rate"), now)
+			return Evidence{Arrivals: rate, Served: rate, Queued: known(0, now), Ready: 2,
+				InFlight: known(rapid.Float64Range(1, 20).Draw(t, "in flight"), now)}
+		}
+		for range rapid.IntRange(20, 60).Draw(t, "ticks") {
+			e := step()
+			m.Observe(now, &e)
+		}
+		usual, wrong, e := m.Clone(), m.Clone(), step()
+		usual.Observe(now, &e)
+		e.Served.V = rapid.Float64Range(20, maxValue).Draw(t, "absurd")
+		wrong.Observe(now, &e)
+		if a, b := usual.perInFlight(), wrong.perInFlight(); b > maxRise*a {
+			t.Fatalf("%g/s per request in flight after a throughput of %g/s, want at most %d times %g/s", b, e.Served.V, maxRise, a)
+		}
+	})
+}
