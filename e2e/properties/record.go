@@ -1,0 +1,164 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"text/tabwriter"
+	"time"
+)
+
+// A count is what is known of one property.
+type count struct {
+	property
+	Checks   int     // passed checks
+	Seconds  float64 // CPU time that they took
+	Failed   uint64  `json:",omitempty"` // seed of a run that failed; 0: none failed
+	reserved int     // checks that are running
+}
+
+const (
+	firstRun = 200              // checks of the first run of a property, which measures their cost
+	runTime  = 20 * time.Second // CPU time that a later run is expected to take
+)
+
+// number returns how many checks are asked of the property.
+func (c *count) number() int {
+	if c.Checks == 0 || c.Seconds/float64(c.Checks) < 1e-3 {
+		return 1_000_000
+	}
+	return 100_000
+}
+
+// next returns the number of checks of the next run, 0 if none is necessary.
+func (c *count) next(beyond bool) int {
+	switch left := c.number() - c.Checks - c.reserved; {
+	case c.Failed != 0, c.Checks == 0 && c.reserved > 0, left <= 0 && !beyond:
+		return 0
+	case c.Checks == 0:
+		return firstRun
+	default:
+		n := max(1, int(runTime.Seconds()*float64(c.Checks)/max(c.Seconds, 1e-6)))
+		if beyond {
+			return n
+		}
+		return min(n, left)
+	}
+}
+
+func (c *count) share() float64 { return float64(c.Checks+c.reserved) / float64(c.number()) }
+
+// A record counts the checks of all properties in a file.
+type record struct {
+	file   string
+	mu     sync.Mutex
+	counts []*count
+	others []*count // in the file, but not chosen
+}
+
+// open reads the record of earlier runs, if there is one.
+func open(file string, found []property) (*record, error) {
+	r := &record{file: file}
+	known := map[property]*count{}
+	for _, p := range found {
+		known[p] = &count{property: p}
+		r.counts = append(r.counts, known[p])
+	}
+	b, err := os.ReadFile(file)
+	if os.IsNotExist(err) {
+		return r, nil
+	}
+	var earlier []*count
+	if err == nil {
+		err = json.Unmarshal(b, &earlier)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; remove the file to start again", file, err)
+	}
+	for _, c := range earlier {
+		if k := known[c.property]; k != nil {
+			k.Checks, k.Seconds = c.Checks, c.Seconds // a property that failed is checked again: it may have been fixed
+		} else {
+			r.others = append(r.others, c)
+		}
+	}
+	return r, nil
+}
+
+// save writes the record.
+func (r *record) save() error {
+	b, err := json.MarshalIndent(append(r.counts[:len(r.counts):len(r.counts)], r.others...), "", " ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(r.file+".new", b, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(r.file+".new", r.file)
+}
+
+// take reserves the next run of the property that is furthest from its number. It returns nil if nothing is left to run.
+func (r *record) take(beyond bool) (c *count, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, other := range r.counts {
+		if other.next(beyond) > 0 && (c == nil || other.share() < c.share()) {
+			c = other
+		}
+	}
+	if c == nil {
+		return nil, 0
+	}
+	n = c.next(beyond)
+	c.reserved += n
+	return c, n
+}
+
+// put records the result of a run: the CPU time of passed checks, or the seed of a failure. A run that was interrupted counts nothing.
+func (r *record) put(c *count, n int, o outcome) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c.reserved -= n
+	switch {
+	case o.failed:
+		c.Failed = o.seed
+	case !o.interrupted:
+		c.Checks += n
+		c.Seconds += o.cpu.Seconds()
+	}
+	return r.save()
+}
+
+// failed returns the number of properties that failed.
+func (r *record) failed() (n int) {
+	for _, c := range r.counts {
+		if c.Failed != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// print prints a table of all properties and a line with the totals.
+func (r *record) print(to io.Writer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	checks, done := 0, 0
+	fmt.Fprintln(w, "CHECKS\tOF\tMICROSECONDS\tPROPERTY\t")
+	for _, c := range r.counts {
+		result := ""
+		if c.Failed != 0 {
+			result = fmt.Sprintf("FAILED with -rapid.seed=%d", c.Failed)
+		}
+		fmt.Fprintf(w, "%d\t%d\t%.0f\t%s\t%s\n", c.Checks, c.number(), 1e6*c.Seconds/float64(max(c.Checks, 1)), c.property, result)
+		checks += c.Checks
+		if c.Checks >= c.number() {
+			done++
+		}
+	}
+	w.Flush()
+	fmt.Fprintf(to, "%d of %d properties have their number of checks, %d checks in total\n", done, len(r.counts), checks)
+}
