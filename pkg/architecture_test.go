@@ -37,6 +37,7 @@ var plan = []rule{
 	{"cost", []string{"picture"}, impure, []string{"."}, "cost arithmetic is pure, so that reports and live pages compute the same sum"},
 	{"picture", nil, impure, []string{"."}, "charts are pure functions that pages and reports of any package use"},
 	{"golden", nil, nil, []string{"."}, "tests of every package compare files, so that it must not depend on any of them"},
+	{"shareddata", nil, nil, []string{"."}, "tests of every package read recordings, so that it must not depend on any of them"},
 	{"printable", nil, impure, []string{"."}, "whether text can be shown on a terminal depends on the text alone"},
 	{"teams", nil, impure, []string{"."}, "the decision is a function of values and imports only the standard library"},
 	{"engine", []string{"calendar", "scaling", "capacity", "teams"}, nil, []string{"."},

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/common/config"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
+	"github.com/gpuscaler/gpuscaler/pkg/shareddata"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/history"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promtest"
 )
@@ -296,7 +297,7 @@ func TestMissingPodLabelIsAnErrorOnlyWhileAPodRequestsGPUs(t *testing.T) {
 }
 
 func TestRealExpositionSamples(t *testing.T) {
-	folder := samples(t)
+	folder := shareddata.Path(t, "metrics")
 	for file, want := range map[string][]string{
 		"dcgm_l40s_multigpu_pod_issueDCGM226.prom": nil,
 		"dcgm_mig_h100_issue512.prom":              nil,
@@ -316,21 +317,6 @@ func TestRealExpositionSamples(t *testing.T) {
 	if got := checks(found); !slices.Equal(got, []string{NoGPUMetrics, CounterAsGauge}) {
 		t.Errorf("vLLM V1: %+v", found)
 	}
-}
-
-// samples returns the directory with recorded /metrics pages of real exporters. It skips the test if the directory does not exist.
-func samples(t *testing.T) string {
-	dir, err := os.Getwd()
-	for ; err == nil; dir = filepath.Dir(dir) {
-		if _, e := os.Stat(filepath.Join(dir, "go.mod")); e == nil {
-			break
-		}
-	}
-	folder := filepath.Join(dir, "..", "shared", "data", "metrics")
-	if _, err := os.Stat(folder); err != nil {
-		t.Skipf("no recorded samples at %s: %v", folder, err)
-	}
-	return folder
 }
 
 var sampleLine = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*(?:\{.*\})?) (\S+)`)

@@ -6,31 +6,19 @@ import (
 	"encoding/csv"
 	"errors"
 	"io"
-	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/shareddata"
 )
 
-// sharedFile opens a file of the shared traces, which are in a directory beside the project. It skips the test if the file does not exist.
+// sharedFile opens a recorded request log.
 func sharedFile(t testing.TB, name string) *os.File {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-	}
-	f, err := os.Open(filepath.Join(dir, "..", "shared", "data", "requests", name))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("%s is not here: the shared traces are kept beside the project", name)
-	}
+	f, err := os.Open(shareddata.Path(t, "requests/"+name))
 	if err != nil {
 		t.Fatal(err)
 	}

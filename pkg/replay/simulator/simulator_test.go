@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/shareddata"
 )
 
 // chat returns a policy that may scale to zero. Its two signals are the number of requests that wait in front of the replicas, and the
@@ -137,20 +136,7 @@ func TestSameSeedGivesTheSameRunInAnyOrderOfWorkloads(t *testing.T) {
 // azure returns the shared request log of Azure. It skips the test if the file does not exist.
 func azure(t testing.TB) *trace.Trace {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; dir != "/"; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-	}
-	path := filepath.Join(dir, "../shared/data/requests/AzureLLMInferenceTrace_conv.csv")
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("the shared traces are not there: %v", err)
-	}
-	tr, err := tracefile.Open(path, tracefile.Options{})
+	tr, err := tracefile.Open(shareddata.Path(t, "requests/AzureLLMInferenceTrace_conv.csv"), tracefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

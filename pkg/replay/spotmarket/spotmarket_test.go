@@ -14,6 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace/tracetest"
+	"github.com/gpuscaler/gpuscaler/pkg/shareddata"
 )
 
 func mustRead(t *testing.T, text string) *Trace {
@@ -43,7 +45,7 @@ func TestFormsOfSpotTraces(t *testing.T) {
 		"counts, epoch":   "time,count\n1700000000,2\n1700000060,3\n1700000060,3\n1700000120,1\n",
 		"gaps":            `{"metadata":{"gap_seconds":60,"region":"x"},"data":[2,3,1,1]}`,
 	} {
-		for _, text := range []string{text, gzipped(t, text)} {
+		for _, text := range []string{text, tracetest.Gzipped(t, text)} {
 			s := mustRead(t, text)
 			got := steps(s)
 			if len(got) != len(want) || got[0] != 2 || got[time.Minute] != 3 || got[2*time.Minute] != 1 {
@@ -113,11 +115,11 @@ func TestInconsistentSpotTraceIsRejected(t *testing.T) {
 		{"a fraction in JSON", `{"metadata":{"gap_seconds":60},"data":[1.5]}`, 0, "cannot unmarshal number 1.5"},
 		{"cut short", `{"metadata":{"gap_seconds":60},"data":[1`, 0, "unexpected EOF"},
 		{"two objects", `{"metadata":{"gap_seconds":60},"data":[1]}{}`, 0, "more after the end"},
-		{"half a gzip", gzipped(t, "0,add,a\n")[:20], 0, "unexpected EOF"},
+		{"half a gzip", tracetest.Gzipped(t, "0,add,a\n")[:20], 0, "unexpected EOF"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Read("spot", strings.NewReader(c.text))
-			refused(t, err, c.line, c.found)
+			tracetest.Refused(t, err, c.line, c.found)
 		})
 	}
 }
@@ -187,7 +189,7 @@ func TestBambooSpotTracesAgreeWithTheirDocumentation(t *testing.T) {
 		{"bamboo_gcp_a100x1-east1b.txt", 27.0, 163, 154, 36, 36, 64, false, [3]float64{}},
 	} {
 		t.Run(c.file, func(t *testing.T) {
-			s, err := Open(sharedData(t, "spot/"+c.file))
+			s, err := Open(shareddata.Path(t, "spot/"+c.file))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace/tracetest"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile/timestamp"
 )
 
@@ -95,7 +96,7 @@ func TestFormsOfRealFiles(t *testing.T) {
 			[]trace.Request{request(time.Second, 100, 20, false, 0), request(2*time.Second, 7, 20, false, 0)}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for _, text := range []string{c.text, gzipped(t, c.text)} {
+			for _, text := range []string{c.text, tracetest.Gzipped(t, c.text)} {
 				tr := mustRead(t, text, c.o)
 				if got := mustCollect(t, tr); !slices.Equal(got, c.want) {
 					t.Errorf("got  %v\nwant %v", got, c.want)
@@ -155,7 +156,7 @@ func TestRatesWithAndWithoutHeader(t *testing.T) {
 		"2026-01-05T00:10:00Z,1.3316666666666668,8.598383725990791,Weibull\n" +
 		"2026-01-05T00:20:00Z,0.5,1,Gamma\n"
 	short := "start,rps\n0,0\n600,1.3316666666666668\n1200,0.5\n"
-	for _, text := range []string{serveGen, named, short, gzipped(t, serveGen)} {
+	for _, text := range []string{serveGen, named, short, tracetest.Gzipped(t, serveGen)} {
 		tr := mustRead(t, text, Options{Seed: 9})
 		want := []trace.Window{{Length: 10 * time.Minute}, {At: 10 * time.Minute, Length: 10 * time.Minute, Requests: 799},
 			{At: 20 * time.Minute, Length: 10 * time.Minute, Requests: 300}}
@@ -173,7 +174,7 @@ func TestRatesWithAndWithoutHeader(t *testing.T) {
 func TestGapInARateIsNotZero(t *testing.T) {
 	text := "start,rate\n0,1\n60,1\n120,1\n540,1\n600,1\n" // nothing known from 180 to 540
 	_, err := Read("hole.csv", strings.NewReader(text), Options{})
-	refused(t, err, 5, "a gap of 6m0s")
+	tracetest.Refused(t, err, 5, "a gap of 6m0s")
 	for _, c := range []struct {
 		gaps Gaps
 		want int

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace/tracetest"
 )
 
 const described = `apiVersion: gpuscaler.io/v1alpha1
@@ -75,7 +77,7 @@ func TestInvalidDescriptionIsRejectedWithItsLine(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Open(writeFile(t, t.TempDir(), "trace.yaml", c.text), Options{})
-			refused(t, err, c.line, c.found)
+			tracetest.Refused(t, err, c.line, c.found)
 		})
 	}
 }

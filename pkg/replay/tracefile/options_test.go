@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace/tracetest"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile/input"
 )
 
@@ -28,7 +29,7 @@ func TestOptionsOutOfRangeAreRejected(t *testing.T) {
 		"maxRequests at le": {MaxRequests: -1},
 	} {
 		_, err := Read("x", strings.NewReader("ts\n1\n"), o)
-		refused(t, err, 0, want)
+		tracetest.Refused(t, err, 0, want)
 	}
 }
 
@@ -77,7 +78,7 @@ func TestStatusWordsAndNumbers(t *testing.T) {
 
 func TestErrorHasItsCause(t *testing.T) {
 	_, err := Read("x", strings.NewReader("ts\n"+strings.Repeat("9", 5000)+"\n"), Options{})
-	refused(t, err, 2, `9"...`)
+	tracetest.Refused(t, err, 2, `9"...`)
 	if len(err.Error()) > 500 {
 		t.Errorf("a message of %d bytes", len(err.Error()))
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace/tracetest"
 )
 
 func matrix(series ...string) string {
@@ -16,7 +18,7 @@ func matrix(series ...string) string {
 
 func TestSavedRangeQuery(t *testing.T) {
 	one := `{"metric":{"pod":"a"},"values":[[1700000060,"1"],[1700000120,"0"],[1700000180.000,"2.5"]]}`
-	for _, text := range []string{matrix(one), gzipped(t, matrix(one)), strings.ReplaceAll(matrix(one), ",", ",\n ")} {
+	for _, text := range []string{matrix(one), tracetest.Gzipped(t, matrix(one)), strings.ReplaceAll(matrix(one), ",", ",\n ")} {
 		tr := mustRead(t, text, Options{})
 		// rate() covers the time before a sample, so the sample at second 60 is the rate of the minute that begins at second 0.
 		if want := time.Unix(1700000000, 0).UTC(); !tr.Start.Equal(want) || tr.Duration != 3*time.Minute {
@@ -66,7 +68,7 @@ func TestNaNIsUnknown(t *testing.T) {
 		t.Errorf("%d requests, notes %q; want the rate held over five minutes, and said", n, tr.Notes)
 	}
 	_, err := Read("p.json", strings.NewReader(values(6)), Options{})
-	refused(t, err, 0, "a gap of 6m0s without a rate before 2023-11-14T22:23:20Z")
+	tracetest.Refused(t, err, 0, "a gap of 6m0s without a rate before 2023-11-14T22:23:20Z")
 }
 
 func TestInvalidResponsesAreRejected(t *testing.T) {
@@ -89,11 +91,11 @@ func TestInvalidResponsesAreRejected(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Read("p.json", strings.NewReader(c.text), Options{Format: Prometheus})
-			refused(t, err, 0, c.found)
+			tracetest.Refused(t, err, 0, c.found)
 		})
 	}
 	_, err := Read("p.json", strings.NewReader(`{"metadata":{"gap_seconds":60},"data":[1]}`), Options{})
-	refused(t, err, 0, "a spot trace")
+	tracetest.Refused(t, err, 0, "a spot trace")
 }
 
 // Random counts per step are written as a response of Prometheus. The trace that is read from it has the same counts.

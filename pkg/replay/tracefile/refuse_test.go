@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace/tracetest"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile/input"
 )
 
@@ -64,7 +65,7 @@ func TestInvalidFilesAreRejectedWithTheirLine(t *testing.T) {
 		{"zip", "PK\x03\x04abcdefgh", Options{}, 0, "a zip archive"},
 		{"zstd", "\x28\xb5\x2f\xfdabcdefgh", Options{}, 0, "zstd data"},
 		{"UTF-16", "\xff\xfet\x00s\x00", Options{}, 0, "UTF-16 text"},
-		{"half a gzip", gzipped(t, head+"1,2,3\n")[:30], Options{}, 0, "unexpected EOF"},
+		{"half a gzip", tracetest.Gzipped(t, head+"1,2,3\n")[:30], Options{}, 0, "unexpected EOF"},
 		{"a gzip header only", "\x1f\x8b", Options{}, 0, "EOF"},
 		{"our own mark, damaged", "# gpuscaler.io/trace start=never duration=1s\nts\n1\n", Options{}, 1, `start "never"`},
 
@@ -98,7 +99,7 @@ func TestInvalidFilesAreRejectedWithTheirLine(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Read("trace.csv", strings.NewReader(c.text), c.o)
-			refused(t, err, c.line, c.found)
+			tracetest.Refused(t, err, c.line, c.found)
 		})
 	}
 }
@@ -118,7 +119,7 @@ func archive(t *testing.T, members map[string]string, order ...string) string {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return gzipped(t, out.String())
+	return tracetest.Gzipped(t, out.String())
 }
 
 func TestInvalidFileOfAnArchiveIsNamed(t *testing.T) {
@@ -141,11 +142,11 @@ func TestInvalidFileOfAnArchiveIsNamed(t *testing.T) {
 		{[]string{"README"}, 0, "an archive without a .csv"},
 	} {
 		_, err := Read("x.tar.gz", strings.NewReader(archive(t, members, c.members...)), Options{})
-		refused(t, err, c.line, c.found)
+		tracetest.Refused(t, err, c.line, c.found)
 	}
 	whole := archive(t, members, "d/a.csv", "d/b.csv")
 	_, err := Read("x.tar.gz", strings.NewReader(whole[:len(whole)-30]), Options{})
-	refused(t, err, 0, "unexpected EOF")
+	tracetest.Refused(t, err, 0, "unexpected EOF")
 }
 
 // A client has the same arrivals whether its file is alone in the archive or follows the file of another client.

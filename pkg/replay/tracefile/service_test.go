@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace/tracetest"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile/timestamp"
 )
 
@@ -84,11 +85,11 @@ func TestInvalidServiceTimesAreRejectedWithTheirLine(t *testing.T) {
 		{"a column that does not exist", "ts,a\n1,2\n", Options{Columns: Columns{Service: "took"}}, 1, `no column "took"`},
 	} {
 		_, err := Read("test", strings.NewReader(c.text), c.o)
-		t.Run(c.name, func(t *testing.T) { refused(t, err, c.line, c.found) })
+		t.Run(c.name, func(t *testing.T) { tracetest.Refused(t, err, c.line, c.found) })
 	}
 	prometheus := `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1700000000,"1"],[1700000060,"1"]]}]}}`
 	_, err := Read("test", strings.NewReader(prometheus), Options{Columns: Columns{Service: "took"}})
-	refused(t, err, 0, "a column of service times")
+	tracetest.Refused(t, err, 0, "a column of service times")
 }
 
 // A trace with service times is written with them, and read back without a difference.

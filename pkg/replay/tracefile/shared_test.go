@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/shareddata"
 )
 
 // stats returns the reference values for a file from the shared stats.json, which a separate program computed.
 func stats(t *testing.T, file string) map[string]any {
-	raw, err := os.ReadFile(sharedData(t, "stats.json"))
+	raw, err := os.ReadFile(shareddata.Path(t, "stats.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func rounded(x float64, digits int) float64 {
 
 func TestAzureHourAgreesWithReferenceCounts(t *testing.T) {
 	const file = "AzureLLMInferenceTrace_conv.csv"
-	tr, err := Open(sharedData(t, "requests/"+file), Options{})
+	tr, err := Open(shareddata.Path(t, "requests/"+file), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func TestServeGenRatesAgreeWithReferenceSums(t *testing.T) {
 	for _, set := range []string{"deepseek-r1", "m-large"} {
 		t.Run(set, func(t *testing.T) {
 			file := "servegen_" + set + "_traces.tar.gz"
-			tr, err := Open(sharedData(t, "requests/"+file), Options{})
+			tr, err := Open(shareddata.Path(t, "requests/"+file), Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +94,7 @@ func TestServeGenRatesAgreeWithReferenceSums(t *testing.T) {
 // In every window of every client, the number of generated arrivals is the recorded number. The whole day therefore has exactly the
 // recorded number of requests.
 func TestDrawnServeGenDayHasTheRecordedRequests(t *testing.T) {
-	tr, err := Open(sharedData(t, "requests/servegen_deepseek-r1_traces.tar.gz"), Options{Seed: 1})
+	tr, err := Open(shareddata.Path(t, "requests/servegen_deepseek-r1_traces.tar.gz"), Options{Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func TestDrawnServeGenDayHasTheRecordedRequests(t *testing.T) {
 }
 
 func TestSliceHasTheSameArrivals(t *testing.T) {
-	file := sharedData(t, "requests/servegen_deepseek-r1_traces.tar.gz")
+	file := shareddata.Path(t, "requests/servegen_deepseek-r1_traces.tar.gz")
 	whole, err := Open(file, Options{Seed: 1, To: 3 * time.Hour})
 	if err != nil {
 		t.Fatal(err)

@@ -6,28 +6,16 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/shareddata"
 )
 
-// sampleFile opens a recorded /metrics page in the shared data directory. It skips the test if the file does not exist.
+// sampleFile opens a recorded /metrics page.
 func sampleFile(t *testing.T, name string) *os.File {
 	t.Helper()
-	dir, err := os.Getwd()
+	f, err := os.Open(shareddata.Path(t, "metrics/"+name))
 	if err != nil {
 		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			t.Skip("no go.mod above the test: cannot find the sample files")
-		}
-		dir = filepath.Dir(dir)
-	}
-	path := filepath.Join(filepath.Dir(dir), "shared", "data", "metrics", name)
-	f, err := os.Open(path)
-	if err != nil {
-		t.Skipf("real exposition samples are absent (%v): profiles are shown on written samples only", err)
 	}
 	t.Cleanup(func() { f.Close() })
 	return f
@@ -172,7 +160,7 @@ func TestGPUsOfRealPages(t *testing.T) {
 }
 
 func TestEveryRealPageParses(t *testing.T) {
-	dir := filepath.Dir(sampleFile(t, "README.md").Name())
+	dir := shareddata.Path(t, "metrics")
 	pages, err := filepath.Glob(filepath.Join(dir, "*.prom"))
 	if err != nil || len(pages) < 12 {
 		t.Fatalf("%d pages: %v", len(pages), err)
