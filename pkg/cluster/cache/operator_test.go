@@ -2,7 +2,6 @@ package cache
 
 import (
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -11,24 +10,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-func managed(manager, at, annotation string) metav1.ManagedFieldsEntry {
-	when, err := time.Parse(time.RFC3339, at)
-	if err != nil {
-		panic(err)
-	}
-	return metav1.ManagedFieldsEntry{
-		Manager: manager, Time: &metav1.Time{Time: when},
-		FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + annotation + `":{}}}}`),
-	}
-}
-
 func TestPauseOfTheHPAEndsWithItsAnnotation(t *testing.T) {
 	w := New(0)
 	w.PutTarget(fixture.Must[*Target](TrimDeployment(fixture.Deployment("chat", 3, "1"))))
 	h := fixture.HPA("chat", "chat", "chat")
 	free := fixture.Must[*HPA](TrimHPA(h))
 	h.Annotations = map[string]string{annotations.Paused: "true"}
-	h.ManagedFields = []metav1.ManagedFieldsEntry{managed("kubectl-annotate", "2026-11-21T02:58:00Z", annotations.Paused)}
+	h.ManagedFields = []metav1.ManagedFieldsEntry{fixture.Annotated("kubectl-annotate", "2026-11-21T02:58:00Z", annotations.Paused)}
 	paused := fixture.Must[*HPA](TrimHPA(h))
 
 	w.PutHPA(nil, paused)

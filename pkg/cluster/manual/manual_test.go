@@ -9,21 +9,11 @@ import (
 	kedav1alpha1 "github.com/kedacore/keda/v2/apis/keda/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
-
-func managed(manager, at, annotation string) metav1.ManagedFieldsEntry {
-	when, err := time.Parse(time.RFC3339, at)
-	if err != nil {
-		panic(err)
-	}
-	return metav1.ManagedFieldsEntry{
-		Manager: manager, Time: &metav1.Time{Time: when},
-		FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + annotation + `":{}}}}`),
-	}
-}
 
 func fieldsOf(annotation string) *metav1.FieldsV1 {
 	return metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + annotation + `":{}}}}`)
@@ -31,9 +21,9 @@ func fieldsOf(annotation string) *metav1.FieldsV1 {
 
 func TestPauseNamesTheLastManager(t *testing.T) {
 	f := ReadOperator(map[string]string{annotations.Paused: "true"}, []metav1.ManagedFieldsEntry{
-		managed("helm", "2026-11-01T08:00:00Z", "meta.helm.sh/release-name"),
-		managed("kubectl-annotate", "2026-11-21T02:58:00Z", annotations.Paused),
-		managed("argocd", "2026-11-21T02:00:00Z", annotations.Paused),
+		fixture.Annotated("helm", "2026-11-01T08:00:00Z", "meta.helm.sh/release-name"),
+		fixture.Annotated("kubectl-annotate", "2026-11-21T02:58:00Z", annotations.Paused),
+		fixture.Annotated("argocd", "2026-11-21T02:00:00Z", annotations.Paused),
 	})
 	if !f.Values.Paused || f.by != "kubectl-annotate, 2026-11-21T02:58:00Z" {
 		t.Errorf("paused %v by %q", f.Values.Paused, f.by)
