@@ -1,6 +1,9 @@
 package reproducible
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
 // This file contains logarithm, exponential and log-gamma with the same bits on every architecture. Package math does not guarantee that:
 // math.Exp is written in assembly on amd64, arm64 and s390x, and on arm64 the compiler computes x*y+z with only one rounding. Frexp,
@@ -72,4 +75,14 @@ func lnGamma(x float64) float64 {
 	inv := 1 / x
 	series := Mul(inv, horner(Mul(inv, inv), 1.0/12, -1.0/360, 1.0/1260, -1.0/1680, 1.0/1188))
 	return Mul(x-0.5, ln(x)) - x + 0.91893853320467274178 + series - ln(product)
+}
+
+// ThreeDigits returns the number with three significant digits that is nearest to v, without a floating-point error: 0.07 for
+// 0.07000000000000001. Of two equally near numbers it returns the one with the even last digit.
+func ThreeDigits(v float64) float64 {
+	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
+	if err != nil {
+		return v
+	}
+	return out
 }

@@ -2,7 +2,8 @@ package search
 
 import (
 	"math"
-	"strconv"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
 // placeOf returns the position of v in tries, counted from 0. tries contains values in ascending or descending order. Position 1.5 is
@@ -48,7 +49,7 @@ func valueAt(tries []float64, place float64) float64 {
 		v = ThreeDigits(v)
 	default: // one end is 0: the number of digits is that of the other end
 		unit := digit(max(math.Abs(from), math.Abs(to)))
-		v = tidy(math.Round(v/unit) * unit)
+		v = reproducible.ThreeDigits(math.Round(v/unit) * unit)
 	}
 	return min(max(v, min(from, to)), max(from, to))
 }
@@ -69,10 +70,11 @@ func (s *Search[R]) at(places []float64) *Tried[R] {
 	return &Tried[R]{Settings: s.At(places), places: places}
 }
 
-// ThreeDigits rounds a positive value to three significant digits.
+// ThreeDigits rounds a positive value to three significant digits, and halves up: 1.125 becomes 1.13. A value that a user wrote as 1.125 is
+// the half, which reproducible.ThreeDigits rounds to the even digit.
 func ThreeDigits(v float64) float64 {
 	unit := digit(v)
-	if out := tidy(math.Round(v/unit) * unit); out > 0 {
+	if out := reproducible.ThreeDigits(math.Round(v/unit) * unit); out > 0 {
 		return out
 	}
 	return v
@@ -80,12 +82,3 @@ func ThreeDigits(v float64) float64 {
 
 // digit returns the place value of the third significant digit of a number above 0: 0.01 for 5.43.
 func digit(v float64) float64 { return math.Pow(10, math.Floor(math.Log10(v))-2) }
-
-// tidy returns the value with three significant digits and without a floating-point error: 0.07 instead of 0.07000000000000001.
-func tidy(v float64) float64 {
-	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
-	if err != nil {
-		return v
-	}
-	return out
-}

@@ -2,11 +2,11 @@ package baseline
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -50,21 +50,12 @@ func (r Baseline) ScaledTo(slots, rate float64) Baseline {
 	for i := range r.Knobs {
 		k := &r.Knobs[i]
 		by := map[Per]float64{Constant: 1, PerSlot: slots, PerRate: rate}[k.Per]
-		k.Default, k.Tries = threeDigits(k.Default*by), slices.Clone(k.Tries)
+		k.Default, k.Tries = reproducible.ThreeDigits(k.Default*by), slices.Clone(k.Tries)
 		for j := range k.Tries {
-			k.Tries[j] = threeDigits(k.Tries[j] * by)
+			k.Tries[j] = reproducible.ThreeDigits(k.Tries[j] * by)
 		}
 	}
 	return r
-}
-
-// threeDigits rounds a value to three significant digits.
-func threeDigits(v float64) float64 {
-	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
-	if err != nil {
-		return v
-	}
-	return out
 }
 
 // Bounds are the minimum and maximum replicas of a workload.
