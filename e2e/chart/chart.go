@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/chart/loader"
@@ -85,6 +86,24 @@ func Templates(r Release) (map[string]string, error) {
 		templates[strings.TrimPrefix(name, path.Join(chart.Name(), "templates")+"/")] = text
 	}
 	return templates, nil
+}
+
+// Flags returns those arguments of the Deployment's container that set the named flags.
+func Flags(r Release, names ...string) (args []string, err error) {
+	rendered, err := Templates(r)
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range strings.Split(rendered["deployment.yaml"], "\n") {
+		arg, _ := strings.CutPrefix(strings.TrimSpace(line), "- ")
+		if name, _, set := strings.Cut(arg, "="); set && slices.Contains(names, name) {
+			args = append(args, arg)
+		}
+	}
+	if len(args) != len(names) {
+		return nil, fmt.Errorf("the Deployment has the arguments %q, want %q", args, names)
+	}
+	return args, nil
 }
 
 func decode(r io.Reader) (objects []*unstructured.Unstructured, err error) {

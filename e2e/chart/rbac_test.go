@@ -197,3 +197,68 @@ func TestBuffersMayAlwaysBeDeletedAndWrittenIfEnabled(t *testing.T) {
 		}
 	}
 }
+
+// nodeGroups returns the values of a PlatformConfig with a capacity group whose nodes are found by their labels.
+func nodeGroups() map[string]any {
+	return map[string]any{"capacityGroups": []any{
+		map[string]any{"name": "spot", "resource": "nvidia.com/gpu", "nodePools": map[string]any{"spot": "l40s"}},
+		map[string]any{"name": "chat", "resource": "nvidia.com/gpu", "nodeSelector": map[string]any{"accelerator": "l40s"}},
+	}}
+}
+
+// Without Karpenter, a capacity group with a nodeSelector does nothing unless gpuscaler may read Nodes. Mode auto must therefore allow it
+// for such a group, and must allow nothing about NodePools.
+func TestGroupWithNodeSelectorMayReadNodesOnly(t *testing.T) {
+	withPools := map[string]any{"capacityGroups": nodeGroups()["capacityGroups"].([]any)[:1]}
+	for name, c := range map[string]struct {
+		mode   string
+		values map[string]any
+		reads  bool
+	}{
+		"auto":                      {"auto", map[string]any{"platform": nodeGroups()}, true},
+		"hpa":                       {"hpa", map[string]any{"platform": nodeGroups()}, true},
+		"keda":                      {"keda", map[string]any{"platform": nodeGroups()}, true},
+		"switched off":              {"auto", map[string]any{"platform": nodeGroups(), "readNodes": false}, false},
+		"only NodePools":            {"auto", map[string]any{"platform": withPools}, false},
+		"no groups":                 {"auto", map[string]any{}, false},
+		"a ConfigMap":               {"auto", map[string]any{"platformConfigMap": "platform"}, false},
+		"a ConfigMap, switched on":  {"auto", map[string]any{"platformConfigMap": "platform", "readNodes": true}, true},
+		"switched on by a text":     {"auto", map[string]any{"readNodes": "true"}, true},
+		"a group without the field": {"auto", map[string]any{"platform": map[string]any{"capacityGroups": []any{map[string]any{}}}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := release(c.mode)
+			maps.Copy(r.Values, c.values)
+			verbs := map[string]string{}
+			for _, rule := range rules(t, r) {
+				for _, resource := range rule.Resources {
+					verbs[resource] += strings.Join(rule.Verbs, " ")
+				}
+			}
+			want := map[bool]string{true: "list watch"}[c.reads]
+			if verbs["nodes"] != want || verbs["nodepools"]+verbs["nodeclaims"]+verbs["resourceclaims"] != "" {
+				t.Errorf("Nodes: %q, want %q; all verbs: %v", verbs["nodes"], want, verbs)
+			}
+			templates, err := Templates(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			flags := []string{fmt.Sprintf("- --capacity=%t\n", c.reads), "- --nodepools=false\n"}
+			for _, file := range []string{"deployment.yaml", "restore.yaml"} {
+				for _, flag := range flags {
+					if text := templates[file]; !strings.Contains(text, flag) && (file == "deployment.yaml" || c.reads) {
+						t.Errorf("%s has no %s", file, flag)
+					}
+				}
+			}
+			admission := templates["admission.yaml"]
+			if got := strings.Contains(admission, "-capacitybuffers"); got != c.reads || strings.Contains(admission, "-nodepools") {
+				t.Errorf("a policy about CapacityBuffers: %t, want %t; or there is one about NodePools", got, c.reads)
+			}
+			hint := strings.Contains(templates["NOTES.txt"], "set readNodes: true")
+			if want := c.values["platformConfigMap"] != nil && !c.reads; hint != want {
+				t.Errorf("the notes name readNodes: %t, want %t", hint, want)
+			}
+		})
+	}
+}

@@ -105,7 +105,11 @@ func Up(ctx context.Context, s *stack.Stack, o Options) (*Controller, error) {
 		return nil, err
 	}
 	c.Kubelet = kubelet.Run(ctx, s)
-	if err := s.Client.Create(ctx, c.deployment(o)); err != nil {
+	capacity, err := chart.Flags(o.release(), "--capacity", "--nodepools")
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Client.Create(ctx, c.deployment(o, capacity)); err != nil {
 		return nil, err
 	}
 	return c, stack.Poll(ctx, time.Minute, c.Ready(o.Replicas))

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"net"
-	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -29,9 +28,8 @@ func (c *Controller) Deployment() *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name}}
 }
 
-func (c *Controller) deployment(o Options) *appsv1.Deployment {
-	// This is the same condition as in the chart: in other modes the roles do not allow reading nodes and NodePools.
-	capacity := o.Values["mode"] == "karpenter" || o.Values["mode"] == "all"
+// deployment returns gpuscaler's Deployment. capacity are the chart's flags --capacity and --nodepools, which fit the chart's roles.
+func (c *Controller) deployment(o Options, capacity []string) *appsv1.Deployment {
 	args := append([]string{
 		"--platform=" + c.Policies.Dir,
 		"--service=" + Name, "--service-port=" + port(c.metrics),
@@ -41,8 +39,7 @@ func (c *Controller) deployment(o Options) *appsv1.Deployment {
 		"--allow-loopback-pods", "--activate-namespaces=" + strings.Join(o.ActivateIn, ","),
 		"--configmap-namespaces=" + strings.Join(o.ConfigMapsIn, ","),
 		"--policy-status-namespaces=" + strings.Join(o.PolicyStatusIn, ","),
-		"--capacity=" + strconv.FormatBool(capacity),
-	}, o.Args...)
+	}, append(capacity, o.Args...)...)
 	pod := map[string]string{stack.HostProcess: "true"}
 	for k, v := range podLabels {
 		pod[k] = v

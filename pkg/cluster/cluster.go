@@ -67,6 +67,9 @@ type Options struct {
 	ActivateIn []string
 	// Groups are the capacity groups, whose NodePools are read and overridden. nil: no node is read.
 	Groups engine.Groups
+	// SkipNodePools excludes Karpenter: its objects are neither read nor written, also if the API server serves them. Capacity groups with a
+	// nodeSelector still work.
+	SkipNodePools bool
 	// Hourly returns the price of an instance per hour, 0 if it is unknown. nil: no price is known.
 	Hourly func(cost.Offer) float64
 	// SourceLimits returns the namespaces that exceed a limit at a data source; an Event is sent for each. nil: none.

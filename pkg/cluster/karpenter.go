@@ -69,7 +69,8 @@ func newNodeAdapter(c *Cluster) *nodeAdapter {
 	})
 	n.Cache = nodes.New(nodes.Options{
 		Workloads: NodeWorkloads{c.cache}, WorkloadsSynced: c.synced.Load, Groups: c.options.Groups, Hourly: c.options.Hourly,
-		ReadSchema: c.readSchema, BetaServed: n.betaServed, Buffers: n.buffers, Claims: n.claims, Log: c.log,
+		ReadSchema: c.readSchema, BetaServed: n.betaServed, SkipNodePools: c.options.SkipNodePools, Buffers: n.buffers, Claims: n.claims,
+		Log: c.log,
 	})
 	n.bufferWriter = &buffers.Writer{Client: c.dynamic, Leading: c.leading, Writes: c.writes, Log: c.log}
 	n.writer = nodepoolwriter.New(nodepoolwriter.Options{
@@ -77,20 +78,21 @@ func newNodeAdapter(c *Cluster) *nodeAdapter {
 		OverriddenByOther: func(ctx context.Context, p *karpenter.NodePool) string { return OverriddenByOther(ctx, c.releases, p) },
 		Event:             c.events.Send, Writes: c.writes, Log: c.log,
 	})
-	n.newKinds()
+	n.newKinds(func(context.Context) bool { return !c.options.SkipNodePools })
 	n.Watch(n.pool, n.claim)
 	n.buffers.Watch(n.buffer)
 	return n
 }
 
-// newKinds creates the kinds whose CRD can be absent. The kinds of dynamic resource allocation are watched only while the API server serves
-// NodePools: without Karpenter gpuscaler sets no limits and does not need them, and its role has no permission to read them.
-func (n *nodeAdapter) newKinds() {
-	n.pool = &informer.Kind{GVK: karpenter.NodePoolKind, Trim: untrimmed, Handler: informer.Handler(
+// newKinds creates the kinds whose CRD can be absent. If karpenters returns false, Karpenter's kinds are not watched. The kinds of dynamic
+// resource allocation are watched only while NodePools are watched: without Karpenter gpuscaler sets no limits and does not need them, and
+// its role has no permission to read them.
+func (n *nodeAdapter) newKinds(karpenters func(context.Context) bool) {
+	n.pool = &informer.Kind{GVK: karpenter.NodePoolKind, Trim: untrimmed, Allowed: karpenters, Handler: informer.Handler(
 		func(_, u *unstructured.Unstructured) { n.PutNodePool(u) },
 		func(u *unstructured.Unstructured) { n.DeleteNodePool(u.GetName()) },
 	)}
-	n.claim = &informer.Kind{GVK: karpenter.NodeClaimKind, Trim: karpenter.TrimNodeClaim, Handler: informer.Handler(
+	n.claim = &informer.Kind{GVK: karpenter.NodeClaimKind, Trim: karpenter.TrimNodeClaim, Allowed: karpenters, Handler: informer.Handler(
 		func(_, c *karpenter.NodeClaim) { n.PutNodeClaim(c) }, n.DeleteNodeClaim,
 	)}
 	n.buffer = &informer.Kind{GVK: buffers.Kind, Trim: buffers.Trim, Allowed: n.buffers.MayWatch, Handler: informer.Handler(

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -79,5 +81,34 @@ func TestKarpenterIsInstalledLater(t *testing.T) {
 	})
 	if n := log.count(absent); n != 1 {
 		t.Errorf("the absence is logged %d times", n)
+	}
+}
+
+// A role without permissions on NodePools may still read Nodes. If the cluster serves NodePools, gpuscaler must not request them: the API
+// server would reject each request, and the group whose nodes are found by their labels would wait for them.
+func TestNodesOfAGroupAreReadWithoutPermissionsOnNodePools(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "gpu-0", Labels: map[string]string{"accelerator": "l40s"}}}
+	node.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}
+	client := fake.NewClientset(fixture.Deployment("chat", 2, "2"), node)
+	serve(client, map[string][]metav1.APIResource{"karpenter.sh/v1": {
+		{Name: "nodepools", Kind: "NodePool"}, {Name: "nodeclaims", Kind: "NodeClaim"},
+	}}).Store(true)
+	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{karpenter.NodePools: "NodePoolList", karpenter.NodeClaims: "NodeClaimList"})
+	g, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: "nvidia.com/gpu",
+		NodeSelector: map[string]string{"accelerator": "l40s"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := beginWith(t, client, objects, Options{Groups: fixedGroups{g}, SkipNodePools: true})
+	o := capacity.Observation{}
+	eventually(t, "the Node is observed", func() bool {
+		c.nodes.Observe(g, nil, &o)
+		return !o.Lost && len(o.Pools[0].Nodes) == 1 && o.Pools[0].Nodes[0].GPUs == 8
+	})
+	for _, a := range objects.Actions() {
+		if a.GetResource().Group == "karpenter.sh" {
+			t.Errorf("requested: %s %s", a.GetVerb(), a.GetResource().Resource)
+		}
 	}
 }

@@ -35,6 +35,13 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if or (has .Values.mode (list "karpenter" "all")) (and (eq .Values.mode "auto") (.Capabilities.APIVersions.Has "karpenter.sh/v1")) }}true{{ end -}}
 {{- end }}
 
+{{- /* "true" where gpuscaler reads the Nodes of capacity groups with a nodeSelector. */ -}}
+{{- define "gpuscaler.readNodes" -}}
+{{- $selects := false }}
+{{- range .Values.platform.capacityGroups }}{{ if .nodeSelector }}{{ $selects = true }}{{ end }}{{ end }}
+{{- if or (include "gpuscaler.karpenter" .) (eq (toString .Values.readNodes) "true") (and (eq (toString .Values.readNodes) "auto") $selects) }}true{{ end -}}
+{{- end }}
+
 {{- /* Secret of the external metrics API's certificate; empty: self-signed in memory. */ -}}
 {{- define "gpuscaler.servingSecret" -}}
 {{- if eq .Values.certificates.source "secret" }}{{ required "certificates.secretName: the name of a kubernetes.io/tls Secret, since certificates.source is secret" .Values.certificates.secretName }}

@@ -88,7 +88,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	}
 	read.SourceLimits = c.sourceLimits
 	if o.capacity {
-		read.Groups, read.Hourly = c.policies, c.spending.hourly
+		read.Groups, read.Hourly, read.SkipNodePools = c.policies, c.spending.hourly, !o.nodePools
 	}
 	if c.cluster, err = cluster.New(kube, read); err != nil {
 		return nil, err
@@ -265,6 +265,7 @@ func (c *controller) report(r store.Report) {
 	if r.Changed {
 		c.log.Info("policies in force", "generation", r.Generation, "policies", len(c.policies.Current()))
 		c.reportUnlistedNamespaces(c.policies.Platform())
+		c.reportDisabledGroups()
 	}
 }
 

@@ -51,6 +51,26 @@ func (c *controller) restoreLimits(ctx context.Context, term error) {
 	c.loop.report(c.engine.Shutdown(ctx, rounds), nil)
 }
 
+// disabledGroups returns the names of the capacity groups of the PlatformConfig if this process does not decide for them.
+func (c *controller) disabledGroups() (names []string) {
+	if c.options.capacity {
+		return nil
+	}
+	for _, g := range c.policies.Groups() {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
+// reportDisabledGroups logs the capacity groups for which this process does not decide. The metric gpuscaler_group_finding has them too.
+func (c *controller) reportDisabledGroups() {
+	for _, name := range c.disabledGroups() {
+		c.log.Warn("the capacity group does nothing, because this process may not read Nodes (--capacity=false); replicas are computed as "+
+			"usual: set the chart value readNodes to true for a group with nodeSelector, or mode to karpenter or all for one with nodePools",
+			"group", name)
+	}
+}
+
 // logGroup logs a change of a capacity group as one JSON line and writes Events.
 func (c *controller) logGroup(r engine.GroupRecord) {
 	c.cluster.ReportYields(&r)

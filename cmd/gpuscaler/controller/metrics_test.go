@@ -74,7 +74,7 @@ func offline(t *testing.T) *controller {
 	}
 	c, err := newController(runOptions{
 		kubeconfig: kubeconfig, namespace: "gpuscaler-system", pod: "gpuscaler-0", service: "gpuscaler", lease: "gpuscaler", leaseDuration: 15e9,
-		externalMetrics: "auto", capacity: true, learned: "gpuscaler-learned", policyStatusIn: []string{"team-chat"},
+		externalMetrics: "auto", capacity: true, nodePools: true, learned: "gpuscaler-learned", policyStatusIn: []string{"team-chat"},
 	}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 type restoreOptions struct {
 	kubeconfig, namespace, lease, output string
 	dryRun, keepLease                    bool
-	capacity, policyStatus               bool
+	capacity, nodePools, policyStatus    bool
 	policyStatusIn, configMapsIn         []string
 	timeout                              time.Duration
 }
@@ -59,6 +59,7 @@ an object was not restored. You can run the command again.`,
 	f.BoolVar(&o.keepLease, "keep-lease", false, "let the Lease expire 30 s after the end instead of releasing it: before an "+
 		"uninstallation, so that no controller leads until then")
 	f.BoolVar(&o.capacity, "capacity", true, "restore NodePools, and remove annotations on pods and CapacityBuffers")
+	f.BoolVar(&o.nodePools, "nodepools", true, "with --capacity, restore NodePools; false: for a role without permissions on NodePools")
 	f.BoolVar(&o.policyStatus, "policy-status", true, "remove the annotation gpuscaler.io/policy-status")
 	f.StringSliceVar(&o.policyStatusIn, "policy-status-namespaces", nil, "namespaces in which that annotation is removed from HPAs and "+
 		"ScaledObjects")
@@ -81,7 +82,8 @@ func (o *restoreOptions) run(ctx context.Context, names []string, out io.Writer)
 	done, err := cluster.Restore(ctx, kube, restore.Options{
 		Lease: types.NamespacedName{Namespace: o.namespace, Name: o.lease}, Identity: "restore-" + env("POD_NAME",
 			hostname()), KeepLease: o.keepLease,
-		SkipCapacity: !o.capacity, SkipPolicyStatus: !o.policyStatus, PolicyStatusIn: o.policyStatusIn, ConfigMapsIn: o.configMapsIn,
+		SkipCapacity: !o.capacity, SkipNodePools: !o.nodePools, SkipPolicyStatus: !o.policyStatus,
+		PolicyStatusIn: o.policyStatusIn, ConfigMapsIn: o.configMapsIn,
 		Names: names, DryRun: o.dryRun, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil && len(done) == 0 {

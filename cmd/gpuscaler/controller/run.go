@@ -48,6 +48,7 @@ type runOptions struct {
 	quota             telemetry.Quota
 	record            string
 	capacity          bool
+	nodePools         bool
 	prices            string
 	learned           string
 }
@@ -157,6 +158,8 @@ func (o *runOptions) register(c *cobra.Command) {
 	f.BoolVar(&o.capacity, "capacity", true, "decide for capacity groups and override fields of NodePools that allow it; false: read and "+
 		"write no nodes, "+
 		"and leave existing overrides until gpuscaler restore removes them")
+	f.BoolVar(&o.nodePools, "nodepools", true, "read and override NodePools of Karpenter; false: decide only for capacity groups with a "+
+		"nodeSelector, for a role without permissions on NodePools")
 	f.StringVar(&o.prices, "prices", "", "price book (kind PriceBook), reloaded when it changes; empty: the one that the PlatformConfig "+
 		"names, else the built-in one")
 	f.StringVar(&o.learned, "learned-configmap", "", "ConfigMap in the namespace of this pod that stores what was learned for objectives, so "+

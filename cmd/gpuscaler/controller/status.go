@@ -71,8 +71,14 @@ func (c *controller) gatherers() []prometheus.Gatherer {
 // registerFamilies creates a registry of its own for each collector whose number of series grows with the number of policies.
 func (c *controller) registerFamilies() {
 	decisions := c.engine.Decisions()
-	all := append(metrics.NewPolicyCollectors(decisions), metrics.NewGroupCollector(decisions), metrics.NewTeamCollector(decisions),
-		newPolicyCollector(c.policies), c.spending)
+	disabled := func() []string {
+		if !c.leading() {
+			return nil // like the other metrics of groups, only the leader exports them
+		}
+		return c.disabledGroups()
+	}
+	all := append(metrics.NewPolicyCollectors(decisions), metrics.NewGroupCollector(decisions, disabled),
+		metrics.NewTeamCollector(decisions), newPolicyCollector(c.policies), c.spending)
 	for _, collector := range all {
 		family := prometheus.NewRegistry()
 		family.MustRegister(collector)

@@ -162,7 +162,7 @@ func (o *checkOptions) after(ctx context.Context, cluster *installation.Cluster,
 		return results
 	}
 	f := leaderFlags{kubeconfig: o.kube.Kubeconfig, context: o.kube.Context, namespace: o.namespace}
-	results = append(results, documentsOf(ctx, &f))
+	results = append(results, readByLeader(ctx, &f)...)
 	all, err := (&explainOptions{leader: f}).ask(ctx, "")
 	if err != nil {
 		return append(results, installation.Bad(installation.Targets, installation.Failed, "the leader did not answer: "+oneLine(err),

@@ -81,7 +81,8 @@ func healthyCluster() checkedCluster {
 				time.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")),
 			"/apis/external.metrics.k8s.io/v1beta1/" + externalmetrics.ExplainResource: explained,
 		},
-		metrics: `gpuscaler_policy_document{document="ScalingPolicy team-chat/llama-chat",file="chat.yaml",state="InForce"} 1` + "\n",
+		metrics: `gpuscaler_policy_document{document="ScalingPolicy team-chat/llama-chat",file="chat.yaml",state="InForce"} 1` + "\n" +
+			`gpuscaler_group_decision_timestamp_seconds{group="chat"} 1.7e+09` + "\n",
 	}
 }
 
@@ -174,6 +175,9 @@ func TestCheckOfABrokenClusterNamesTheNextSteps(t *testing.T) {
 	k := healthyCluster()
 	k.denied = []string{"clusterroles", "nodepools"}
 	k.metrics += `gpuscaler_policy_document{document="ScalingPolicy team-chat/typo",file="typo.yaml",state="Refused"} 1` + "\n"
+	k.metrics += `gpuscaler_group_finding{group="chat",nodepool="",finding="disabled"} 1
+gpuscaler_group_finding{group="batch",nodepool="pool=a100",finding="no-nodes"} 1
+`
 	replace := func(path, old, text string) {
 		if !strings.Contains(k.answers[path], old) {
 			t.Fatalf("%s does not contain %q", path, old)

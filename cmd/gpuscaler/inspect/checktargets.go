@@ -1,124 +1,18 @@
 package inspect
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"slices"
 	"strings"
-
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/installation"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/snapshot"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
-	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // mostProblems is the maximum number of problems that one check prints.
 const mostProblems = 10
-
-// documentsOf checks, with the metrics of the leader, that the leader accepted all documents of policies.
-func documentsOf(ctx context.Context, f *leaderFlags) installation.Result {
-	const check = installation.Policies
-	states, err := readDocumentStates(ctx, f)
-	if err != nil {
-		return installation.Warn(check, "not checked, because the metrics of the leader were not read: "+oneLine(err),
-			"the log of the leader and the metric gpuscaler_policy_document report refused documents")
-	}
-	refused, total := []string{}, 0
-	for state, documents := range states {
-		total += len(documents)
-		if state != string(store.InForce) {
-			refused = append(refused, documents...)
-		}
-	}
-	slices.Sort(refused)
-	switch {
-	case len(refused) > 0:
-		return installation.Fail(check, fmt.Sprintf("the leader refuses %d of %s: %s", len(refused),
-			commandline.Count(total, "document"), limited(refused)),
-			"`gpuscaler validate` prints each problem with its line, and the log of the leader does, too")
-	case total == 0:
-		return installation.Warn(check, "the leader has no policies",
-			"write a policy and install it with the chart, or annotate an HPA or a ScaledObject")
-	}
-	return installation.Good(check, "the leader accepted %s", commandline.Count(total, "document"))
-}
-
-// readDocumentStates returns the names of the documents by their state, from the metrics of the leader.
-func readDocumentStates(ctx context.Context, f *leaderFlags) (map[string][]string, error) {
-	config, err := f.config()
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, commandline.ConnectTimeout)
-	defer cancel()
-	pod, err := f.leader(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	if hasTLS(pod) {
-		return nil, errors.New("the port of the metrics uses TLS")
-	}
-	address, done, err := forwardTo(ctx, config, pod, "metrics")
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the port of the metrics responded with %s", response.Status)
-	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return nil, err
-	}
-	states := map[string][]string{}
-	for _, m := range families["gpuscaler_policy_document"].GetMetric() {
-		state := labelOf(m, "state")
-		states[state] = append(states[state], labelOf(m, "document"))
-	}
-	return states, nil
-}
-
-func labelOf(m *dto.Metric, name string) string {
-	for _, l := range m.GetLabel() {
-		if l.GetName() == name {
-			return l.GetValue()
-		}
-	}
-	return ""
-}
-
-// hasTLS reports whether a pod of gpuscaler serves its metrics with TLS.
-func hasTLS(pod *corev1.Pod) bool {
-	for i := range pod.Spec.Containers {
-		for _, arg := range pod.Spec.Containers[i].Args {
-			if strings.HasPrefix(arg, "--metrics-tls-cert-file=") {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // servedTargets checks that the leader serves a target for each policy that is not in mode hold or advisory.
 func servedTargets(all []explain.Explanation) []installation.Result {

@@ -43,8 +43,8 @@ func (f Finding) fleetText(names Names) string {
 			"set the former minimum or remove the annotation", nodes, names.Group, clock(f.Until), KeepNodes(names.Selector, f.Count,
 			names.MaxNodes))
 	}
-	return fmt.Sprintf("the Nodes of the cluster cannot be read: group %s caps no target; allow gpuscaler to list and watch nodes, with the "+
-		"chart's mode karpenter or all", names.Group)
+	return fmt.Sprintf("the Nodes of the cluster cannot be read: group %s caps no target; allow gpuscaler to list and watch nodes, with "+
+		"the chart value readNodes: true", names.Group)
 }
 
 // KeepNodes returns the command that keeps a number of nodes with the labels of a selector, for the provider that the labels name: GKE,

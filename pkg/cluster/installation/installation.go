@@ -36,7 +36,8 @@ const (
 	Lease           = "Lease"
 	APIService      = "APIService" // the APIService refers to this release and is available
 	Policies        = "Policies"   // the documents are accepted
-	Targets         = "Targets"    // the targets are served
+	CapacityGroups  = "CapacityGroups"
+	Targets         = "Targets" // the targets are served
 	Autoscalers     = "Autoscalers"
 )
 
@@ -53,6 +54,7 @@ var Guides = map[string]string{
 	Lease:           "config/runbooks/NoLeader.md",
 	APIService:      "config/guides/hpa.md#another-server-has-the-registration",
 	Policies:        "config/guides/teams.md#how-a-policy-reaches-the-controller",
+	CapacityGroups:  "config/guides/nodes.md",
 	Targets:         "config/guides/troubleshooting.md",
 	Autoscalers:     "config/guides/hpa.md#fields",
 }

@@ -34,9 +34,11 @@ type Options struct {
 	ReadSchema func() (karpenter.Schema, error)
 	// BetaServed reports whether the API server serves NodePools of the unsupported version v1beta1.
 	BetaServed func() bool
-	Buffers    *buffers.Cache
-	Claims     *deviceclaims.Cache
-	Log        *slog.Logger
+	// SkipNodePools reports that NodePools are not read, also if the API server serves them.
+	SkipNodePools bool
+	Buffers       *buffers.Cache
+	Claims        *deviceclaims.Cache
+	Log           *slog.Logger
 }
 
 // Cache contains Karpenter's objects. Observe, Orphans, PatchBase and BufferTask are called by the engine only; all other methods are

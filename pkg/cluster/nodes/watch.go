@@ -89,6 +89,11 @@ func (n *Cache) logAbsent() {
 		return
 	}
 	n.absentLogged = true
+	if n.options.SkipNodePools {
+		n.options.Log.Warn("NodePools are not read (--nodepools=false); capacity groups with nodePools do nothing; replicas are computed as " +
+			"usual: set the chart's mode to karpenter or all")
+		return
+	}
 	if n.options.BetaServed != nil && n.options.BetaServed() {
 		n.options.Log.Warn("NodePools are served as "+karpenter.UnsupportedVersion+" only, which is not supported; capacity groups do nothing; "+
 			"replicas are computed as usual", "fix", karpenter.HowToConvert)

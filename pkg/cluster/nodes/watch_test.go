@@ -21,14 +21,18 @@ func TestAbsentKarpenterIsLoggedOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		groups groups
 		beta   bool
+		skip   bool
 		want   string // part of the log; empty: nothing is logged
 	}{
-		"no capacity groups": {nil, false, ""},
-		"not installed":      {groups{{Name: "chat"}}, false, "capacity groups do nothing until Karpenter is installed"},
-		"only v1beta1":       {groups{{Name: "chat"}}, true, "kubectl get nodepools.v1.karpenter.sh"},
+		"no capacity groups": {nil, false, false, ""},
+		"only labels":        {groups{{Name: "chat", NodeSelector: map[string]string{"accelerator": "l40s"}}}, false, true, ""},
+		"not installed":      {groups{{Name: "chat"}}, false, false, "capacity groups do nothing until Karpenter is installed"},
+		"only v1beta1":       {groups{{Name: "chat"}}, true, false, "kubectl get nodepools.v1.karpenter.sh"},
+		"not read":           {groups{{Name: "chat"}}, true, true, "set the chart's mode to karpenter or all"},
 	} {
 		var text bytes.Buffer
-		n := New(Options{Groups: c.groups, BetaServed: func() bool { return c.beta }, Log: slog.New(slog.NewTextHandler(&text, nil))})
+		n := New(Options{Groups: c.groups, BetaServed: func() bool { return c.beta }, SkipNodePools: c.skip,
+			Log: slog.New(slog.NewTextHandler(&text, nil))})
 		n.logAbsent()
 		n.logAbsent()
 		log := text.String()

@@ -40,9 +40,9 @@ type Options struct {
 	DryRun   bool     // only returns what would be restored and writes nothing, not even the Lease
 	// KeepLease keeps the Lease for half a minute after the command ends, so that no controller leads again before an uninstall.
 	KeepLease bool
-	// If SkipCapacity is true, NodePools, annotations of pods and CapacityBuffers stay as they are. If SkipPolicyStatus is true, the
-	// annotation gpuscaler.io/policy-status stays on all objects.
-	SkipCapacity, SkipPolicyStatus bool
+	// If SkipCapacity is true, NodePools, annotations of pods and CapacityBuffers stay as they are. If SkipNodePools is true, only NodePools
+	// do. If SkipPolicyStatus is true, the annotation gpuscaler.io/policy-status stays on all objects.
+	SkipCapacity, SkipNodePools, SkipPolicyStatus bool
 	// PolicyStatusIn are the namespaces in which the annotation gpuscaler.io/policy-status is removed from HPAs and ScaledObjects.
 	// ConfigMapsIn are the namespaces in which it is removed from ConfigMaps. If both are empty, it is removed in all namespaces.
 	PolicyStatusIn, ConfigMapsIn []string
@@ -147,6 +147,9 @@ func (r *restorer) overriddenByOther(ctx context.Context, p *karpenter.NodePool)
 }
 
 func (r *restorer) nodePools(ctx context.Context) (done []Result, err error) {
+	if r.options.SkipNodePools {
+		return nil, nil
+	}
 	all, err := r.list(ctx)
 	if apierrors.IsNotFound(err) {
 		return nil, nil // Karpenter is not installed

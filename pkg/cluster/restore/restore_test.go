@@ -59,6 +59,32 @@ func TestRestoreWithoutKarpenterRemovesPodAnnotations(t *testing.T) {
 	}
 }
 
+// A role that only reads Nodes has no permission on NodePools. The API server rejects a request for them even if it serves none.
+func TestRestoreWithoutPermissionOnNodePools(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/api/v1/pods" {
+			fmt.Fprint(w, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}`)
+			return
+		}
+		code, reason := http.StatusNotFound, "NotFound"
+		if strings.HasPrefix(r.URL.Path, "/apis/karpenter.sh/") {
+			code, reason = http.StatusForbidden, "Forbidden"
+		}
+		w.WriteHeader(code)
+		fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":%q,"code":%d}`, reason, code)
+	}))
+	t.Cleanup(server.Close)
+	cfg := &rest.Config{Host: server.URL}
+	for skip, works := range map[bool]bool{true: true, false: false} {
+		_, err := Run(t.Context(), kubernetes.NewForConfigOrDie(cfg), dynamic.NewForConfigOrDie(cfg),
+			Options{DryRun: true, SkipNodePools: skip, Log: slog.New(slog.DiscardHandler)})
+		if (err == nil) != works {
+			t.Errorf("without NodePools %t: %v", skip, err)
+		}
+	}
+}
+
 const (
 	ours   = "gpuscaler-system/gpuscaler"
 	theirs = "gpu-platform/gpuscaler"

@@ -15,10 +15,19 @@ type GroupReader interface {
 }
 
 // GroupCollector exports the records of capacity groups.
-type GroupCollector struct{ decisions GroupReader }
+type GroupCollector struct {
+	decisions GroupReader
+	disabled  func() []string
+}
 
-// NewGroupCollector returns a collector that reads the records from b.
-func NewGroupCollector(b GroupReader) *GroupCollector { return &GroupCollector{decisions: b} }
+// NewGroupCollector returns a collector that reads the records from b. The function disabled returns the names of the groups of the
+// PlatformConfig for which gpuscaler does not decide, because it does not read Nodes.
+func NewGroupCollector(b GroupReader, disabled func() []string) *GroupCollector {
+	return &GroupCollector{decisions: b, disabled: disabled}
+}
+
+// DisabledFinding is the value of the label finding for a group for which gpuscaler does not decide.
+const DisabledFinding = "disabled"
 
 var (
 	perGroup = []string{"group"}
@@ -71,8 +80,11 @@ func (c *GroupCollector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect sends the metrics of the newest record of each group that has a decision.
+// Collect sends the metrics of the newest record of each group that has a decision, and a finding for each disabled group.
 func (c *GroupCollector) Collect(out chan<- prometheus.Metric) {
+	for _, name := range c.disabled() {
+		out <- prometheus.MustNewConstMetric(groupFinding, prometheus.GaugeValue, 1, name, "", DisabledFinding)
+	}
 	for _, name := range c.decisions.Groups() {
 		r, ok := c.decisions.Group(name)
 		if !ok || r.At.IsZero() {

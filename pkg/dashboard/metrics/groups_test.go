@@ -50,17 +50,19 @@ func TestGroupMetrics(t *testing.T) {
 	}
 	chat.Pools[0].Use[capacity.Spot] = engine.Use{Nodes: 2, Coming: 1, GPUs: 8, Used: 6, Hourly: 4, Unused: 1}
 	undecided := engine.GroupRecord{Group: &capacity.Group{Name: "without a decision"}}
+	disabled := func() []string { return []string{"batch"} }
 	all := []string{"constrained_replicas", "finding", "hourly_cost_unused", "override", "phase"}
 	for i := range all {
 		all[i] = "gpuscaler_group_" + all[i]
 	}
-	err := testutil.CollectAndCompare(NewGroupCollector(fixedGroups{chat, undecided}), strings.NewReader(`
+	err := testutil.CollectAndCompare(NewGroupCollector(fixedGroups{chat, undecided}, disabled), strings.NewReader(`
 # HELP gpuscaler_group_constrained_replicas Replicas for which no NodePool of the group provides nodes at present.
 # TYPE gpuscaler_group_constrained_replicas gauge
 gpuscaler_group_constrained_replicas{group="chat"} 3
 # HELP gpuscaler_group_finding Problems that only a user can fix, by kind.
 # TYPE gpuscaler_group_finding gauge
 gpuscaler_group_finding{finding="contested",group="chat",nodepool="l40s-od"} 1
+gpuscaler_group_finding{finding="disabled",group="batch",nodepool=""} 1
 gpuscaler_group_finding{finding="foreign-annotation",group="chat",nodepool=""} 2
 # HELP gpuscaler_group_hourly_cost_unused Hourly price of the units that no pod uses; absent while a price is unknown.
 # TYPE gpuscaler_group_hourly_cost_unused gauge
