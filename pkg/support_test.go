@@ -47,13 +47,19 @@ var supportTables = []supportTable{
 		{"Argo Rollout and other kinds with a scale subresource and one pod for each replica", works,
 			"e2e/cluster TestScaleKindIsReadThroughItsScaleSubresourceAlsoIfInstalledLater", "list the kind in `scaleKinds` of the chart"},
 		{"AIBrix StormService, and other kinds with several pods for each replica that `scaleKinds` of the chart describes", works,
-			"e2e/cluster TestDescribedKindWithSeveralPodsPerReplicaIsCountedByReplica",
+			describedTest,
 			"`podsPerReplica` and `replicaLabel`; signals of pods are read from all pods of a replica"},
 		{"kinds with several pods for each replica and no description", refused,
 			"pkg/cluster/cache TestKindWithSeveralPodsPerReplicaIsRefused", "`explain` reports the number of pods and of replicas"},
-		{"Grove PodCliqueScalingGroup, RayCluster worker groups, Kthena roles", untested, "",
-			"a kind with a scale subresource: describe it in `scaleKinds` of the chart"},
-		{"KServe InferenceService and LLMInferenceService", untested, "", "name the Deployment or the LeaderWorkerSet that KServe creates"},
+		{"Grove PodCliqueScalingGroup, and PodClique outside of a group", works, describedTest,
+			"`values.yaml` of the chart has the descriptions; a PodCliqueSet contains several of them, so use a policy for each"},
+		{"Kthena ModelServing", works, describedTest, "each replica is a serving group; `values.yaml` of the chart has the description"},
+		{"Kthena roles: ModelServingRoleReplica of a ModelServing with one serving group", works, describedTest,
+			"`values.yaml` of the chart has the description; with several serving groups it is refused: scale the ModelServing"},
+		{"RayCluster, RayService and RayJob: worker groups", refused, "e2e/cluster TestKindsWithoutAScaleSubresourceAreRefused",
+			"no scale subresource; the autoscaler of Ray scales them, and capacity groups include the GPUs of their pods"},
+		{"KServe InferenceService and LLMInferenceService", refused, "e2e/cluster TestKindsWithoutAScaleSubresourceAreRefused",
+			"no scale subresource; name the Deployment or the LeaderWorkerSet that KServe creates"},
 		{"rollout of a Deployment that starts new pods first", works,
 			"e2e/line TestEveryStepOfOneReplicaIsFollowedDuringARollout", ""},
 		{"rollout of a Deployment that uses all GPUs its NodePools may have", works,
@@ -127,6 +133,8 @@ var supportTables = []supportTable{
 const (
 	serverTest = "pkg/telemetry/exposition TestProfilesReadTheSamples"
 	routerTest = "pkg/telemetry TestQueriesReadRoutersInFrontOfModelServers"
+
+	describedTest = "e2e/cluster TestDescribedKindWithSeveralPodsPerReplicaIsCountedByReplica"
 )
 
 // testedVersions are the components that the end-to-end tests run, with the Go module that determines their version.

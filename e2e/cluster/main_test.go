@@ -21,6 +21,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/e2e/chart"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -31,6 +32,8 @@ var (
 	shared *stack.Stack
 	// account is the client configuration of gpuscaler's ServiceAccount.
 	account *rest.Config
+	// scaleKinds are the kinds that the installed release passes to gpuscaler, by kind.
+	scaleKinds map[string]cache.ScaleKind
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -64,15 +67,20 @@ func prepare(ctx context.Context) error {
 			return err
 		}
 	}
+	kinds, err := documentedKinds()
+	if err != nil {
+		return err
+	}
+	for _, k := range [][]any{{"example.com", "v1", "Fleet", "fleets"}, {"ray.io", "v1", "RayCluster", "rayclusters"}} {
+		kinds = append(kinds, map[string]any{"group": k[0], "version": k[1], "kind": k[2], "resource": k[3]})
+	}
 	release := chart.Release{Name: "gpuscaler", Namespace: home, Values: map[string]any{
-		"scaleKinds": []any{
-			map[string]any{"group": "example.com", "version": "v1", "kind": "Fleet", "resource": "fleets"},
-			map[string]any{"group": "orchestration.aibrix.ai", "version": "v1alpha1", "kind": "StormService", "resource": "stormservices",
-				"podsPerReplica": "{.spec.template.spec.roles[*].replicas}", "replicaLabel": "roleset-name"},
-		},
-		"activator": map[string]any{"namespaces": []any{"activator", "groups"}},
+		"scaleKinds": kinds, "activator": map[string]any{"namespaces": []any{"activator", "groups"}},
 	}}
 	if err := chart.Apply(ctx, shared.Client, release, "serviceaccount.yaml", "rbac.yaml", "admission.yaml"); err != nil {
+		return err
+	}
+	if scaleKinds, err = kindsOf(release); err != nil {
 		return err
 	}
 	path, err := shared.ServiceAccountKubeconfig(ctx, home, "gpuscaler")

@@ -180,52 +180,6 @@ func TestScaleKindIsReadThroughItsScaleSubresourceAlsoIfInstalledLater(t *testin
 	seen(t, c, w, "two desired replicas, one ready", func(v engine.View) bool { return v.Replicas == 2 && v.Ready == 1 })
 }
 
-// A StormService of AIBrix (schema of vllm-project/aibrix at 0066fbd) has several pods in each replica (a RoleSet), which neither its
-// /scale nor a pod template reports. The chart's scaleKinds describes them. Without the description, the workload is refused.
-func TestDescribedKindWithSeveralPodsPerReplicaIsCountedByReplica(t *testing.T) {
-	ns := namespace(t, "storms")
-	kind := schema.GroupVersionKind{Group: "orchestration.aibrix.ai", Version: "v1alpha1", Kind: "StormService"}
-	described, err := cache.ParseScaleKind(
-		"StormService.v1alpha1.orchestration.aibrix.ai replicaLabel=roleset-name podsPerReplica={.spec.template.spec.roles[*].replicas}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	create(t, crd(kind, "stormservices", ".spec.replicas", ".status.scalingTargetSelector"))
-	role := func(name string, replicas int64) any { return map[string]any{"name": name, "replicas": replicas} }
-	service := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "orchestration.aibrix.ai/v1alpha1", "kind": "StormService", "metadata": map[string]any{"namespace": ns, "name": "pd"},
-		"spec": map[string]any{"replicas": int64(2), "template": map[string]any{"spec": map[string]any{
-			"roles": []any{role("prefill", 1), role("decode", 2)}}}},
-	}}
-	stack.Eventually(t, time.Minute, "the kind is served", func(ctx context.Context) error { return shared.Client.Create(ctx, service) })
-	service.Object["status"] = map[string]any{"scalingTargetSelector": "storm-service-name=pd", "replicas": int64(2)}
-	if err := shared.Client.Status().Update(t.Context(), service); err != nil {
-		t.Fatal(err)
-	}
-	pod := func(replica string, n int) {
-		create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fmt.Sprintf("pd-%s-%d", replica, n),
-			Labels: map[string]string{"storm-service-name": "pd", "roleset-name": replica}}, Spec: gpuPod()})
-	}
-	for n := range 3 {
-		pod("a", n)
-	}
-	pod("b", 0)
-
-	w := workload(ns, "pd")
-	w.Target = scaling.Target{APIVersion: "orchestration.aibrix.ai/v1alpha1", Kind: "StormService", Name: "pd"}
-	c := start(t, cluster.Options{Kinds: []cache.ScaleKind{described}}, nil)
-	seen(t, c, w, "one replica of three pods is ready, and one lacks pods",
-		func(v engine.View) bool { return v.Replicas == 2 && v.Ready == 1 && v.Loading == 1 && v.GPUs == 3 })
-
-	c = start(t, cluster.Options{Kinds: []cache.ScaleKind{{GroupVersionKind: kind}}}, nil)
-	stack.Eventually(t, time.Minute, "without the description it is refused", func(context.Context) error {
-		if why := c.Refusal(&w); !strings.Contains(why, "pd has 4 pods for 2 replicas") || !strings.Contains(why, "podsPerReplica") {
-			return fmt.Errorf("refusal %q", why)
-		}
-		return nil
-	})
-}
-
 func TestLeaderWorkerSetIsReadOnceItsCRDIsInstalledAndIsActivated(t *testing.T) {
 	ns := namespace(t, "groups")
 	w := workload(ns, "big")

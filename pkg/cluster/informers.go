@@ -59,7 +59,7 @@ func (c *Cluster) informPods(ctx context.Context, running *sync.WaitGroup) error
 		o.FieldSelector = "status.phase!=" + string(corev1.PodSucceeded) + ",status.phase!=" + string(corev1.PodFailed)
 	}
 	pods := coreinformers.NewFilteredPodInformer(c.typed, metav1.NamespaceAll, 0, toolscache.Indexers{}, unfinished)
-	return c.start(ctx, running, watched{pods, cache.TrimPod, informer.Handler(
+	return c.start(ctx, running, watched{pods, cache.WithSizes(c.options.Kinds), informer.Handler(
 		func(_, p *cache.Pod) { c.cache.PutPod(p) },
 		func(p *cache.Pod) { c.cache.DropPod(p.Namespace, p.Name) },
 	)})

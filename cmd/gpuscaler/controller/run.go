@@ -96,8 +96,9 @@ func (o *runOptions) register(c *cobra.Command) {
 	o.policies.Register(f)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the cluster of this pod")
 	f.StringArrayVar(&o.kinds, "scale-kind", nil, "additional kind with a scale subresource that a policy may target, as "+
-		"Kind.version.group; if a replica has several pods, followed by ' replicaLabel=KEY podsPerReplica=VALUE', where VALUE is a number or a "+
-		"JSONPath of the object whose results are added up; each kind needs RBAC rules; may be repeated")
+		"Kind.version.group; if a replica has several pods, followed by ' replicaLabel=KEY podsPerReplica=VALUE', where VALUE is a number, a "+
+		"CEL expression of the object self, or env:NAME for an environment variable of the pods; if /scale does not select all pods, followed "+
+		"by ' nameLabel=KEY', a label whose value is the name of the object; each kind needs RBAC rules; may be repeated")
 	f.StringSliceVar(&o.activateIn, "activate-namespaces", nil,
 		"namespaces in which policies with activate true may scale between 0 and 1 replicas; each needs RBAC rules; empty: none")
 	f.StringSliceVar(&o.configMapsIn, "configmap-namespaces", nil,

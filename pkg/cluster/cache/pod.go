@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,10 +29,11 @@ type Pod struct {
 	metav1.ObjectMeta // only name, namespace, uid, resourceVersion, creationTimestamp and labels
 	phase             phase
 	pod               engine.Pod
-	gpu               *gpupods.Facts // nil: it requests no extended resource and claims no device
-	daemon            bool           // the pod belongs to a DaemonSet or is a static pod
-	software          uint64         // result of softwareOf
-	blocksDisruption  bool           // the pod has the annotation karpenter.sh/do-not-disrupt
+	gpu               *gpupods.Facts   // nil: it requests no extended resource and claims no device
+	daemon            bool             // the pod belongs to a DaemonSet or is a static pod
+	software          uint64           // result of softwareOf
+	blocksDisruption  bool             // the pod has the annotation karpenter.sh/do-not-disrupt
+	sizes             map[string]int32 // see WithSizes
 }
 
 // NodeName returns the name of the pod's node, empty while it has none.
@@ -88,6 +91,41 @@ func TrimPod(obj any) (any, error) {
 		pod.pod.Started = p.Status.StartTime.Time
 	}
 	return pod, nil
+}
+
+// WithSizes returns the transform of the pod informer for kinds whose pods report in an environment variable how many pods their replica
+// has. It is TrimPod, and stores the values of these variables. Values that are not whole numbers from 1 are not stored.
+func WithSizes(kinds []ScaleKind) func(obj any) (any, error) {
+	var variables []string
+	for _, k := range kinds {
+		if k.variable != "" {
+			variables = append(variables, k.variable)
+		}
+	}
+	return func(obj any) (any, error) {
+		trimmed, err := TrimPod(obj)
+		if p, ok := obj.(*corev1.Pod); ok && err == nil {
+			trimmed.(*Pod).sizes = sizesOf(p, variables)
+		}
+		return trimmed, err
+	}
+}
+
+// sizesOf returns the values of environment variables of a pod. Of several containers with a variable, the largest value counts.
+func sizesOf(p *corev1.Pod, variables []string) (sizes map[string]int32) {
+	for _, c := range p.Spec.Containers {
+		for _, v := range c.Env {
+			n, err := strconv.Atoi(v.Value)
+			if err != nil || n < 1 || n > gpupods.MaxGPUs || !slices.Contains(variables, v.Name) {
+				continue
+			}
+			if sizes == nil {
+				sizes = map[string]int32{}
+			}
+			sizes[v.Name] = max(sizes[v.Name], int32(n))
+		}
+	}
+	return sizes
 }
 
 func phaseOf(p *corev1.Pod) phase {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
@@ -49,12 +50,17 @@ func (c *Cache) UID(w *scaling.Workload) (uid string, ok bool) {
 	return string(e.target.UID), true
 }
 
-// Refusal returns why no target is computed for a workload although its scale target exists. It is empty if a target is computed.
+// Refusal returns why no target is computed for a workload although its scale target exists or its kind is known to have no scale
+// subresource. It is empty if a target is computed.
 func (c *Cache) Refusal(w *scaling.Workload) string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if e := c.entries[RefOfWorkload(w)]; e != nil && e.target != nil {
+	target := RefOfWorkload(w)
+	if e := c.entries[target]; e != nil && e.target != nil {
 		return e.refusal
+	}
+	if _, known := notScalable[schema.GroupKind{Group: target.Group, Kind: target.Kind}]; known {
+		return withoutScale(target) + ": no target is computed"
 	}
 	return ""
 }

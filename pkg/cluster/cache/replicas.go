@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/manual"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
@@ -15,6 +16,7 @@ func (e *entry) refresh() {
 	v := engine.View{}
 	v.MinReplicas, v.MaxReplicas = e.bounds()
 	operators := make([]*manual.Operator, 0, 2)
+	e.readSize()
 	if e.target != nil {
 		e.extended, e.perPod, e.unknown = e.effectiveResources()
 		v.Replicas, v.GPUs = e.target.Replicas, e.gpus()
@@ -48,11 +50,14 @@ func (e *entry) refresh() {
 // During a rolling update this is the case only until status.replicas includes the new pods.
 func (e *entry) refuse() string {
 	t := e.target
-	if t == nil || !t.ReadScale {
+	switch {
+	case t == nil || !t.ReadScale && t.undescribed == "":
 		return ""
-	}
-	if t.undescribed != "" {
-		return fmt.Sprintf("%s: %s: no target is computed", t.Ref, t.undescribed)
+	case t.undescribed != "":
+		return t.undescribed + ": no target is computed"
+	case e.unsized() != "":
+		return fmt.Sprintf("%s: pod %s has no environment variable %s with a number from 1 to %d, which scaleKinds names as podsPerReplica "+
+			"of the kind: no target is computed", t.Ref, e.unsized(), t.sizeVariable, gpupods.MaxGPUs)
 	}
 	pods, replicas := len(e.list), max(t.Replicas, t.StatusReplicas, 1)
 	switch {

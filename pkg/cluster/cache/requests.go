@@ -31,13 +31,13 @@ func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64,
 // effectiveResources returns the extended resources that one replica requests (perReplica): those of the pod template, and those that only
 // the existing pods request, because a LimitRange or a webhook can add requests that the template does not have. For a resource in the
 // template, the requests of existing pods are ignored, because these pods may have been created from its previous version. unknown is true
-// if the template cannot be decoded. If a replica has several pods, perPod contains the requests of its largest pod, and the existing pods
-// are used only if there is no template.
+// if the template cannot be decoded. If a replica has several pods, perPod contains the requests of its largest pod. The existing pods of a
+// kind that is read through /scale are used if it has no pod template, because its pods can have several templates.
 func (e *entry) effectiveResources() (perReplica, perPod []gpupods.Amount, unknown bool) {
-	if e.target.Size > 1 {
-		if e.target.Unreadable && e.target.ReadScale {
-			return e.groupResources()
-		}
+	switch {
+	case e.target.Unreadable && e.target.ReadScale:
+		return e.existingResources()
+	case e.target.Size > 1:
 		return e.target.Extended, e.target.PerPod, e.target.Unreadable
 	}
 	perReplica = e.target.Extended
@@ -54,10 +54,23 @@ func (e *entry) effectiveResources() (perReplica, perPod []gpupods.Amount, unkno
 	return perReplica, nil, e.target.Unreadable
 }
 
-// groupResources reads the requests of the existing replicas that have all their pods. For each resource it returns the largest request of
-// a replica (perReplica) and of a pod (perPod). unknown is true if no replica has all its pods.
-func (e *entry) groupResources() (perReplica, perPod []gpupods.Amount, unknown bool) {
+// existingResources reads the requests of the existing replicas that have all their pods. For each resource it returns the largest request
+// of a replica (perReplica) and, if a replica has several pods, of a pod (perPod). unknown is true if no replica has all its pods.
+func (e *entry) existingResources() (perReplica, perPod []gpupods.Amount, unknown bool) {
 	unknown = true
+	if e.target.Size <= 1 {
+		for _, p := range e.pods {
+			if p.phase == ended {
+				continue
+			}
+			if unknown = false; p.gpu != nil {
+				for _, a := range p.gpu.Extended {
+					perReplica = withAtLeast(perReplica, a)
+				}
+			}
+		}
+		return perReplica, nil, unknown
+	}
 	for _, group := range e.podsByReplica() {
 		if len(group) < int(e.target.Size) {
 			continue

@@ -2,14 +2,17 @@ package cache
 
 import (
 	"fmt"
-	"reflect"
 	"strconv"
 	"strings"
 
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 )
@@ -18,12 +21,26 @@ import (
 // kind whose replicas have several pods needs PodsPerReplica and ReplicaLabel. Such a replica is ready when all its pods are ready.
 type ScaleKind struct {
 	schema.GroupVersionKind
-	// PodsPerReplica is the number of pods of a replica, or a JSONPath of the object, whose results are added up. Empty: 1.
+	// PodsPerReplica is how the number of pods of a replica is found. Empty: a replica has one pod. It is one of these:
+	//   - a number
+	//   - env:NAME, an environment variable of the pods, if the object does not contain the number
+	//   - a CEL expression of the object, which is named self, with the function sum() of lists
 	PodsPerReplica string
 	ReplicaLabel   string // key of the pod label whose value identifies the replica
+	// NameLabel is the key of the pod label whose value is the name of the object. The pods are then selected by it, and not by the selector
+	// of /scale: some kinds set none, or one that selects only one pod of each replica.
+	NameLabel string
+
+	number     int32       // PodsPerReplica, if it is a number
+	variable   string      // the environment variable, if PodsPerReplica names one
+	expression cel.Program // PodsPerReplica, if it is an expression
 }
 
-// ParseScaleKind parses the text of a ScaleKind: "Kind.version.group" or "Kind.version.group replicaLabel=KEY podsPerReplica=VALUE".
+// envPrefix is the prefix of a PodsPerReplica that names an environment variable of the pods.
+const envPrefix = "env:"
+
+// ParseScaleKind parses the text of a ScaleKind: "Kind.version.group", and after it any of "nameLabel=KEY", "replicaLabel=KEY" and, as the
+// last, "podsPerReplica=VALUE", each after a space.
 func ParseScaleKind(text string) (k ScaleKind, err error) {
 	name, description, _ := strings.Cut(text, " ")
 	kind, _ := schema.ParseKindArg(name)
@@ -31,33 +48,94 @@ func ParseScaleKind(text string) (k ScaleKind, err error) {
 		return k, fmt.Errorf("%q: use Kind.version.group, e.g. Rollout.v1alpha1.argoproj.io", name)
 	}
 	k.GroupVersionKind = *kind
-	if description == "" {
-		return k, nil
+	for description != "" {
+		key, value, _ := strings.Cut(description, "=")
+		if key == "podsPerReplica" {
+			k.PodsPerReplica = value
+			break
+		}
+		value, description, _ = strings.Cut(value, " ")
+		switch key {
+		case "nameLabel":
+			k.NameLabel = value
+		case "replicaLabel":
+			k.ReplicaLabel = value
+		default:
+			return k, fmt.Errorf("%s: %q: use nameLabel=KEY, replicaLabel=KEY and podsPerReplica=VALUE, in this order", name, key)
+		}
+		if problems := validation.IsQualifiedName(value); len(problems) > 0 {
+			return k, fmt.Errorf("%s: %s %q is not the key of a label: %s", name, key, value, strings.Join(problems, "; "))
+		}
 	}
-	label, pods, both := strings.Cut(description, " podsPerReplica=")
-	label, first := strings.CutPrefix(label, "replicaLabel=")
-	if !both || !first {
-		return k, fmt.Errorf("%q: use %s replicaLabel=KEY podsPerReplica=VALUE, in this order", text, name)
+	if (k.ReplicaLabel == "") != (k.PodsPerReplica == "") {
+		return k, fmt.Errorf("%s: replicaLabel and podsPerReplica need each other", name)
 	}
-	if problems := validation.IsQualifiedName(label); len(problems) > 0 {
-		return k, fmt.Errorf("%s: replicaLabel %q is not the key of a label: %s", name, label, strings.Join(problems, "; "))
-	}
-	k.PodsPerReplica, k.ReplicaLabel = pods, label
-	switch n, err := strconv.Atoi(pods); {
-	case err == nil && (n < 1 || n > gpupods.MaxGPUs):
-		return k, fmt.Errorf("%s: podsPerReplica %s: use a number from 1 to %d", name, pods, gpupods.MaxGPUs)
-	case err == nil:
-		return k, nil
-	case !strings.HasPrefix(pods, "{"):
-		return k, fmt.Errorf("%s: podsPerReplica %q: use a number or a JSONPath, e.g. {.spec.template.spec.roles[*].replicas}", name, pods)
-	}
-	if err := jsonpath.New("").Parse(pods); err != nil {
-		return k, fmt.Errorf("%s: podsPerReplica %q: %w", name, pods, err)
+	if err := k.compile(); err != nil {
+		return k, fmt.Errorf("%s: podsPerReplica %q: %w", name, k.PodsPerReplica, err)
 	}
 	return k, nil
 }
 
-// Trim is the transform of the kind's informer. It returns a *Target without a selector: only /scale reports it (see WithScale).
+// compile sets the field that corresponds to PodsPerReplica.
+func (k *ScaleKind) compile() (err error) {
+	variable, isVariable := strings.CutPrefix(k.PodsPerReplica, envPrefix)
+	number, notANumber := strconv.Atoi(k.PodsPerReplica)
+	switch {
+	case k.PodsPerReplica == "":
+		return nil
+	case isVariable:
+		if problems := validation.IsEnvVarName(variable); len(problems) > 0 {
+			return fmt.Errorf("not the name of an environment variable: %s", strings.Join(problems, "; "))
+		}
+		k.variable = variable
+		return nil
+	case notANumber == nil:
+		if number < 1 || number > gpupods.MaxGPUs {
+			return fmt.Errorf("use a number from 1 to %d", gpupods.MaxGPUs)
+		}
+		k.number = int32(number)
+		return nil
+	}
+	k.expression, err = compileSize(k.PodsPerReplica)
+	return err
+}
+
+// maxSizeCost limits the steps of the evaluation of an expression for one object. An expression that adds up 100 roles takes less.
+const maxSizeCost = 100_000
+
+// compileSize compiles an expression for the number of pods of a replica.
+func compileSize(text string) (cel.Program, error) {
+	list := cel.ListType(cel.DynType)
+	env, err := cel.NewEnv(cel.Variable("self", cel.DynType),
+		cel.Function("sum", cel.MemberOverload("list_sum", []*cel.Type{list}, cel.IntType, cel.UnaryBinding(sum))))
+	if err != nil {
+		return nil, err
+	}
+	checked, issues := env.Compile(text)
+	if issues.Err() != nil {
+		return nil, fmt.Errorf("use a number, env:NAME or a CEL expression, e.g. self.spec.template.roles.map(r, r.replicas).sum(): %w",
+			issues.Err())
+	}
+	if t := checked.OutputType(); !t.IsExactType(cel.IntType) && !t.IsExactType(cel.DynType) {
+		return nil, fmt.Errorf("the expression returns a %s, want an int", t)
+	}
+	return env.Program(checked, cel.CostLimit(maxSizeCost))
+}
+
+// sum adds up a list of whole numbers.
+func sum(list ref.Val) ref.Val {
+	total := types.Int(0)
+	for it := list.(traits.Lister).Iterator(); it.HasNext() == types.True; {
+		n, whole := it.Next().(types.Int)
+		if !whole || n < 0 || n > gpupods.MaxGPUs {
+			return types.NewErr("sum of %v: want numbers from 0 to %d", list.Value(), gpupods.MaxGPUs)
+		}
+		total += n
+	}
+	return total
+}
+
+// Trim is the transform of the kind's informer. It returns a *Target without the replicas, which only /scale reports (see WithScale).
 func (k ScaleKind) Trim(obj any) (any, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -67,12 +145,16 @@ func (k ScaleKind) Trim(obj any) (any, error) {
 	pod, readable := templatePod(u, "spec", "template")
 	t.GPUs, t.Extended, t.Claims, t.Unreadable = gpupods.GPUs(pod), gpupods.ExtendedResources(pod), gpupods.ClaimRefs(pod), !readable
 	t.Rejection = objectRejection(u)
-	if k.PodsPerReplica == "" {
+	if k.NameLabel != "" {
+		t.Selector = labels.SelectorFromSet(labels.Set{k.NameLabel: u.GetName()})
+	}
+	if k.variable != "" {
+		t.sizeVariable, t.ReplicaLabel = k.variable, k.ReplicaLabel
 		return t, nil
 	}
 	n, err := k.podsPerReplica(u)
 	if err != nil {
-		t.undescribed = fmt.Sprintf("podsPerReplica %s of the kind in scaleKinds %v", k.PodsPerReplica, err)
+		t.undescribed = fmt.Sprintf("%s: podsPerReplica %s of the kind in scaleKinds %v", t.Ref, k.PodsPerReplica, err)
 		return t, nil
 	}
 	if n > 1 {
@@ -87,39 +169,70 @@ func (k ScaleKind) Trim(obj any) (any, error) {
 
 // podsPerReplica returns how many pods a replica of an object has.
 func (k ScaleKind) podsPerReplica(u *unstructured.Unstructured) (int32, error) {
-	if n, err := strconv.Atoi(k.PodsPerReplica); err == nil {
-		return int32(n), nil
+	if k.expression == nil {
+		return max(k.number, 1), nil
 	}
-	path := jsonpath.New("").AllowMissingKeys(true) // a JSONPath is not safe for concurrent use
-	if err := path.Parse(k.PodsPerReplica); err != nil {
-		return 0, err
-	}
-	results, err := path.FindResults(u.Object)
+	result, _, err := k.expression.Eval(map[string]any{"self": u.Object})
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("cannot be computed for the object: %w", err)
 	}
-	sum := int64(0)
-	for _, values := range results {
-		for _, v := range values {
-			n, ok := wholeNumber(v)
-			if !ok || n < 0 || n > gpupods.MaxGPUs {
-				return 0, fmt.Errorf("finds %v in the object, want a number from 0 to %d", v, gpupods.MaxGPUs)
-			}
-			sum += n
-		}
+	n, whole := result.(types.Int)
+	if !whole || n < 1 || n > gpupods.MaxGPUs {
+		return 0, fmt.Errorf("returns %v for the object, want a number from 1 to %d", result.Value(), gpupods.MaxGPUs)
 	}
-	if sum < 1 || sum > gpupods.MaxGPUs {
-		return 0, fmt.Errorf("finds %d pods in the object, want 1 to %d", sum, gpupods.MaxGPUs)
-	}
-	return int32(sum), nil
+	return int32(n), nil
 }
 
-// wholeNumber returns a value of a decoded object as an integer. ok is false if the value is not an int64, the type of every whole number
-// in a decoded object.
-func wholeNumber(v reflect.Value) (n int64, ok bool) {
-	if !v.IsValid() || !v.CanInterface() {
-		return 0, false
+// readSize sets the number of pods per replica of a target whose pods report it in an environment variable. It is 1 while there are none.
+func (e *entry) readSize() {
+	if e.target == nil || e.target.sizeVariable == "" {
+		return
 	}
-	n, ok = v.Interface().(int64)
-	return n, ok
+	size := int32(1)
+	for _, p := range e.pods {
+		if p.phase != ended {
+			size = max(size, p.sizes[e.target.sizeVariable])
+		}
+	}
+	if size != e.target.Size {
+		sized := *e.target // a copy: readers can still use the previous one
+		sized.Size = size
+		e.target = &sized
+	}
+}
+
+// unsized returns the name of the first pod, by name, that does not report how many pods its replica has although the kind is described so.
+// It returns an empty string if there is none.
+func (e *entry) unsized() (name string) {
+	if e.target.sizeVariable == "" {
+		return ""
+	}
+	for _, p := range e.pods {
+		if p.phase != ended && p.sizes[e.target.sizeVariable] == 0 && (name == "" || p.Name < name) {
+			name = p.Name
+		}
+	}
+	return name
+}
+
+// notScalable maps kinds of model servers without a scale subresource to the next step for a policy that names one as its scale target.
+var notScalable = map[schema.GroupKind]string{
+	{Group: "ray.io", Kind: "RayCluster"}: rayNextStep,
+	{Group: "ray.io", Kind: "RayService"}: rayNextStep,
+	{Group: "ray.io", Kind: "RayJob"}:     rayNextStep,
+	{Group: "serving.kserve.io", Kind: "LLMInferenceService"}: "name the Deployment NAME-kserve, or with worker pods the LeaderWorkerSet " +
+		"NAME-kserve-mn, that KServe creates; for prefill NAME-kserve-prefill or NAME-kserve-mn-prefill",
+	{Group: "serving.kserve.io", Kind: "InferenceService"}: "name the Deployment NAME-predictor that KServe creates in Standard mode",
+}
+
+const rayNextStep = "the autoscaler of Ray (enableInTreeAutoscaling) sets the replicas of worker groups; capacity groups include the " +
+	"GPUs of their pods"
+
+// withoutScale returns the reason why no target is computed for a kind without a scale subresource.
+func withoutScale(r Ref) string {
+	reason := fmt.Sprintf("%s: the kind has no scale subresource, so no HPA can scale it", r)
+	if next := notScalable[schema.GroupKind{Group: r.Group, Kind: r.Kind}]; next != "" {
+		reason += ": " + strings.ReplaceAll(next, "NAME", r.Name)
+	}
+	return reason
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
@@ -14,7 +14,7 @@ import (
 )
 
 const storm = "StormService.v1alpha1.orchestration.aibrix.ai replicaLabel=roleset-name " +
-	"podsPerReplica={.spec.template.spec.roles[*].replicas}"
+	"podsPerReplica=self.spec.template.spec.roles.map(r, r.replicas).sum()"
 
 // stormService returns a StormService of AIBrix: a replica has a prefill pod and the given number of decode pods.
 func stormService(decode any) *unstructured.Unstructured {
@@ -119,10 +119,10 @@ func TestPodsThatDoNotMatchTheDescriptionAreRefused(t *testing.T) {
 		"twice as many as described": {int64(1), []string{"a", "a", "a", "a", "b", "b", "b", "b"},
 			"has 8 pods for 2 replicas, and scaleKinds describes 2"},
 		"one pod each":                   {int64(0), []string{"", ""}, ""},
-		"the number is a text":           {"two", nil, "finds two in the object, want a number from 0 to"},
-		"the number is negative":         {int64(-1), nil, "finds -1 in the object"},
-		"the number is not whole":        {1.5, nil, "finds 1.5 in the object"},
-		"the number is larger than real": {int64(1 << 40), nil, "in the object, want a number from 0 to"},
+		"the number is a text":           {"two", nil, "sum of [1 two]: want numbers from 0 to"},
+		"the number is negative":         {int64(-1), nil, "sum of [1 -1]: want numbers from 0 to"},
+		"the number is not whole":        {1.5, nil, "sum of [1 1.5]: want numbers from 0 to"},
+		"the number is larger than real": {int64(1 << 40), nil, "want numbers from 0 to"},
 	} {
 		s := story{New(0), kind}
 		s.put(t, stormService(c.decode))
@@ -139,7 +139,7 @@ func TestPodsThatDoNotMatchTheDescriptionAreRefused(t *testing.T) {
 	empty := stormService(int64(1))
 	delete(empty.Object["spec"].(map[string]any), "template")
 	s.put(t, empty)
-	if why := s.Refusal(stormWorkload()); !strings.Contains(why, "finds 0 pods in the object, want 1 to") {
+	if why := s.Refusal(stormWorkload()); !strings.Contains(why, "cannot be computed for the object: no such key: template") {
 		t.Errorf("an object without the described field: %q", why)
 	}
 }
@@ -158,30 +158,34 @@ func TestDescribedKindWithAPodTemplate(t *testing.T) {
 }
 
 func TestScaleKindIsParsedOrRefusedWithTheReason(t *testing.T) {
-	rollout := schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Rollout"}
+	const kind, sizes = "Rollout.v1alpha1.argoproj.io", `self.spec["x y"] + size(self.roles)`
 	for text, want := range map[string]ScaleKind{
-		"Rollout.v1alpha1.argoproj.io":                                   {GroupVersionKind: rollout},
-		"Rollout.v1alpha1.argoproj.io replicaLabel=a/b podsPerReplica=2": {rollout, "2", "a/b"},
-		`Rollout.v1alpha1.argoproj.io replicaLabel=a podsPerReplica={.spec.roles[?(@.name == "x y")].n}`: {rollout,
-			`{.spec.roles[?(@.name == "x y")].n}`, "a"},
+		kind:                  {},
+		kind + " nameLabel=a": {NameLabel: "a"},
+		kind + " replicaLabel=a/b podsPerReplica=2":               {ReplicaLabel: "a/b", PodsPerReplica: "2"},
+		kind + " nameLabel=a replicaLabel=b podsPerReplica=env:N": {NameLabel: "a", ReplicaLabel: "b", PodsPerReplica: "env:N"},
+		kind + " replicaLabel=a podsPerReplica=" + sizes:          {ReplicaLabel: "a", PodsPerReplica: sizes},
 	} {
-		if got, err := ParseScaleKind(text); err != nil || got != want {
+		got, err := ParseScaleKind(text)
+		if err != nil || got.String() != "argoproj.io/v1alpha1, Kind=Rollout" ||
+			got.NameLabel != want.NameLabel || got.ReplicaLabel != want.ReplicaLabel || got.PodsPerReplica != want.PodsPerReplica {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
-	const kind = "Rollout.v1alpha1.argoproj.io"
 	for text, want := range map[string]string{
-		"":                         "use Kind.version.group",
-		"rollouts":                 "use Kind.version.group",
-		kind + " ":                 "",
-		kind + " podsPerReplica=2": "in this order",
-		kind + " replicaLabel=a":   "in this order",
-		kind + " podsPerReplica=2 replicaLabel=a":                                  "in this order",
-		kind + " replicaLabel= podsPerReplica=2":                                   "is not the key of a label",
-		kind + " replicaLabel=a b podsPerReplica=2":                                "is not the key of a label",
-		kind + " replicaLabel=a podsPerReplica=":                                   "use a number or a JSONPath",
-		kind + " replicaLabel=a podsPerReplica=.spec.size":                         "use a number or a JSONPath",
-		kind + " replicaLabel=a podsPerReplica={.spec[}":                           "podsPerReplica \"{.spec[}\": ",
+		"":                                       "use Kind.version.group",
+		"rollouts":                               "use Kind.version.group",
+		kind + " ":                               "",
+		kind + " podsPerReplica=2":               "need each other",
+		kind + " replicaLabel=a":                 "need each other",
+		kind + " size=2":                         "\"size\": use nameLabel=KEY, replicaLabel=KEY and podsPerReplica=VALUE, in this order",
+		kind + " replicaLabel= podsPerReplica=2": "replicaLabel \"\" is not the key of a label",
+		kind + " nameLabel=a$ podsPerReplica=2":  "nameLabel \"a$\" is not the key of a label",
+		kind + " replicaLabel=a podsPerReplica=": "need each other",
+		kind + " replicaLabel=a podsPerReplica={.spec.size}":                       "use a number, env:NAME or a CEL expression",
+		kind + " replicaLabel=a podsPerReplica=object.spec.size":                   "undeclared reference to 'object'",
+		kind + " replicaLabel=a podsPerReplica=self.spec.size == 2":                "returns a bool, want an int",
+		kind + " replicaLabel=a podsPerReplica=env:":                               "not the name of an environment variable",
 		kind + " replicaLabel=a podsPerReplica=0":                                  "use a number from 1 to",
 		kind + " replicaLabel=a podsPerReplica=-3":                                 "use a number from 1 to",
 		kind + fmt.Sprintf(" replicaLabel=a podsPerReplica=%d", gpupods.MaxGPUs+1): "use a number from 1 to",
@@ -189,6 +193,95 @@ func TestScaleKindIsParsedOrRefusedWithTheReason(t *testing.T) {
 		_, err := ParseScaleKind(text)
 		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// The role of a ModelServing (Kthena) does not contain how many pods a replica of the role has. Its pods do, in GROUP_SIZE.
+const role = "ModelServingRoleReplica.v1alpha1.workload.serving.volcano.sh " +
+	"replicaLabel=modelserving.volcano.sh/role-id podsPerReplica=env:GROUP_SIZE"
+
+// rolePod returns a pod of a replica of the role, with one GPU.
+func rolePod(i int, replica, size string, kind ScaleKind) *Pod {
+	p := fixture.Pod("chat", i, "ready")
+	p.Labels = map[string]string{"app": "chat", "modelserving.volcano.sh/role-id": replica}
+	p.Spec.Containers = fixture.Deployment("chat", 1, "1").Spec.Template.Spec.Containers
+	if size != "" {
+		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "OTHER", Value: "7"}, {Name: "GROUP_SIZE", Value: size}}
+	}
+	return fixture.Must[*Pod](WithSizes([]ScaleKind{kind})(p))
+}
+
+func TestPodsReportHowManyPodsTheirReplicaHas(t *testing.T) {
+	kind, err := ParseScaleKind(role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := fixture.Workload("chat")
+	w.Target = scaling.Target{APIVersion: "workload.serving.volcano.sh/v1alpha1", Kind: "ModelServingRoleReplica", Name: "chat"}
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": w.Target.APIVersion, "kind": w.Target.Kind,
+		"metadata": map[string]any{"name": "chat", "namespace": fixture.Namespace}, "spec": map[string]any{"roleName": "decode"}}}
+	s := story{New(0), kind}
+	s.put(t, u)
+	if v, ok := s.View(w); !ok || v.Replicas != 2 || v.Ready != 0 {
+		t.Errorf("without pods: %+v, %t", v, ok)
+	}
+	if _, known, _ := s.Request(w, "nvidia.com/gpu"); known {
+		t.Error("without pods, the GPUs of a replica count as known")
+	}
+	for i, replica := range []string{"a", "a", "a", "b"} {
+		s.PutPod(rolePod(i, replica, "3", kind))
+	}
+	if v, ok := s.View(w); !ok || v.Ready != 1 || v.Loading != 1 || v.GPUs != 3 {
+		t.Errorf("%+v, %t; want one ready and one loading replica of 3 GPUs", v, ok)
+	}
+	for _, size := range []string{"", "0", "-3", "three"} {
+		s.PutPod(rolePod(3, "b", size, kind))
+		if why := s.Refusal(w); !strings.Contains(why, "pod chat-3 has no environment variable GROUP_SIZE with a number from 1 to") {
+			t.Errorf("size %q: refusal %q", size, why)
+		}
+	}
+	for i := range 3 {
+		s.DropPod(fixture.Namespace, fmt.Sprintf("chat-%d", i))
+	}
+	s.PutPod(rolePod(3, "b", "1", kind))
+	if v, ok := s.View(w); !ok || v.Ready != 1 || v.GPUs != 1 {
+		t.Errorf("roles without workers: %+v, %t; want one ready replica of one GPU", v, ok)
+	}
+	if n, known, _ := s.Request(w, "nvidia.com/gpu"); n != 1 || !known {
+		t.Errorf("%d GPUs per replica, known %t", n, known)
+	}
+}
+
+// The selector that Kthena sets in /scale selects one pod of each replica, and Grove sets none without its own autoscaling. nameLabel
+// selects all pods.
+func TestNameLabelSelectsThePodsOfADescribedKind(t *testing.T) {
+	kind, err := ParseScaleKind("StormService.v1alpha1.orchestration.aibrix.ai nameLabel=app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, selector := range []string{"", "app=chat,entry=true"} {
+		target, err := fixture.Must[*Target](kind.Trim(stormService(int64(1)))).WithScale(&unstructured.Unstructured{Object: map[string]any{
+			"spec": map[string]any{"replicas": int64(1)}, "status": map[string]any{"selector": selector}}})
+		if err != nil || target.Selector.String() != "app=chat" {
+			t.Errorf("%q: %v, %v", selector, target, err)
+		}
+	}
+}
+
+func TestKindsWithoutScaleAreRefusedWithTheNextStep(t *testing.T) {
+	for target, want := range map[scaling.Target]string{
+		{APIVersion: "ray.io/v1", Kind: "RayCluster", Name: "chat"}: "has no scale subresource, so no HPA can scale it: the autoscaler of Ray",
+		{APIVersion: "ray.io/v1", Kind: "RayService", Name: "chat"}: "the autoscaler of Ray (enableInTreeAutoscaling)",
+		{APIVersion: "serving.kserve.io/v1alpha2", Kind: "LLMInferenceService", Name: "chat"}: "name the Deployment chat-kserve, or with " +
+			"worker pods the LeaderWorkerSet chat-kserve-mn",
+		{APIVersion: "serving.kserve.io/v1beta1", Kind: "InferenceService", Name: "chat"}: "name the Deployment chat-predictor",
+		{APIVersion: "example.com/v1", Kind: "Fleet", Name: "chat"}:                       "",
+	} {
+		w := fixture.Workload("chat")
+		w.Target = target
+		if why := New(0).Refusal(w); (why == "") != (want == "") || !strings.Contains(why, want) {
+			t.Errorf("%v: %q, want %q", target, why, want)
 		}
 	}
 }

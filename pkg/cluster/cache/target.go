@@ -58,7 +58,8 @@ type Target struct {
 	Size           int32              // pods per replica
 	ReplicaLabel   string             // key of the pod label whose value identifies the replica; set if a replica has several pods
 	ReadScale      bool               // it was read through /scale, which does not report how many pods a replica has
-	undescribed    string             // why the number of pods per replica is not known; empty: it is known
+	sizeVariable   string             // environment variable of the pods that contains Size; empty: Size is known without them
+	undescribed    string             // why the number of pods per replica or the pods are not known; empty: both are known
 	StatusReplicas int32              // status.replicas of /scale
 	PerPod         []gpupods.Amount   // extended resources of its largest pod, if a replica has several pods
 	GPUs           int32              // GPUs per replica, in all pods of the replica
@@ -167,25 +168,39 @@ func (t *Target) addGroupResources(leader, worker []gpupods.Amount, size int64) 
 	}
 }
 
-// WithScale returns a copy of the target with what its /scale reports: the replicas and the selector.
+// WithScale returns a copy of the target with what its /scale reports: the replicas and, if it is not known, the selector.
 func (t *Target) WithScale(scale *unstructured.Unstructured) (*Target, error) {
 	replicas, _, err := unstructured.NestedInt64(scale.Object, "spec", "replicas")
 	if err != nil || replicas < 0 || replicas > maxReplicas {
 		return nil, fmt.Errorf("/scale of %s: spec is %v; want a spec.replicas from 0 to %d", t.Ref, scale.Object["spec"], maxReplicas)
 	}
-	text, _, _ := unstructured.NestedString(scale.Object, "status", "selector")
-	if text == "" {
-		return nil, fmt.Errorf("/scale of %s has no selector: the CRD lacks labelSelectorPath, so the pods of the object are not known", t.Ref)
-	}
-	selector, err := labels.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("/scale of %s: status.selector: %w", t.Ref, err)
+	selector := t.Selector
+	if selector == nil {
+		text, _, _ := unstructured.NestedString(scale.Object, "status", "selector")
+		if text == "" {
+			return nil, fmt.Errorf("/scale of %s has no selector, so its pods are not known: add nameLabel to the kind in scaleKinds", t.Ref)
+		}
+		if selector, err = labels.Parse(text); err != nil {
+			return nil, fmt.Errorf("/scale of %s: status.selector: %w", t.Ref, err)
+		}
 	}
 	statusReplicas, _, _ := unstructured.NestedInt64(scale.Object, "status", "replicas")
 	full := *t
 	full.Replicas, full.Selector = int32(replicas), selector
 	full.ReadScale, full.StatusReplicas = true, int32(min(max(statusReplicas, 0), maxReplicas))
 	return &full, nil
+}
+
+// WithoutScale returns a copy of the target for which no target is computed, with the reason why its /scale cannot be read: notFound if
+// the API server does not serve it, or err.
+func (t *Target) WithoutScale(notFound bool, err error) *Target {
+	refused := *t
+	refused.Selector = nil
+	refused.undescribed = fmt.Sprintf("%s: %v", t.Ref, err)
+	if notFound {
+		refused.undescribed = withoutScale(t.Ref)
+	}
+	return &refused
 }
 
 func unstructuredTarget(u *unstructured.Unstructured) *Target {

@@ -102,19 +102,23 @@ func (r *Reader) read(ctx context.Context, ref cache.Ref) error {
 	if apierrors.IsNotFound(err) && r.object(ref) == nil {
 		return nil // the object was deleted in the meantime
 	}
-	if err != nil {
-		return err
+	notFound := apierrors.IsNotFound(err)
+	if err != nil && !notFound {
+		return err // the last result is used: this error can be temporary
 	}
-	target, err := object.WithScale(scale)
+	var target *cache.Target
+	if err == nil {
+		target, err = object.WithScale(scale)
+	}
 	if err != nil {
-		return err
+		target = object.WithoutScale(notFound, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.objects[ref] != nil { // if the object has changed again, it is queued again; this result is still newer than the stored one
 		r.targets.PutTarget(target)
 	}
-	return nil
+	return err
 }
 
 func (r *Reader) object(ref cache.Ref) *cache.Target {
