@@ -185,28 +185,28 @@ func TestRoundingKeepsTheStateReadable(t *testing.T) {
 	}
 }
 
-// TestOneWrongThroughputHasALimitedEffect adds one sample to two copies of a model that has observed usual samples. One copy gets a usual
-// throughput, the other an absurd one. Its service time may then be at most 100 times shorter, so that it does not keep too few replicas
-// for hours.
+// TestOneWrongThroughputHasALimitedEffect adds a sample with an absurd throughput to a model that has observed usual samples. It may raise
+// the mean throughput of a replica to at most 100 times its value, so that it does not keep too few replicas for hours. The first sample
+// of a model has no limit, because no mean is known.
 func TestOneWrongThroughputHasALimitedEffect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, now := New(), start
-		step := func() Evidence {
-			now = now.Add(time.Duration(rapid.Int64Range(1e9, 4e11).Draw(t, "elapsed")))
-			rate := known(rapid.Float64Range(1, 20).Draw(t, "rate"), now)
-			return Evidence{Arrivals: rate, Served: rate, Queued: known(0, now), Ready: 2,
-				InFlight: known(rapid.Float64Range(1, 20).Draw(t, "in flight"), now)}
+		step := func(served func(rate float64) float64) {
+			now = now.Add(time.Duration(rapid.Int64Range(1e9, 2e11).Draw(t, "elapsed")))
+			rate := rapid.Float64Range(1, 20).Draw(t, "rate")
+			m.Observe(now, &Evidence{Arrivals: known(rate, now), Served: known(served(rate), now), Queued: known(0, now), Ready: 2,
+				InFlight: known(rapid.Float64Range(1, 20).Draw(t, "in flight"), now)})
 		}
 		for range rapid.IntRange(20, 60).Draw(t, "ticks") {
-			e := step()
-			m.Observe(now, &e)
+			step(func(rate float64) float64 { return rate })
 		}
-		usual, wrong, e := m.Clone(), m.Clone(), step()
-		usual.Observe(now, &e)
-		e.Served.V = rapid.Float64Range(20, maxValue).Draw(t, "absurd")
-		wrong.Observe(now, &e)
-		if a, b := usual.perInFlight(), wrong.perInFlight(); b > maxRise*a {
-			t.Fatalf("%g/s per request in flight after a throughput of %g/s, want at most %d times %g/s", b, e.Served.V, maxRise, a)
+		weighted, active := m.saved.Capacity.Served, m.saved.Active.Served
+		step(func(float64) float64 { return rapid.Float64Range(20, maxValue).Draw(t, "absurd") })
+		if got := m.saved.Capacity.Served; weighted > 0 && got > maxRise*weighted {
+			t.Fatalf("a mean of %g/s after %g/s, want at most %d times as much", got, weighted, maxRise)
+		}
+		if got := m.saved.Active.Served; active > 0 && got > maxRise*active {
+			t.Fatalf("a mean of the times with work of %g/s after %g/s, want at most %d times as much", got, active, maxRise)
 		}
 	})
 }
