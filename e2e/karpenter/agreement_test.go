@@ -13,6 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -71,15 +72,15 @@ func simulatedDay(t *testing.T) (phases []statemachine.Phase, most, last int) {
 			CooldownPeriod: time.Minute,
 			Signals:        []scaling.Signal{{Name: "gateway", Type: "prometheus", Target: 4, MaxAge: 2 * time.Minute}},
 			Schedules:      []scaling.Schedule{floor(30*time.Minute, time.Hour, 2), floor(45*time.Minute, 4*time.Hour, 6)}}}}
-	pool := func(name, kind string, weight int32) simulator.NodePool {
-		return simulator.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: 1, Weight: weight,
+	pool := func(name, kind string, weight int32) karpenter.NodePool {
+		return karpenter.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: 1, Weight: weight,
 			ConsolidateAfter: time.Minute,
-			OnlyWhenEmpty:    true, Budgets: []simulator.Budget{{Percent: 100}}}
+			OnlyWhenEmpty:    true, Budgets: []karpenter.Budget{{Percent: 100}}}
 	}
-	spot := pool("spot", simulator.Spot, 80)
+	spot := pool("spot", karpenter.Spot, 80)
 	spot.Market = &spotmarket.Trace{Duration: 100 * time.Hour, Initial: 3, Events: []spotmarket.Event{{At: 90 * time.Minute, Added: 10}}}
 	c := simulator.Config{Start: begin, Seed: 1, Groups: []*capacity.Group{group},
-		NodePools: []simulator.NodePool{spot, pool("on-demand", simulator.OnDemand, 20)},
+		NodePools: []karpenter.NodePool{spot, pool("on-demand", karpenter.OnDemand, 20)},
 		Workloads: []simulator.Workload{{Policy: chat, Service: simulator.Chat8B}}}
 	c.Engine.OnGroupTick = func(g engine.GroupTick) {
 		if p := g.Decision.Phase; len(phases) == 0 || phases[len(phases)-1] != p {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 )
 
@@ -111,12 +111,12 @@ func TestAuditAgreesWithWhatTheSimulatorRecorded(t *testing.T) {
 // The cost of a node that keeps running without a pod is waste of the NodePool, not of the workload.
 func TestFreeNodesAreStuck(t *testing.T) {
 	const length = 12 * time.Hour
-	pool := simulator.NodePool{Name: "l40s", CapacityType: simulator.OnDemand, InstanceType: "g6e.xlarge", GPUs: 1, Hourly: hourly,
-		ConsolidateAfter: simulator.Never}
+	pool := karpenter.NodePool{Name: "l40s", CapacityType: karpenter.OnDemand, InstanceType: "g6e.xlarge", GPUs: 1, Hourly: hourly,
+		ConsolidateAfter: karpenter.Never}
 	a := autoscaled{name: "day", preset: "flat", rate: 1, initial: 6, slots: 8, pools: []string{"l40s"},
 		actuator:   baseline.Planned([]baseline.Step{{At: 0, Replicas: 6}, {At: 2 * time.Hour, Replicas: 2}}),
 		autoscaler: Autoscaler{Kind: "ScaledObject", Name: "day", Min: 1, Max: 6, Cooldown: 300}}
-	s, truth := simulated(t, length, time.Minute, []simulator.NodePool{pool}, a)
+	s, truth := simulated(t, length, time.Minute, []karpenter.NodePool{pool}, a)
 	r, err := Run(context.Background(), s, Options{SLO: objective, Replay: -1})
 	if err != nil {
 		t.Fatal(err)

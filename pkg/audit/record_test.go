@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -38,10 +39,10 @@ const (
 
 // simulated runs workloads in the simulator. It returns the result of the simulator, and the snapshot that the audit would read from a
 // Prometheus server with the same history. If pools is empty, each replica has its own node.
-func simulated(t *testing.T, length, step time.Duration, pools []simulator.NodePool, all ...autoscaled) (*Snapshot, *simulator.Result) {
+func simulated(t *testing.T, length, step time.Duration, pools []karpenter.NodePool, all ...autoscaled) (*Snapshot, *simulator.Result) {
 	t.Helper()
 	config := simulator.Config{
-		Start: midnight, Seed: 1, NodePools: pools, Fleet: simulator.Fleet{HourlyPerGPU: hourly}, Resolution: scraped,
+		Start: midnight, Seed: 1, NodePools: pools, Fleet: karpenter.Fleet{HourlyPerGPU: hourly}, Resolution: scraped,
 	}
 	for i, a := range all {
 		p, ok := trace.Preset(a.preset)

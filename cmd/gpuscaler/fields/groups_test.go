@@ -10,6 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 )
 
@@ -48,8 +49,8 @@ func nodeWrites(t *testing.T, d docSet) (out []string) {
 		{At: 70 * time.Minute, Added: 10}}}
 	c := simulator.Config{Start: start, Seed: 1, Groups: store.Groups()}
 	for name, kind := range map[string]string{"a-spot": "spot", "a-od": "on-demand"} {
-		p := simulator.NodePool{Name: name, CapacityType: kind, InstanceType: "g5", GPUs: 2, Hourly: 1, Weight: 20,
-			ConsolidateAfter: time.Minute, OnlyWhenEmpty: true, Budgets: []simulator.Budget{{Percent: 100}}}
+		p := karpenter.NodePool{Name: name, CapacityType: kind, InstanceType: "g5", GPUs: 2, Hourly: 1, Weight: 20,
+			ConsolidateAfter: time.Minute, OnlyWhenEmpty: true, Budgets: []karpenter.Budget{{Percent: 100}}}
 		if kind == "spot" {
 			p.Hourly, p.Weight, p.Market = 0.4, 80, market
 		}

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 )
 
@@ -16,21 +16,21 @@ const (
 
 // pools returns four NodePools: spot and on-demand for each of two GPU types. Spot has the higher weight, and on-demand is used while spot
 // has no capacity.
-func pools(seed uint64) []simulator.NodePool {
-	budgets := []simulator.Budget{{Percent: 50}}
-	pool := func(name, instance, capacity string, weight int32, hourly float64) simulator.NodePool {
-		p := simulator.NodePool{Name: name, CapacityType: capacity, InstanceType: instance, GPUs: 1, Hourly: hourly, Weight: weight,
-			ConsolidateAfter: 3 * time.Minute, OnlyWhenEmpty: capacity == simulator.Spot, Budgets: budgets}
-		if capacity == simulator.Spot {
+func pools(seed uint64) []karpenter.NodePool {
+	budgets := []karpenter.Budget{{Percent: 50}}
+	pool := func(name, instance, capacity string, weight int32, hourly float64) karpenter.NodePool {
+		p := karpenter.NodePool{Name: name, CapacityType: capacity, InstanceType: instance, GPUs: 1, Hourly: hourly, Weight: weight,
+			ConsolidateAfter: 3 * time.Minute, OnlyWhenEmpty: capacity == karpenter.Spot, Budgets: budgets}
+		if capacity == karpenter.Spot {
 			p.Market = market(name, seed)
 		}
 		return p
 	}
-	return []simulator.NodePool{
-		pool("l40s-spot", "g6e.xlarge", simulator.Spot, 80, l40sSpotHourly),
-		pool("l40s-ondemand", "g6e.xlarge", simulator.OnDemand, 20, l40sHourly),
-		pool("a10g-spot", "g5.xlarge", simulator.Spot, 80, a10gSpotHourly),
-		pool("a10g-ondemand", "g5.xlarge", simulator.OnDemand, 20, a10gHourly),
+	return []karpenter.NodePool{
+		pool("l40s-spot", "g6e.xlarge", karpenter.Spot, 80, l40sSpotHourly),
+		pool("l40s-ondemand", "g6e.xlarge", karpenter.OnDemand, 20, l40sHourly),
+		pool("a10g-spot", "g5.xlarge", karpenter.Spot, 80, a10gSpotHourly),
+		pool("a10g-ondemand", "g5.xlarge", karpenter.OnDemand, 20, a10gHourly),
 	}
 }
 

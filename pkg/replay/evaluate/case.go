@@ -11,9 +11,11 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -61,7 +63,7 @@ type Case struct {
 	// before it is the train part, in which policies learn and settings are tuned. All results and bounds cover only the report part.
 	HeldOut   float64
 	Spot      *spotmarket.Trace    // available spot nodes over time; nil: on-demand GPUs, billed per second
-	NodePools []simulator.NodePool // NodePools, if Spot is nil; empty: on-demand GPUs, billed per second
+	NodePools []karpenter.NodePool // NodePools, if Spot is nil; empty: on-demand GPUs, billed per second
 	Pools     []string             // names of the NodePools that the workload may run on; empty: all
 	Service   simulator.Service
 	Measures  map[string]measure.Measure // what each signal measures, by name, if its source does not imply it
@@ -183,7 +185,7 @@ func (c *Case) initial() int32 {
 func (c *Case) assumptions() *simulator.Assumptions {
 	a := simulator.DefaultAssumptions()
 	if c.ColdStart > 0 {
-		phases := []*simulator.Spread{&a.NodeLaunch, &a.GPUReady, &a.ImagePull, &a.ModelLoad}
+		phases := []*reproducible.Spread{&a.NodeLaunch, &a.GPUReady, &a.ImagePull, &a.ModelLoad}
 		var whole, given time.Duration
 		for _, p := range phases {
 			whole += p.Median
@@ -194,7 +196,7 @@ func (c *Case) assumptions() *simulator.Assumptions {
 				part = c.ColdStart - given
 			}
 			given += part
-			*p = simulator.Fixed(part)
+			*p = reproducible.Fixed(part)
 		}
 	}
 	return &a
@@ -204,7 +206,7 @@ func (c *Case) assumptions() *simulator.Assumptions {
 // the model load alone, because a node that has the image can already exist.
 func (c *Case) leastColdStart() time.Duration {
 	a := c.assumptions()
-	least := func(s simulator.Spread) time.Duration {
+	least := func(s reproducible.Spread) time.Duration {
 		if s.Sigma == 0 {
 			return s.Median
 		}
@@ -238,19 +240,19 @@ func (c *Case) workload(factory autoscaler.Factory) simulator.Workload {
 // pools returns the NodePools of the case, or nil if GPUs are billed per second without NodePools. With a spot trace there are two
 // NodePools with one node per replica: spot is preferred, and on-demand is used while spot has no capacity. Nodes are removed when they are
 // empty.
-func (c *Case) pools() []simulator.NodePool {
+func (c *Case) pools() []karpenter.NodePool {
 	if c.Spot == nil {
 		return c.NodePools
 	}
-	pool := func(name, capacity string, weight int32, hourly float64) simulator.NodePool {
-		return simulator.NodePool{
+	pool := func(name, capacity string, weight int32, hourly float64) karpenter.NodePool {
+		return karpenter.NodePool{
 			Name: name, CapacityType: capacity, InstanceType: "one-replica", GPUs: max(1, c.GPUs), Hourly: hourly * float64(max(1, c.GPUs)),
-			Weight: weight, ConsolidateAfter: time.Minute, OnlyWhenEmpty: true, Budgets: []simulator.Budget{{Percent: 100}},
+			Weight: weight, ConsolidateAfter: time.Minute, OnlyWhenEmpty: true, Budgets: []karpenter.Budget{{Percent: 100}},
 		}
 	}
-	spot := pool("spot", simulator.Spot, 80, c.SpotHourly)
+	spot := pool("spot", karpenter.Spot, 80, c.SpotHourly)
 	spot.Market = c.Spot
-	return []simulator.NodePool{spot, pool("on-demand", simulator.OnDemand, 20, c.Hourly)}
+	return []karpenter.NodePool{spot, pool("on-demand", karpenter.OnDemand, 20, c.Hourly)}
 }
 
 // leastHourly returns the lowest price of a replica per hour, on the nodes that it may run on.

@@ -9,6 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/lowerbound"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -16,12 +17,12 @@ import (
 
 // onNodes adds two NodePools with one GPU per node: spot, where nodes are interrupted, and on-demand.
 func onNodes(c *Case) {
-	pool := func(name, kind string, weight int32, hourly float64) simulator.NodePool {
-		return simulator.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight,
+	pool := func(name, kind string, weight int32, hourly float64) karpenter.NodePool {
+		return karpenter.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight,
 			ConsolidateAfter: time.Minute,
-			OnlyWhenEmpty:    true, Budgets: []simulator.Budget{{Percent: 100}}}
+			OnlyWhenEmpty:    true, Budgets: []karpenter.Budget{{Percent: 100}}}
 	}
-	c.NodePools = []simulator.NodePool{pool("spot", simulator.Spot, 80, 1), pool("on-demand", simulator.OnDemand, 20, 2)}
+	c.NodePools = []karpenter.NodePool{pool("spot", karpenter.Spot, 80, 1), pool("on-demand", karpenter.OnDemand, 20, 2)}
 	c.NodePools[0].Market = &spotmarket.Trace{Name: "market", Duration: 4 * time.Hour, Initial: 2, Events: []spotmarket.Event{
 		{At: 30 * time.Minute, Lost: 1}, {At: 70 * time.Minute, Lost: 1}, {At: 80 * time.Minute, Added: 2}, {At: 150 * time.Minute, Lost: 2}}}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 )
 
 // trial is a set of cases that run in one simulated cluster. Settings of the cluster are read from the first case.
@@ -103,7 +104,7 @@ func (t trial) ours() actuatorFactories { return make(actuatorFactories, len(t))
 func (t trial) config(by actuatorFactories, observe func(engine.Record)) simulator.Config {
 	c := &t[0]
 	out := simulator.Config{
-		Start: c.start(), Seed: c.Seed, NodePools: c.pools(), Fleet: simulator.Fleet{HourlyPerGPU: c.Hourly},
+		Start: c.start(), Seed: c.Seed, NodePools: c.pools(), Fleet: karpenter.Fleet{HourlyPerGPU: c.Hourly},
 		Assumptions: c.assumptions(), ReportFrom: c.reportFrom(), Resolution: -1, Engine: engine.Options{OnTransition: observe},
 	}
 	most := int32(1)

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -105,10 +105,10 @@ func TestTwoWorkloadsCostTheSumOfTheirCosts(t *testing.T) {
 func TestWorkloadsShareNodesAndABound(t *testing.T) {
 	cases := pair(t, func(c *Case) {
 		c.Baselines, c.Bound = baseline.All()[:5], true
-		c.NodePools = []simulator.NodePool{
-			{Name: "spot", CapacityType: simulator.Spot, InstanceType: "four", GPUs: 4, Hourly: 4, Weight: 80, ConsolidateAfter: time.Minute,
+		c.NodePools = []karpenter.NodePool{
+			{Name: "spot", CapacityType: karpenter.Spot, InstanceType: "four", GPUs: 4, Hourly: 4, Weight: 80, ConsolidateAfter: time.Minute,
 				Market: &spotmarket.Trace{Name: "market", Duration: time.Hour, Initial: 2, Events: []spotmarket.Event{{At: 8 * time.Minute, Lost: 1}}}},
-			{Name: "on-demand", CapacityType: simulator.OnDemand, InstanceType: "four, on demand", GPUs: 4, Hourly: 8, Weight: 20,
+			{Name: "on-demand", CapacityType: karpenter.OnDemand, InstanceType: "four, on demand", GPUs: 4, Hourly: 8, Weight: 20,
 				ConsolidateAfter: time.Minute},
 		}
 	})

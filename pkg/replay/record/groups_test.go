@@ -18,6 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -55,16 +56,16 @@ func market(t testing.TB) simulator.Config {
 		Signals:     []scaling.Signal{{Name: "gateway", Type: "prometheus", Target: 4, MaxAge: 2 * time.Minute}},
 		MinReplicas: 2, MaxReplicas: 12,
 		ScaleDown: scaling.Direction{StabilizationWindow: time.Minute}}}
-	pool := func(name, capacityType string, hourly float64, weight int32) simulator.NodePool {
-		return simulator.NodePool{Name: name, CapacityType: capacityType, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight,
+	pool := func(name, capacityType string, hourly float64, weight int32) karpenter.NodePool {
+		return karpenter.NodePool{Name: name, CapacityType: capacityType, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight,
 			ConsolidateAfter: time.Minute,
-			OnlyWhenEmpty:    true, Budgets: []simulator.Budget{{Percent: 100}}}
+			OnlyWhenEmpty:    true, Budgets: []karpenter.Budget{{Percent: 100}}}
 	}
-	spot := pool("spot", simulator.Spot, 0.78, 80)
+	spot := pool("spot", karpenter.Spot, 0.78, 80)
 	spot.Market = &spotmarket.Trace{Duration: 100 * time.Hour, Initial: 10, Events: []spotmarket.Event{{At: 20 * time.Minute, Lost: 10},
 		{At: 50 * time.Minute, Added: 10}}}
 	return simulator.Config{Start: noon, Seed: 1, Groups: []*capacity.Group{group},
-		NodePools: []simulator.NodePool{spot, pool("on-demand", simulator.OnDemand, 1.861, 20)},
+		NodePools: []karpenter.NodePool{spot, pool("on-demand", karpenter.OnDemand, 1.861, 20)},
 		Workloads: []simulator.Workload{{Policy: p, Traffic: traffic, Service: simulator.Chat8B, Initial: 2}}}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
@@ -232,15 +233,15 @@ func (t *trafficSpec) open(folder string, f *file) (*trace.Trace, error) {
 	return trace.Generate(p)
 }
 
-func (p *poolSpec) build(folder string) (simulator.NodePool, error) {
-	out := simulator.NodePool{
+func (p *poolSpec) build(folder string) (karpenter.NodePool, error) {
+	out := karpenter.NodePool{
 		Name: p.Name, CapacityType: p.CapacityType, InstanceType: "of " + p.Name, GPUs: p.GPUs, Hourly: p.Hourly, Weight: p.Weight,
-		ConsolidateAfter: time.Minute, OnlyWhenEmpty: true, Budgets: []simulator.Budget{{Percent: 100}},
+		ConsolidateAfter: time.Minute, OnlyWhenEmpty: true, Budgets: []karpenter.Budget{{Percent: 100}},
 	}
 	switch p.CapacityType {
-	case simulator.Spot, simulator.OnDemand, simulator.Reserved:
+	case karpenter.Spot, karpenter.OnDemand, karpenter.Reserved:
 	default:
-		return out, fmt.Errorf("capacityType %q: want %s, %s or %s", p.CapacityType, simulator.Spot, simulator.OnDemand, simulator.Reserved)
+		return out, fmt.Errorf("capacityType %q: want %s, %s or %s", p.CapacityType, karpenter.Spot, karpenter.OnDemand, karpenter.Reserved)
 	}
 	var err error
 	if p.Spot != "" {

@@ -8,6 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
@@ -18,7 +19,7 @@ type Scenario struct {
 	For         time.Duration
 	Seed        uint64
 	Workloads   []Workload
-	NodePools   []simulator.NodePool // NodePools; empty: GPUs are billed per second at Hourly
+	NodePools   []karpenter.NodePool // NodePools; empty: GPUs are billed per second at Hourly
 	Hourly      float64              // price of a GPU per hour in $, if there are no NodePools
 }
 

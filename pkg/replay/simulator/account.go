@@ -19,11 +19,11 @@ type account struct {
 // touch adds the time since its last call to the sums of replica time and request time. It must be called before each change of the load's
 // counters.
 func (l *load) touch() {
-	dt := (l.w.now - l.touched).Microseconds()
+	dt := (l.w.queue.Now - l.touched).Microseconds()
 	if dt == 0 {
 		return
 	}
-	l.touched = l.w.now
+	l.touched = l.w.queue.Now
 	ready, slots := int64(l.ready), int64(l.service.Slots)
 	running := int64(l.running)
 	l.readyTime += ready * dt

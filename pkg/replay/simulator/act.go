@@ -7,6 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/events"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -16,7 +17,7 @@ func (l *load) act() {
 	w := l.w
 	m := l.actuator.Act(&autoscaler.Scene{
 		Now: w.Time(), Spec: l.target, Status: int32(len(l.replicas)), Ready: l.ready, Loading: l.loading, Pending: l.pending,
-		Tick: w.config.Tick, Elapsed: w.now, Queued: l.queue.n, Concurrency: int(l.inSystem()), Arrived: l.arrived,
+		Tick: w.config.Tick, Elapsed: w.queue.Now, Queued: l.queue.n, Concurrency: int(l.inSystem()), Arrived: l.arrived,
 		CacheTokens: l.service.CacheTokens, Asked: l.asked, Idle: l.idle, Workload: (*actuated)(l),
 	})
 	if m.Again < time.Millisecond {
@@ -29,7 +30,7 @@ func (l *load) act() {
 		l.setCause(m.Asked, m.Idle)
 	}
 	l.scale(m.Replicas)
-	w.queue.add(event{at: w.now + m.Again.Truncate(time.Microsecond), kind: act, a: l.index})
+	w.queue.Add(events.Event{At: w.queue.Now + m.Again.Truncate(time.Microsecond), Kind: act, A: l.index})
 }
 
 // actuated implements autoscaler.Workload.

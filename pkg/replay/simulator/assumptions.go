@@ -7,36 +7,16 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 )
-
-// Spread is a random duration. It is log-normal with the given median, and at least Min. If Sigma is 0, it is always Median.
-type Spread struct {
-	Median, Min time.Duration
-	Sigma       float64 // standard deviation of the logarithm
-}
-
-// Fixed returns a duration without variation.
-func Fixed(d time.Duration) Spread { return Spread{Median: d} }
-
-func (s Spread) draw(d *reproducible.Draws) time.Duration {
-	v := time.Duration(float64(float64(s.Median) * d.LogNormal(s.Sigma)))
-	return max(v, s.Min).Truncate(time.Millisecond)
-}
-
-func (s Spread) String() string {
-	if s.Sigma == 0 {
-		return s.Median.String()
-	}
-	return fmt.Sprintf("log-normal, median %s, sigma %g", s.Median, s.Sigma)
-}
 
 // Assumptions are all constants of the simulator. Every report prints them. DefaultAssumptions has the source of each value.
 type Assumptions struct {
 	// Phases of a cold start. A replica on an existing node skips the first two, and the third if the node has the image.
-	NodeLaunch Spread // from the request for a node until it is registered
-	GPUReady   Spread // from the registration until its GPUs can be allocated
-	ImagePull  Spread // duration of the image pull, once for each node and workload
-	ModelLoad  Spread // duration of the model load of a replica, unless its workload sets another value
+	NodeLaunch reproducible.Spread // from the request for a node until it is registered
+	GPUReady   reproducible.Spread // from the registration until its GPUs can be allocated
+	ImagePull  reproducible.Spread // duration of the image pull, once for each node and workload
+	ModelLoad  reproducible.Spread // duration of the model load of a replica, unless its workload sets another value
 
 	TerminationGrace time.Duration // time in which a terminating replica can finish its requests; the others are put back into the queue
 
@@ -61,10 +41,10 @@ type Assumptions struct {
 // DefaultAssumptions returns values for an 8B model on a cloud with Karpenter.
 func DefaultAssumptions() Assumptions {
 	return Assumptions{
-		NodeLaunch: Spread{Median: 60 * time.Second, Min: 20 * time.Second, Sigma: 0.2},
-		GPUReady:   Spread{Median: 60 * time.Second, Min: 10 * time.Second, Sigma: 0.3},
-		ImagePull:  Spread{Median: 130 * time.Second, Min: 10 * time.Second, Sigma: 0.1},
-		ModelLoad:  Spread{Median: 50 * time.Second, Min: 5 * time.Second, Sigma: 0.2},
+		NodeLaunch: reproducible.Spread{Median: 60 * time.Second, Min: 20 * time.Second, Sigma: 0.2},
+		GPUReady:   reproducible.Spread{Median: 60 * time.Second, Min: 10 * time.Second, Sigma: 0.3},
+		ImagePull:  reproducible.Spread{Median: 130 * time.Second, Min: 10 * time.Second, Sigma: 0.1},
+		ModelLoad:  reproducible.Spread{Median: 50 * time.Second, Min: 5 * time.Second, Sigma: 0.2},
 
 		TerminationGrace: 30 * time.Second,
 
@@ -80,6 +60,15 @@ func DefaultAssumptions() Assumptions {
 		Validation:      15 * time.Second,
 		NodeTermination: 30 * time.Second,
 		SpotNotice:      2 * time.Minute,
+	}
+}
+
+// ofNodes returns the constants of the nodes.
+func (a *Assumptions) ofNodes() karpenter.Assumptions {
+	return karpenter.Assumptions{
+		NodeLaunch: a.NodeLaunch, GPUReady: a.GPUReady, ImagePull: a.ImagePull, BatchWindow: a.BatchWindow, ProvisionRetry: a.ProvisionRetry,
+		IceCache: a.IceCache, DisruptionLoop: a.DisruptionLoop, Validation: a.Validation, NodeTermination: a.NodeTermination,
+		SpotNotice: a.SpotNotice, Pack: a.Pack,
 	}
 }
 

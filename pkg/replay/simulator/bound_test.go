@@ -7,8 +7,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/lowerbound"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -23,9 +25,11 @@ const (
 
 func comparable(seed uint64, m autoscaler.Factory, tr *trace.Trace) Config {
 	a := DefaultAssumptions()
-	a.NodeLaunch, a.GPUReady, a.ImagePull, a.ModelLoad = Fixed(cold/4), Fixed(cold/4), Fixed(cold/4), Fixed(cold/4)
+	for _, phase := range []*reproducible.Spread{&a.NodeLaunch, &a.GPUReady, &a.ImagePull, &a.ModelLoad} {
+		*phase = reproducible.Fixed(cold / 4)
+	}
 	a.TerminationGrace = time.Hour
-	return Config{Seed: seed, Assumptions: &a, Fleet: Fleet{HourlyPerGPU: price}, Resolution: -1, Workloads: []Workload{
+	return Config{Seed: seed, Assumptions: &a, Fleet: karpenter.Fleet{HourlyPerGPU: price}, Resolution: -1, Workloads: []Workload{
 		{Key: scaling.Key{Name: "chat"}, Actuator: m, Traffic: tr, Service: Chat8B, Initial: 2},
 	}}
 }

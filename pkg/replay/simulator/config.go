@@ -10,7 +10,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -21,10 +23,10 @@ type Config struct {
 	Seed  uint64        // seed of all random numbers
 	Tick  time.Duration // time between two engine ticks; 0 means one second
 
-	Workloads   []Workload   // in any order
-	NodePools   []NodePool   // empty: every replica has a node of its own, which is removed with the replica (GPUs billed per second)
-	Fleet       Fleet        // used if NodePools is empty
-	Assumptions *Assumptions // nil means DefaultAssumptions
+	Workloads   []Workload           // in any order
+	NodePools   []karpenter.NodePool // empty: every replica has a node of its own, which is removed with the replica (GPUs billed per second)
+	Fleet       karpenter.Fleet      // used if NodePools is empty
+	Assumptions *Assumptions         // nil means DefaultAssumptions
 	Faults      []Fault
 
 	// Groups are the capacity groups. Package capacity decides for them as it does in a cluster. A group overrides fields of its simulated
@@ -40,12 +42,6 @@ type Config struct {
 	Engine     engine.Options
 }
 
-// Fleet is the capacity of a simulation without NodePools.
-type Fleet struct {
-	GPUs         int32   // maximum number of GPUs; 0: unlimited
-	HourlyPerGPU float64 // price of a GPU per hour in $
-}
-
 // Workload is a stream of requests with the replicas that serve it.
 type Workload struct {
 	Policy   *policy.Compiled   // the policy that decides; nil for a baseline
@@ -56,11 +52,11 @@ type Workload struct {
 	Service Service
 	SLO     time.Duration // the longest wait of a request that is on time; 0 means 10 s
 
-	GPUs         int32    // GPUs per replica; 0 means 1
-	Initial      int32    // replicas ready at the start
-	ModelLoad    *Spread  // duration of the model load; nil: that of Assumptions
-	Pools        []string // names of the allowed NodePools; empty: all
-	DoNotDisrupt bool     // the nodes of its replicas are not disrupted by consolidation
+	GPUs         int32                // GPUs per replica; 0 means 1
+	Initial      int32                // replicas ready at the start
+	ModelLoad    *reproducible.Spread // duration of the model load; nil: that of Assumptions
+	Pools        []string             // names of the allowed NodePools; empty: all
+	DoNotDisrupt bool                 // the nodes of its replicas are not disrupted by consolidation
 	// Measures has, by the name of the signal, what a signal measures. It is necessary only for a signal whose source does not show this: a
 	// custom query or an external metric.
 	Measures map[string]measure.Measure
@@ -167,7 +163,10 @@ func (c *Config) check() error {
 			errs = append(errs, fmt.Errorf("%s: slots are 0 to 4096, GPUs and initial replicas at least 0", k))
 		}
 	}
-	errs = append(errs, c.checkPools()...)
+	errs = append(errs, karpenter.CheckPools(c.NodePools)...)
+	for i := range c.Workloads {
+		errs = append(errs, c.Workloads[i].template(0).Check(c.NodePools)...)
+	}
 	return errors.Join(errs...)
 }
 
@@ -176,4 +175,9 @@ func (w *Workload) key() scaling.Key {
 		return w.Policy.Workload.Key
 	}
 	return w.Key
+}
+
+// template returns what the nodes know of the workload. image is the index of its image.
+func (w *Workload) template(image int32) *karpenter.Template {
+	return &karpenter.Template{Name: w.key().String(), Image: image, GPUs: max(w.GPUs, 1), Pools: w.Pools, DoNotDisrupt: w.DoNotDisrupt}
 }

@@ -3,9 +3,9 @@
 //
 // # How it runs
 //
-// Events are in a heap ordered by virtual time, in whole microseconds. Each Step processes the events up to the next tick and then runs a
-// tick of the engine. Events with equal times are processed in the order of their creation, and workloads are sorted by name first,
-// so the result does not depend on the order of the config.
+// Events are in a queue (package events) ordered by virtual time, in whole microseconds. Each Step processes the events up to the next tick
+// and then runs a tick of the engine. Events with equal times are processed in the order of their creation, and workloads are sorted by
+// name first, so the result does not depend on the order of the config.
 //
 // Random numbers come from one stream for each purpose (package reproducible): another workload, or a policy that starts more
 // replicas, does not change the numbers of the others. Arithmetic uses integers, or floating-point expressions that a compiler cannot
@@ -16,13 +16,12 @@
 //	traffic    requests of package trace; one FIFO queue per workload; the replica with the fewest requests serves next
 //	service    fixed, or from token counts at the speed of a full batch; the requests of a lost replica return to the head of the queue
 //	replicas   node launch, GPU ready, image pull (once per node), model load; termination with a grace period
-//	nodes      several GPUs, packing, limits, weights; Karpenter's provisioning, emptiness, consolidation of one node, budgets
-//	spot       a market for each pool from a trace; a notice of two minutes; launch failures are cached for three minutes
+//	nodes      several GPUs, packing, limits, weights, Karpenter, spot interruptions (package karpenter)
 //	metrics    scrapes, lag and polls; a pod that ends reports no metrics; faults
 //	actuators  an exact HPA (package hpa), KEDA's loop, gpuscaler's activator; baselines that decide themselves (package baseline)
 //
-// Not modeled: further phases of a pod's start, PodDisruptionBudgets, consolidation of several nodes into one, a choice of instance
-// types in a pool, the network, and changing prices. Assumptions has all constants.
+// Not modeled: further phases of a pod's start, the network, and changing prices. Package karpenter lists what it leaves out. Assumptions
+// has all constants.
 //
 // # Waits
 //
@@ -37,16 +36,14 @@
 //
 // # Files
 //
-//	simulator, events               the loop: time, the event heap, the ticks of the engine
-//	config, assumptions, nodepool   the input: workloads, services, NodePools, faults, constants
+//	simulator                       the loop: events, the ticks of the engine
+//	config, assumptions             the input: workloads, services, faults, constants
 //	load, request, replica, act     a workload: its queue, its replicas, the moves of its actuator
 //	meter, ports                    what the engine reads: scrapes, polls, the observed state
-//	nodes, karpenter, disruption    nodes: launch, placement, removal
-//	spot                            the spot market of a NodePool
-//	groups, groupwrites             capacity groups: what they observe and write
+//	groups                          capacity groups: what they observe and write
 //	account, parts, result, series  the output: GPU time by cause, train and report part, totals, values over time
 //	moment                          what an observer reads at one time
 //
-// Package autoscaler defines what writes the replicas, package baseline has the autoscalers for comparison, and package ledger the causes.
-// They do not import this package.
+// Package karpenter has the NodePools and nodes, package events the virtual time, package autoscaler what writes the replicas, package
+// baseline the autoscalers for comparison, and package ledger the causes. They do not import this package.
 package simulator

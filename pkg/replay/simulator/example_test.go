@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -20,7 +21,7 @@ func ExampleSimulator() {
 		fmt.Println(err)
 		return
 	}
-	s, err := simulator.New(simulator.Config{Seed: 1, Fleet: simulator.Fleet{HourlyPerGPU: 2}, Workloads: []simulator.Workload{{
+	s, err := simulator.New(simulator.Config{Seed: 1, Fleet: karpenter.Fleet{HourlyPerGPU: 2}, Workloads: []simulator.Workload{{
 		Key: scaling.Key{Namespace: "team-chat", Name: "llama"}, Actuator: baseline.Static(2), Initial: 2,
 		Traffic: traffic, Service: simulator.Chat8B,
 	}}})

@@ -1,12 +1,14 @@
 package simulator
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -29,24 +31,28 @@ func grouped(t *testing.T, change func(*capacity.Group)) Config {
 		p.Schedules[0].Window.Name, p.Schedules[0].Window.From, p.Schedules[0].Window.To = "day", begin, begin.Add(100*time.Hour)
 	})
 	p.Workload.Group = "chat"
-	spot, od := nodePool("spot", Spot, 1, 0.78, 80), nodePool("on-demand", OnDemand, 1, 1.861, 20)
+	spot, od := nodePool("spot", karpenter.Spot, 1, 0.78, 80), nodePool("on-demand", karpenter.OnDemand, 1, 1.861, 20)
 	spot.ConsolidateAfter, od.ConsolidateAfter = time.Minute, time.Minute
 	spot.OnlyWhenEmpty, od.OnlyWhenEmpty = true, true
-	spot.Budgets, od.Budgets = []Budget{{Percent: 100}}, []Budget{{Percent: 100}}
-	return Config{Start: begin, Seed: 1, Assumptions: exact(), Groups: []*capacity.Group{group}, NodePools: []NodePool{spot, od},
+	spot.Budgets, od.Budgets = []karpenter.Budget{{Percent: 100}}, []karpenter.Budget{{Percent: 100}}
+	return Config{Start: begin, Seed: 1, Assumptions: exact(), Groups: []*capacity.Group{group}, NodePools: []karpenter.NodePool{spot, od},
 		Workloads: []Workload{{Policy: p, Traffic: generate(t, "flat", 8*time.Hour, func(p *trace.Profile) { p.Rate = 1 }),
 			Service: Chat8B, Initial: 4}}}
 }
 
 var begin = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 
-func (w *Simulator) nodesOf(name string) (n int) {
-	for _, node := range w.pool(name).nodes {
-		if node.state == usable {
-			n++
-		}
+func (w *Simulator) nodesOf(name string) int { return w.nodes.Pool(name).Usable() }
+
+// fieldsOf returns the fields of a NodePool that a group may override, by name.
+func (w *Simulator) fieldsOf(name string) map[string]nodepool.FieldView {
+	v := w.nodes.Pool(name).View(capacity.Spot)
+	out := map[string]nodepool.FieldView{name + " weight": v.Weight, name + " consolidateAfter": v.ConsolidateAfter,
+		name + " consolidationPolicy": v.ConsolidationPolicy, name + " budgets": v.Budgets}
+	for _, l := range v.Limits {
+		out[name+" limit"] = l.FieldView
 	}
-	return n
+	return out
 }
 
 // Spot has no capacity during the second hour. Without a capacity group, Karpenter falls back to on-demand nodes, and the replicas stay
@@ -69,10 +75,8 @@ func TestReturnToSpotKeepsReadyReplicas(t *testing.T) {
 			if s == 8*3600 {
 				onDemand = w.nodesOf("on-demand")
 				if withGroup {
-					fields = w.pool("spot").overridable.fields
-					for name, f := range w.pool("on-demand").overridable.fields {
-						fields["on-demand "+name] = f
-					}
+					fields = w.fieldsOf("spot")
+					maps.Copy(fields, w.fieldsOf("on-demand"))
 				}
 			}
 		})
@@ -93,7 +97,7 @@ func TestReturnToSpotKeepsReadyReplicas(t *testing.T) {
 		t.Errorf("the cost is $%.2f, without the group $%.2f", with.Cost, alone.Cost)
 	}
 	for name, f := range fields {
-		if f.Ours || f.Value != "" && f.Owner != owner {
+		if f.Ours || f.Value != "" && f.Owner != "kubectl" {
 			t.Errorf("%s is still overridden: %+v", name, f)
 		}
 	}
@@ -114,7 +118,7 @@ func TestGroupWithSpotInTwoZones(t *testing.T) {
 		{At: 2 * time.Hour, Added: 10}, {At: 3 * time.Hour, Lost: 10}}}
 	b.Market = &spotmarket.Trace{Duration: 100 * time.Hour, Initial: 30, Events: []spotmarket.Event{{At: 3 * time.Hour, Lost: 30},
 		{At: 4 * time.Hour, Added: 30}}}
-	c.NodePools = []NodePool{a, b, c.NodePools[1]}
+	c.NodePools = []karpenter.NodePool{a, b, c.NodePools[1]}
 	most := 0 // on-demand nodes while one of the zones has capacity
 	watch(t, c, 8*time.Hour, func(w *Simulator, s int) {
 		onDemand := w.nodesOf("on-demand")
@@ -129,7 +133,7 @@ func TestGroupWithSpotInTwoZones(t *testing.T) {
 			if spot := w.nodesOf("spot-b"); spot < 4 || onDemand != 0 {
 				t.Errorf("%d nodes in zone b and %d on demand, want all replicas in zone b", spot, onDemand)
 			}
-			for name, f := range w.pool("on-demand").overridable.fields {
+			for name, f := range w.fieldsOf("on-demand") {
 				if f.Ours {
 					t.Errorf("%s is still overridden: %+v", name, f)
 				}
@@ -161,22 +165,6 @@ func TestPodDeletionCostDecidesTheOrder(t *testing.T) {
 	})
 }
 
-func TestParseBudgets(t *testing.T) {
-	w := &Simulator{config: Config{Start: begin}}
-	list := []Budget{{Percent: 10}, {Nodes: 2, Reason: reasonEmpty}, {Percent: 100, Reason: reasonUnderutilized}}
-	got := budgetsOf(budgetsText(list), w)
-	if len(got) != 3 || got[0] != list[0] || got[1] != list[1] || got[2] != list[2] {
-		t.Errorf("%+v", got)
-	}
-	held := budgetsOf(`[{"nodes":"100%"},{"duration":"90m","nodes":"0","reasons":["Empty"],"schedule":"30 7 2 11 *"}]`, w)
-	if len(held) != 2 || held[1] != (Budget{Reason: reasonEmpty, From: 7*time.Hour + 30*time.Minute, Until: 9 * time.Hour}) {
-		t.Errorf("%+v", held)
-	}
-	if budgetsText(nil) != `[{"nodes":"10%"}]` {
-		t.Error("the default budget is not 10%")
-	}
-}
-
 func TestGroupRequiresItsNodePools(t *testing.T) {
 	c := grouped(t, func(g *capacity.Group) { g.Pools[0].Name = "nowhere" })
 	if _, err := New(c); err == nil {
@@ -201,7 +189,7 @@ func TestDayFromZeroToZero(t *testing.T) {
 		p.Idle = []trace.Hours{{From: 18 * time.Hour, To: 8 * time.Hour}}
 	})
 	limit := func(w *Simulator, pool string) string {
-		return strings.Trim(string(w.pool(pool).overridable.fields[limitOf("nvidia.com/gpu")].Value), `"`)
+		return strings.Trim(string(w.fieldsOf(pool)[pool+" limit"].Value), `"`)
 	}
 	r := watch(t, c, 24*time.Hour, func(w *Simulator, s int) {
 		l, spot, od := w.loads[0], w.nodesOf("spot"), w.nodesOf("on-demand")

@@ -7,6 +7,8 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/events"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/waits"
@@ -21,6 +23,7 @@ type load struct {
 	config   *Workload
 	service  Service
 	gpus     int32
+	template *karpenter.Template
 	stream   trace.Stream
 	upcoming trace.Request
 
@@ -44,9 +47,8 @@ type load struct {
 	train   train
 
 	actuator autoscaler.Actuator
-	loadTime Spread
+	loadTime reproducible.Spread
 	random   *reproducible.Draws // random numbers for model loads
-	boots    boots               // random numbers for the start of nodes that belong to one replica
 	meter    meter
 }
 
@@ -58,7 +60,8 @@ func (w *Simulator) newLoad(c *Workload) (*load, error) {
 	l.service.Slots = cmp.Or(l.service.Slots, 1)
 	l.waits.Limit = cmp.Or(c.SLO, 10*time.Second)
 	l.random = w.draws("model load " + l.key.String())
-	l.boots = w.newBoots("of " + l.key.String())
+	l.template = c.template(l.index)
+	w.nodes.Register(l.template)
 	if c.ModelLoad != nil {
 		l.loadTime = *c.ModelLoad
 	}
@@ -79,8 +82,17 @@ func (l *load) begin() {
 	for range l.config.Initial {
 		l.w.raise(l)
 	}
-	l.w.queue.add(event{at: 0, kind: act, a: l.index})
+	l.w.queue.Add(events.Event{At: 0, Kind: act, A: l.index})
 	l.beginMeter()
+}
+
+// raise creates an initial replica. The replica is ready at once if a NodePool has capacity for it; otherwise it waits for a node.
+func (w *Simulator) raise(l *load) {
+	r := w.newReplica(l)
+	if w.nodes.Start(&r.pod) {
+		l.pending--
+		r.open()
+	}
 }
 
 // nextArrival adds the next request of the trace to the event queue.
@@ -90,7 +102,7 @@ func (l *load) nextArrival() {
 	}
 	if next, ok := l.stream.Next(); ok {
 		l.upcoming = next
-		l.w.queue.add(event{at: max(next.At.Truncate(time.Microsecond), l.w.now), kind: arrive, a: l.index})
+		l.w.queue.Add(events.Event{At: max(next.At.Truncate(time.Microsecond), l.w.queue.Now), Kind: arrive, A: l.index})
 	}
 }
 
@@ -98,7 +110,7 @@ func (l *load) arrives() {
 	in, out := l.service.tokens(l.upcoming)
 	l.arrived++
 	l.queue.pushBack(request{
-		arrived: l.w.now, queued: l.w.now, takes: l.service.Takes(l.upcoming), tokens: int32(min(in+out, 1<<30)),
+		arrived: l.w.queue.Now, queued: l.w.queue.Now, takes: l.service.Takes(l.upcoming), tokens: int32(min(in+out, 1<<30)),
 	})
 	l.nextArrival()
 	l.dispatch()
@@ -112,7 +124,7 @@ func (l *load) dispatch() {
 			return
 		}
 		q := l.queue.popFront()
-		waited := q.waited + l.w.now - q.queued
+		waited := q.waited + l.w.queue.Now - q.queued
 		switch {
 		case !l.counts(&q):
 		case q.again:
@@ -140,9 +152,9 @@ func (l *load) scale(n int32) {
 	}
 	switch {
 	case n == 0:
-		l.zeroAt = l.w.now
+		l.zeroAt = l.w.queue.Now
 	case l.target == 0:
-		l.zeroTime += l.w.now - l.zeroAt
+		l.zeroTime += l.w.queue.Now - l.zeroAt
 	}
 	l.target = n
 	l.reconcile()
@@ -160,7 +172,7 @@ func (l *load) reconcile() {
 		l.victim().terminate()
 	}
 	if made {
-		l.w.provision()
+		l.w.nodes.Provision()
 	}
 }
 
@@ -187,7 +199,7 @@ func (l *load) victim() *replica {
 func (l *load) requeue(cut []request) {
 	slices.SortFunc(cut, func(a, b request) int { return cmp.Compare(b.arrived, a.arrived) })
 	for _, q := range cut {
-		q.queued, q.again = l.w.now, true
+		q.queued, q.again = l.w.queue.Now, true
 		l.queue.pushFront(q)
 		if l.counts(&q) {
 			l.requeued++

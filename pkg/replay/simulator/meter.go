@@ -7,6 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/events"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/waits"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -65,9 +66,9 @@ func (l *load) openMeter() error {
 func (l *load) beginMeter() {
 	scrapes, polls := l.w.assumptions.ScrapeInterval, l.w.assumptions.PollInterval
 	u, v := l.meter.random.Uniform(), l.meter.random.Uniform()
-	l.w.queue.add(event{at: time.Duration(u * float64(scrapes)).Truncate(time.Microsecond), kind: scrape, a: l.index})
+	l.w.queue.Add(events.Event{At: time.Duration(u * float64(scrapes)).Truncate(time.Microsecond), Kind: scrape, A: l.index})
 	if l.config.Policy != nil {
-		l.w.queue.add(event{at: time.Duration(v * float64(polls)).Truncate(time.Microsecond), kind: poll, a: l.index})
+		l.w.queue.Add(events.Event{At: time.Duration(v * float64(polls)).Truncate(time.Microsecond), Kind: poll, A: l.index})
 	}
 }
 
@@ -82,9 +83,9 @@ func (m *meter) waits(d time.Duration) {
 func (l *load) scrape() {
 	l.touch()
 	m := &l.meter
-	s := scraped{at: l.w.now, ready: l.ready}
+	s := scraped{at: l.w.queue.Now, ready: l.ready}
 	set := func(of measure.Measure, value float64, known bool) { s.values[of], s.known[of] = value, known }
-	dt := (l.w.now - m.since).Seconds()
+	dt := (l.w.queue.Now - m.since).Seconds()
 	set(measure.Queue, float64(l.queue.n), true)
 	set(measure.InSystem, float64(l.queue.n+int(l.running)+int(l.drainRunning)), true)
 	set(measure.Arrivals, float64(l.arrived-m.arrived)/dt, dt > 0)
@@ -99,13 +100,13 @@ func (l *load) scrape() {
 		set(measure.Activity, l.activity(ready), true)
 	}
 	if m.latencies != nil {
-		m.latencies.Scrape(l.w.now)
+		m.latencies.Scrape(l.w.queue.Now)
 		s.known[measure.QueueTime] = l.ready > 0
 	}
-	m.since, m.readyTime, m.runningTime, m.busyTime = l.w.now, l.readyTime, l.runningTime, l.busyTime
+	m.since, m.readyTime, m.runningTime, m.busyTime = l.w.queue.Now, l.readyTime, l.runningTime, l.busyTime
 	m.arrived = l.arrived
 	m.past[2], m.past[1], m.past[0] = m.past[1], m.past[0], s
-	l.w.queue.add(event{at: l.w.now + l.w.assumptions.ScrapeInterval, kind: scrape, a: l.index})
+	l.w.queue.Add(events.Event{At: l.w.queue.Now + l.w.assumptions.ScrapeInterval, Kind: scrape, A: l.index})
 }
 
 // activity returns the mean GPU activity of the ready replicas since the last scrape, 0..1. A replica with one running request has the
@@ -124,7 +125,7 @@ func (l *load) activity(ready int64) float64 {
 func (l *load) visible() *scraped {
 	for i := range l.meter.past {
 		s := &l.meter.past[i]
-		if s.at >= 0 && s.at+l.w.assumptions.ScrapeLag <= l.w.now {
+		if s.at >= 0 && s.at+l.w.assumptions.ScrapeLag <= l.w.queue.Now {
 			return s
 		}
 	}
@@ -133,7 +134,7 @@ func (l *load) visible() *scraped {
 
 func (l *load) fault(signal string) *Fault {
 	for i := range l.w.config.Faults {
-		if f := &l.w.config.Faults[i]; f.silences(l.key, signal, l.w.now) {
+		if f := &l.w.config.Faults[i]; f.silences(l.key, signal, l.w.queue.Now) {
 			return f
 		}
 	}
@@ -189,7 +190,7 @@ func (l *load) poll() {
 			}
 		}
 	}
-	l.w.queue.add(event{at: l.w.now + l.w.assumptions.PollInterval, kind: poll, a: l.index})
+	l.w.queue.Add(events.Event{At: l.w.queue.Now + l.w.assumptions.PollInterval, Kind: poll, A: l.index})
 }
 
 // thin applies a fault that hides a share of the pods. It returns the value and the number of pods without the hidden ones: a sum becomes

@@ -6,20 +6,22 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 )
 
 // Moment returns the nodes that are billed now, as a cost.Interval of the given length. Each GPU of a usable node has the pod that uses the
 // GPU, and its activity at the last scrape, as in the metrics of the DCGM exporter. A starting node is billed but has no GPU metrics yet.
 func (w *Simulator) Moment(length time.Duration) cost.Interval {
 	m := cost.Interval{At: w.Time(), Hours: length.Hours()}
-	for _, p := range w.nodes.pools {
-		for _, n := range p.nodes {
+	for _, p := range w.nodes.Pools() {
+		c := p.Config()
+		for _, n := range p.Nodes() {
 			node := cost.Node{
-				Name: n.uid(), Offer: cost.Offer{InstanceType: p.config.InstanceType, CapacityType: p.config.CapacityType}, Pool: p.config.Name,
-				Observed: cost.Price{Hourly: p.config.Hourly, From: "the simulation"}, GPUs: int(n.gpus),
+				Name: n.Name(), Offer: cost.Offer{InstanceType: c.InstanceType, CapacityType: c.CapacityType}, Pool: c.Name,
+				Observed: cost.Price{Hourly: c.Hourly, From: "the simulation"}, GPUs: int(n.GPUs()),
 			}
-			if n.state >= usable {
-				node.Devices = n.devices()
+			if n.State() >= karpenter.Usable {
+				node.Devices = devices(n)
 			}
 			m.Nodes = append(m.Nodes, node)
 		}
@@ -27,17 +29,18 @@ func (w *Simulator) Moment(length time.Duration) cost.Interval {
 	return m
 }
 
-func (n *node) devices() (all []cost.Device) {
+func devices(n *karpenter.Node) (all []cost.Device) {
 	add := func(s cost.Slice) {
-		all = append(all, cost.Device{ID: n.uid() + "-" + strconv.Itoa(len(all)), Slices: []cost.Slice{s}})
+		all = append(all, cost.Device{ID: n.Name() + "-" + strconv.Itoa(len(all)), Slices: []cost.Slice{s}})
 	}
-	for _, r := range n.pods {
+	for _, pod := range n.Pods() {
+		r := replicaOf(pod)
 		k := r.load.key
 		for range r.load.gpus {
 			add(cost.Slice{Pods: []cost.Pod{{Namespace: k.Namespace, Name: k.Name + "-" + r.uid(), Workload: k.Name}}, Activity: r.activity()})
 		}
 	}
-	for len(all) < int(n.gpus) {
+	for len(all) < int(n.GPUs()) {
 		add(cost.Slice{})
 	}
 	return all
@@ -64,19 +67,12 @@ func (w *Simulator) Ready() (n int32) {
 }
 
 // ReplicasWithoutNode returns the number of replicas of all workloads without a node, not even a starting one.
-func (w *Simulator) ReplicasWithoutNode() (n int32) {
-	for _, r := range w.waiting {
-		if r.withoutNode() {
-			n++
-		}
-	}
-	return n
-}
+func (w *Simulator) ReplicasWithoutNode() int32 { return w.nodes.WithoutNode() }
 
 // Nodes returns the number of billed nodes of a pool, or 0 if there is no such pool.
 func (w *Simulator) Nodes(pool string) int {
-	if p := w.pool(pool); p != nil {
-		return len(p.nodes)
+	if p := w.nodes.Pool(pool); p != nil {
+		return len(p.Nodes())
 	}
 	return 0
 }

@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
@@ -15,8 +17,8 @@ import (
 // exact returns assumptions with a cold start of fixed duration: 60 s node launch, 60 s until the GPUs are ready, 130 s image pull and 50 s
 // model load.
 func exact() *Assumptions {
-	a := DefaultAssumptions()
-	a.NodeLaunch, a.GPUReady, a.ImagePull, a.ModelLoad = Fixed(time.Minute), Fixed(time.Minute), Fixed(130*time.Second), Fixed(50*time.Second)
+	a, fixed := DefaultAssumptions(), reproducible.Fixed
+	a.NodeLaunch, a.GPUReady, a.ImagePull, a.ModelLoad = fixed(time.Minute), fixed(time.Minute), fixed(130*time.Second), fixed(50*time.Second)
 	return &a
 }
 
@@ -29,9 +31,9 @@ func at(seconds int, replicas int32) baseline.Step {
 	return baseline.Step{At: time.Duration(seconds) * time.Second, Replicas: replicas}
 }
 
-func nodePool(name, capacity string, gpus int32, hourly float64, weight int32) NodePool {
-	return NodePool{Name: name, CapacityType: capacity, InstanceType: name, GPUs: gpus, Hourly: hourly, Weight: weight,
-		ConsolidateAfter: Never}
+func nodePool(name, capacity string, gpus int32, hourly float64, weight int32) karpenter.NodePool {
+	return karpenter.NodePool{Name: name, CapacityType: capacity, InstanceType: name, GPUs: gpus, Hourly: hourly, Weight: weight,
+		ConsolidateAfter: karpenter.Never}
 }
 
 // watch runs a simulation and calls a function each second.
@@ -64,16 +66,17 @@ func readyAt(t *testing.T, c Config, load int, n int32, d time.Duration) (second
 }
 
 func TestColdStartHasItsPhasesInOrder(t *testing.T) {
-	c := Config{Assumptions: exact(), Workloads: []Workload{plan("a", at(0, 1))}, NodePools: []NodePool{nodePool("od", OnDemand, 1, 2, 0)}}
+	c := Config{Assumptions: exact(), Workloads: []Workload{plan("a", at(0, 1))},
+		NodePools: []karpenter.NodePool{nodePool("od", karpenter.OnDemand, 1, 2, 0)}}
 	watch(t, c, 400*time.Second, func(w *Simulator, s int) {
-		l, n := w.loads[0], w.nodes.pools[0].nodes
+		l, n := w.loads[0], w.nodes.Pools()[0].Nodes()
 		switch s {
 		case 60:
-			if len(n) != 1 || n[0].state != launched || l.pending != 1 {
+			if len(n) != 1 || n[0].State() != karpenter.Launched || l.pending != 1 {
 				t.Errorf("at %d s: %d nodes, %d pending; want a node that launches", s, len(n), l.pending)
 			}
 		case 120:
-			if n[0].state != registered || l.pending != 1 {
+			if n[0].State() != karpenter.Registered || l.pending != 1 {
 				t.Errorf("at %d s the GPUs should not be there yet", s)
 			}
 		case 122, 250, 252, 300:
@@ -92,7 +95,7 @@ func TestColdStartHasItsPhasesInOrder(t *testing.T) {
 }
 
 func TestAWarmNodeSkipsItsPhases(t *testing.T) {
-	pools := []NodePool{nodePool("od", OnDemand, 2, 2, 0)}
+	pools := []karpenter.NodePool{nodePool("od", karpenter.OnDemand, 2, 2, 0)}
 	first := plan("a", at(400, 2))
 	first.Initial = 1
 	if got := readyAt(t, Config{Assumptions: exact(), Workloads: []Workload{first}, NodePools: pools}, 0, 2, 600*time.Second); got != 450 {
@@ -115,7 +118,8 @@ func TestReplicasArePackedOnNodes(t *testing.T) {
 	four := plan("four", at(0, 3))
 	four.GPUs = 4
 	one := plan("one", at(0, 5))
-	r := watch(t, Config{Assumptions: exact(), Workloads: []Workload{one, four}, NodePools: []NodePool{nodePool("od", OnDemand, 8, 16, 0)}},
+	r := watch(t, Config{Assumptions: exact(), Workloads: []Workload{one, four},
+		NodePools: []karpenter.NodePool{nodePool("od", karpenter.OnDemand, 8, 16, 0)}},
 		20*time.Minute, nil)
 	if got := r.Pools[0].NodeStarts; got != 3 {
 		t.Errorf("17 GPUs took %d nodes of 8, want 3", got)
@@ -127,22 +131,22 @@ func TestReplicasArePackedOnNodes(t *testing.T) {
 
 func TestPoolWithHigherWeightIsUsedFirstUpToItsLimit(t *testing.T) {
 	limit := int64(4)
-	spot := nodePool("spot", Spot, 2, 1, 80)
+	spot := nodePool("spot", karpenter.Spot, 2, 1, 80)
 	spot.Limit = &limit
 	r := watch(t, Config{Assumptions: exact(), Workloads: []Workload{plan("a", at(0, 7))},
-		NodePools: []NodePool{nodePool("od", OnDemand, 1, 1, 20), spot}}, 10*time.Minute, nil)
+		NodePools: []karpenter.NodePool{nodePool("od", karpenter.OnDemand, 1, 1, 20), spot}}, 10*time.Minute, nil)
 	if s, o := r.Pools[0], r.Pools[1]; s.Name != "spot" || s.NodeStarts != 2 || o.NodeStarts != 3 {
 		t.Errorf("%d spot nodes of two GPUs and %d on-demand nodes, want 2 and 3", s.NodeStarts, o.NodeStarts)
 	}
 }
 
 func TestWithoutSpotCapacityItFallsBackAndRemembersForThreeMinutes(t *testing.T) {
-	spot := nodePool("spot", Spot, 1, 1, 80)
-	spot.Outages = []Outage{{0, 2 * time.Minute}}
-	c := Config{Assumptions: exact(), NodePools: []NodePool{nodePool("od", OnDemand, 1, 3, 20), spot},
+	spot := nodePool("spot", karpenter.Spot, 1, 1, 80)
+	spot.Outages = []karpenter.Outage{{From: 0, To: 2 * time.Minute}}
+	c := Config{Assumptions: exact(), NodePools: []karpenter.NodePool{nodePool("od", karpenter.OnDemand, 1, 3, 20), spot},
 		Workloads: []Workload{plan("a", at(0, 1), at(150, 2), at(200, 3))}}
 	r := watch(t, c, 600*time.Second, func(w *Simulator, s int) {
-		s1, od := len(w.nodes.pools[0].nodes), len(w.nodes.pools[1].nodes)
+		s1, od := len(w.nodes.Pools()[0].Nodes()), len(w.nodes.Pools()[1].Nodes())
 		switch s {
 		case 10:
 			if s1+od != 0 {
@@ -168,14 +172,15 @@ func TestWithoutSpotCapacityItFallsBackAndRemembersForThreeMinutes(t *testing.T)
 }
 
 func TestEmptyNodesGoAtTheBudgetsPace(t *testing.T) {
-	od := nodePool("od", OnDemand, 1, 2, 0)
+	od := nodePool("od", karpenter.OnDemand, 1, 2, 0)
 	od.ConsolidateAfter = time.Minute
 	w := plan("a", at(600, 0))
 	w.Initial = 10
 	var gone []int
 	before := 10
-	watch(t, Config{Assumptions: exact(), Workloads: []Workload{w}, NodePools: []NodePool{od}}, 30*time.Minute, func(w *Simulator, s int) {
-		if n := len(w.nodes.pools[0].nodes); n < before {
+	watch(t, Config{Assumptions: exact(), Workloads: []Workload{w},
+		NodePools: []karpenter.NodePool{od}}, 30*time.Minute, func(w *Simulator, s int) {
+		if n := len(w.nodes.Pools()[0].Nodes()); n < before {
 			gone, before = append(gone, s), n
 		}
 	})
@@ -194,7 +199,8 @@ func TestEmptyNodesGoAtTheBudgetsPace(t *testing.T) {
 func TestConsolidateAfterNeverKeepsNodes(t *testing.T) {
 	w := plan("a", at(60, 0))
 	w.Initial = 2
-	r := watch(t, Config{Assumptions: exact(), Workloads: []Workload{w}, NodePools: []NodePool{nodePool("od", OnDemand, 1, 2, 0)}},
+	r := watch(t, Config{Assumptions: exact(), Workloads: []Workload{w},
+		NodePools: []karpenter.NodePool{nodePool("od", karpenter.OnDemand, 1, 2, 0)}},
 		time.Hour, nil)
 	if want := 2 * 59 * time.Minute; r.Ledger[ledger.Empty] != want {
 		t.Errorf("empty GPUs for %s, want %s", r.Ledger[ledger.Empty], want)
@@ -205,14 +211,14 @@ func TestConsolidateAfterNeverKeepsNodes(t *testing.T) {
 }
 
 func TestReturnToSpotWhenItIsAvailableAgain(t *testing.T) {
-	spot, od := nodePool("spot", Spot, 1, 1, 80), nodePool("od", OnDemand, 1, 3, 20)
-	spot.Outages = []Outage{{0, 10 * time.Minute}}
+	spot, od := nodePool("spot", karpenter.Spot, 1, 1, 80), nodePool("od", karpenter.OnDemand, 1, 3, 20)
+	spot.Outages = []karpenter.Outage{{From: 0, To: 10 * time.Minute}}
 	spot.ConsolidateAfter, od.ConsolidateAfter = 5*time.Minute, 5*time.Minute
 	a := exact()
 	// With a longer image pull, the second replica would move before the replacement of the first one is ready. Only a PodDisruptionBudget,
 	// which is not modeled, would prevent that.
-	a.ImagePull = Fixed(30 * time.Second)
-	c := Config{Assumptions: a, NodePools: []NodePool{od, spot}, Workloads: []Workload{plan("a", at(0, 2))}}
+	a.ImagePull = reproducible.Fixed(30 * time.Second)
+	c := Config{Assumptions: a, NodePools: []karpenter.NodePool{od, spot}, Workloads: []Workload{plan("a", at(0, 2))}}
 	least := int32(2)
 	r := watch(t, c, time.Hour, func(w *Simulator, s int) {
 		if s > 320 {
@@ -234,15 +240,15 @@ func TestReturnToSpotWhenItIsAvailableAgain(t *testing.T) {
 }
 
 func TestHalfEmptyNodesAreEmptiedOntoOthers(t *testing.T) {
-	od := nodePool("od", OnDemand, 4, 8, 0)
+	od := nodePool("od", karpenter.OnDemand, 4, 8, 0)
 	od.ConsolidateAfter = time.Minute
 	w := plan("a", at(300, 3))
 	w.Initial = 8
 	w.Actuator = baseline.Planned([]baseline.Step{at(0, 8), at(300, 3)})
 	a := exact()
-	c := Config{Assumptions: a, Workloads: []Workload{w}, NodePools: []NodePool{od}}
+	c := Config{Assumptions: a, Workloads: []Workload{w}, NodePools: []karpenter.NodePool{od}}
 	var nodes int
-	watch(t, c, 20*time.Minute, func(w *Simulator, s int) { nodes = len(w.nodes.pools[0].nodes) })
+	watch(t, c, 20*time.Minute, func(w *Simulator, s int) { nodes = len(w.nodes.Pools()[0].Nodes()) })
 	if nodes != 1 {
 		t.Errorf("three replicas are on %d nodes of four GPUs", nodes)
 	}
@@ -255,36 +261,37 @@ func losses(lost int, at time.Duration) *spotmarket.Trace {
 }
 
 func TestSpotInterruptionHasTwoMinutesNotice(t *testing.T) {
-	spot := nodePool("spot", Spot, 1, 1, 80)
+	spot := nodePool("spot", karpenter.Spot, 1, 1, 80)
 	spot.Market = losses(10, 10*time.Minute)
 	w := Workload{Key: scaling.Key{Namespace: "team", Name: "a"}, Actuator: baseline.Static(2), Initial: 2,
 		Service: Service{Slots: 1, Fixed: 20 * time.Minute},
 		Traffic: generate(t, "flat", time.Hour, func(p *trace.Profile) { p.Rate = 0.02 })}
 	a := exact()
 	a.TerminationGrace = 90 * time.Second
-	c := Config{Seed: 2, Assumptions: a, NodePools: []NodePool{nodePool("od", OnDemand, 1, 3, 20), spot}, Workloads: []Workload{w}}
+	c := Config{Seed: 2, Assumptions: a, NodePools: []karpenter.NodePool{nodePool("od", karpenter.OnDemand, 1, 3, 20), spot},
+		Workloads: []Workload{w}}
 	r := watch(t, c, time.Hour, func(w *Simulator, s int) {
-		l, spot, od := w.loads[0], w.nodes.pools[0], w.nodes.pools[1]
+		l, spot, od := w.loads[0], w.nodes.Pools()[0].Nodes(), w.nodes.Pools()[1].Nodes()
 		switch s {
 		case 479:
-			if l.ready != 2 || len(spot.nodes) != 2 {
-				t.Errorf("at %d s: %d ready on %d spot nodes", s, l.ready, len(spot.nodes))
+			if l.ready != 2 || len(spot) != 2 {
+				t.Errorf("at %d s: %d ready on %d spot nodes", s, l.ready, len(spot))
 			}
 		case 481:
 			if l.draining != 2 || l.pending != 2 {
 				t.Errorf("at %d s, after the notice: %d end, %d wait for a node", s, l.draining, l.pending)
 			}
 		case 485:
-			if len(od.nodes) != 2 {
-				t.Errorf("at %d s: %d on-demand nodes; the offering is unavailable, so no spot node is launched", s, len(od.nodes))
+			if len(od) != 2 {
+				t.Errorf("at %d s: %d on-demand nodes; the offering is unavailable, so no spot node is launched", s, len(od))
 			}
 		case 571: // the grace period of 90 s has ended
 			if l.draining != 0 || l.requeued != 2 {
 				t.Errorf("at %d s: %d end, %d requests wait again", s, l.draining, l.requeued)
 			}
 		case 601:
-			if len(spot.nodes) != 0 {
-				t.Errorf("at %d s: %d spot nodes", s, len(spot.nodes))
+			if len(spot) != 0 {
+				t.Errorf("at %d s: %d spot nodes", s, len(spot))
 			}
 		case 782: // 480 + 1 s of batching + 300 s
 			if l.ready != 2 {
@@ -300,11 +307,11 @@ func TestSpotInterruptionHasTwoMinutesNotice(t *testing.T) {
 func TestANodeIsAsLikelyToGoAsAnyOther(t *testing.T) {
 	lost := 0
 	for seed := range uint64(300) {
-		spot := nodePool("spot", Spot, 1, 1, 80)
+		spot := nodePool("spot", karpenter.Spot, 1, 1, 80)
 		spot.Market = losses(2, 5*time.Minute)
 		w := plan("a")
 		w.Initial = 3
-		sim, err := New(Config{Seed: seed, NodePools: []NodePool{spot}, Workloads: []Workload{w}})
+		sim, err := New(Config{Seed: seed, NodePools: []karpenter.NodePool{spot}, Workloads: []Workload{w}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -315,19 +322,5 @@ func TestANodeIsAsLikelyToGoAsAnyOther(t *testing.T) {
 	// are lost in a run, so 180 in 300 runs, with a standard deviation of about 11.
 	if lost < 140 || lost > 220 {
 		t.Errorf("%d of our nodes went in 300 runs, want about 180", lost)
-	}
-}
-
-func TestAMarketStartsAgain(t *testing.T) {
-	spot := nodePool("spot", Spot, 1, 1, 80)
-	spot.Market = &spotmarket.Trace{Duration: 20 * time.Minute, Initial: 2,
-		Events: []spotmarket.Event{{At: 10 * time.Minute, Lost: 1, Available: 1}}}
-	seen := map[int]int{}
-	watch(t, Config{NodePools: []NodePool{spot}, Workloads: []Workload{plan("a")}}, 41*time.Minute,
-		func(w *Simulator, s int) { seen[s] = w.nodes.pools[0].market.available })
-	for second, want := range map[int]int{60: 2, 500: 1, 1190: 1, 1201: 2, 1681: 1, 2401: 2} {
-		if seen[second] != want {
-			t.Errorf("at %d s %d nodes can be had, want %d", second, seen[second], want)
-		}
 	}
 }

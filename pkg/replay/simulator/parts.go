@@ -3,7 +3,6 @@ package simulator
 import (
 	"time"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/waits"
 )
 
@@ -19,13 +18,6 @@ type tally struct {
 	account
 }
 
-// bill has the totals of a pool since the start.
-type bill struct {
-	parts                   [ledger.Causes]int64 // GPU time by cause, in microseconds
-	paid                    int64                // GPU time of all nodes, in microseconds
-	started, lost, refusals int64
-}
-
 // train has the totals of a load at the start of the report part.
 type train struct {
 	tally
@@ -34,7 +26,7 @@ type train struct {
 
 // reportedFrom returns the start of the part that the results cover: Config.ReportFrom if that time has passed, or else 0.
 func (w *Simulator) reportedFrom() time.Duration {
-	if w.now < w.config.ReportFrom {
+	if w.queue.Now < w.config.ReportFrom {
 		return 0
 	}
 	return w.config.ReportFrom
@@ -50,9 +42,8 @@ func (w *Simulator) beginReport() {
 		}
 		l.waits = waits.Histogram{Limit: l.waits.Limit}
 	}
-	for _, p := range w.nodes.pools {
-		p.touch()
-		p.before = p.bill
+	for _, p := range w.nodes.Pools() {
+		p.BeginReport()
 	}
 }
 
@@ -67,7 +58,7 @@ func (l *load) total() tally {
 	l.touch()
 	out := l.tally
 	if l.target == 0 {
-		out.zeroTime += l.w.now - l.zeroAt
+		out.zeroTime += l.w.queue.Now - l.zeroAt
 	}
 	return out
 }
@@ -91,18 +82,4 @@ func (l *load) reported() tally {
 		n.parts[c] -= o.parts[c]
 	}
 	return n
-}
-
-// reported returns the totals of the part that the results cover.
-func (p *pool) reported() bill {
-	p.touch()
-	b, o := p.bill, &p.before
-	b.paid -= o.paid
-	b.started -= o.started
-	b.lost -= o.lost
-	b.refusals -= o.refusals
-	for c := range b.parts {
-		b.parts[c] -= o.parts[c]
-	}
-	return b
 }

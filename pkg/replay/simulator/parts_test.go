@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
@@ -34,7 +35,8 @@ func queueOf(t *testing.T, seconds ...string) Workload {
 // only the requests that arrive at or after the boundary, with their whole waits. It must count the GPU time after the boundary of all
 // requests.
 func TestRequestsBelongToThePartInWhichTheyArrive(t *testing.T) {
-	c := Config{Workloads: []Workload{queueOf(t, "00:30", "01:30", "01:40")}, ReportFrom: 90 * time.Second, Fleet: Fleet{HourlyPerGPU: 3.6}}
+	c := Config{Workloads: []Workload{queueOf(t, "00:30", "01:30", "01:40")}, ReportFrom: 90 * time.Second,
+		Fleet: karpenter.Fleet{HourlyPerGPU: 3.6}}
 	for _, now := range []struct {
 		until                           time.Duration
 		arrived, served, running, queue int64
@@ -88,7 +90,7 @@ func TestTrainPartAndReportPartSumToTheWholeRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.pass(until - time.Microsecond)
-			w.now = until
+			w.queue.Now = until
 			return w
 		}
 		whole, before, scored := begin(0, end).Result(), begin(0, boundary).Result(), begin(boundary, end).Result()

@@ -13,6 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
@@ -28,16 +29,17 @@ func anything(t *rapid.T) Config {
 	a.ModelLoad.Median, a.NodeLaunch.Median = seconds("load", 1, 100), seconds("launch", 30, 100)
 	a.TerminationGrace, a.Pack = seconds("grace", 0, 60), rapid.Bool().Draw(t, "pack")
 	c := Config{Seed: rapid.Uint64().Draw(t, "seed"), Assumptions: &a,
-		Fleet: Fleet{GPUs: rapid.Int32Range(0, 12).Draw(t, "fleet"), HourlyPerGPU: 2}}
+		Fleet: karpenter.Fleet{GPUs: rapid.Int32Range(0, 12).Draw(t, "fleet"), HourlyPerGPU: 2}}
 	if rapid.Bool().Draw(t, "pools") {
-		spot, od := nodePool("spot", Spot, rapid.Int32Range(2, 8).Draw(t, "spot GPUs"), 3, 80), nodePool("od", OnDemand, 4, 8, 20)
+		spot, od := nodePool("spot", karpenter.Spot, rapid.Int32Range(2, 8).Draw(t, "spot GPUs"), 3, 80),
+			nodePool("od", karpenter.OnDemand, 4, 8, 20)
 		spot.ConsolidateAfter, od.ConsolidateAfter = seconds("after", 0, 300), seconds("after", 0, 300)
-		spot.Outages = []Outage{{seconds("from", 0, 1000), seconds("to", 0, 2000)}}
+		spot.Outages = []karpenter.Outage{{From: seconds("from", 0, 1000), To: seconds("to", 0, 2000)}}
 		spot.Market = &spotmarket.Trace{Duration: 30 * time.Minute, Initial: 3, Events: []spotmarket.Event{
 			{At: seconds("loss", 100, 900), Lost: rapid.IntRange(1, 3).Draw(t, "lost")}, {At: 16 * time.Minute, Added: 2}}}
 		limit := int64(rapid.IntRange(0, 16).Draw(t, "limit"))
 		od.Limit = &limit
-		c.NodePools = []NodePool{od, spot}
+		c.NodePools = []karpenter.NodePool{od, spot}
 		if rapid.Bool().Draw(t, "group") {
 			c.Groups = []*capacity.Group{anyGroup(t)}
 		}
@@ -127,11 +129,11 @@ func TestSimulationInvariants(t *testing.T) {
 // checkCounters checks that the counters of workloads and pools agree with the states of the replicas and nodes.
 func (w *Simulator) checkCounters(t *rapid.T) {
 	for _, l := range w.loads {
-		var pending, loading, readies, running int32
+		var waiting, loading, readies, running int32
 		for _, r := range l.replicas {
 			switch r.state {
-			case withoutNode, booked:
-				pending++
+			case pending:
+				waiting++
 			case pulling, starting:
 				loading++
 			case ready:
@@ -141,33 +143,26 @@ func (w *Simulator) checkCounters(t *rapid.T) {
 				t.Fatalf("a replica in state %d counts", r.state)
 			}
 		}
-		if pending != l.pending || loading != l.loading || readies != l.ready || running != l.running || int(l.target) != len(l.replicas) {
+		if waiting != l.pending || loading != l.loading || readies != l.ready || running != l.running || int(l.target) != len(l.replicas) {
 			t.Fatalf("%s counts %d pending, %d loading, %d ready, %d running of %d; there are %d, %d, %d, %d of %d",
-				l.key, l.pending, l.loading, l.ready, l.running, l.target, pending, loading, readies, running, len(l.replicas))
+				l.key, l.pending, l.loading, l.ready, l.running, l.target, waiting, loading, readies, running, len(l.replicas))
 		}
 		if l.queue.n > 0 && l.idlest.first() != nil {
 			t.Fatalf("%s: %d requests wait although a slot is free", l.key, l.queue.n)
 		}
 	}
-	for _, p := range w.nodes.pools {
-		var gpus int64
-		for _, n := range p.nodes {
+	for _, p := range w.nodes.Pools() {
+		for _, n := range p.Nodes() {
 			var used int32
-			for _, r := range n.pods {
-				used += r.load.gpus
-				if r.node != n {
-					t.Fatal("a replica is on two nodes")
+			for _, pod := range n.Pods() {
+				used += replicaOf(pod).load.gpus
+				if pod.Node() != n || replicaOf(pod).state == gone {
+					t.Fatal("a replica is on another node, or has ended")
 				}
 			}
-			if used != n.used || used > n.gpus {
-				t.Fatalf("a node of %d GPUs has %d used, its replicas use %d", n.gpus, n.used, used)
+			if used > n.GPUs() {
+				t.Fatalf("the replicas of a node of %d GPUs use %d", n.GPUs(), used)
 			}
-			if n.state != leaving {
-				gpus += int64(n.gpus)
-			}
-		}
-		if gpus != p.gpus || p.config.Limit != nil && gpus > *p.config.Limit {
-			t.Fatalf("pool %s has %d GPUs, its nodes %d", p.config.Name, p.gpus, gpus)
 		}
 	}
 }

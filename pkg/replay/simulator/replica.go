@@ -3,14 +3,16 @@ package simulator
 import (
 	"slices"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/events"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 )
 
 // state is the lifecycle state of a replica.
 type state uint8
 
 const (
-	withoutNode state = iota // the replica has no node
-	booked                   // its node is starting
+	pending state = iota // the replica has no node, or its node is starting
 	pulling
 	starting // it loads its model
 	ready
@@ -21,8 +23,8 @@ const (
 // rank is the order in which a ReplicaSet terminates replicas.
 func (s state) rank() int {
 	switch s {
-	case withoutNode, booked:
-		return 0 // both are pods without a node, because a nomination by Karpenter does not bind the pod
+	case pending:
+		return 0 // also with a starting node, because a nomination by Karpenter does not bind the pod
 	case pulling:
 		return 1
 	case starting:
@@ -36,13 +38,12 @@ type replica struct {
 	gen     uint32 // generation; events with another generation are ignored
 	state   state
 	load    *load
-	node    *node
+	pod     karpenter.Pod
 	serial  int64
 	made    time.Duration
 	readyAt time.Duration
 
-	cost   int    // value of the annotation pod-deletion-cost
-	shield string // value of the annotation do-not-disrupt; "": absent
+	cost int // value of the annotation pod-deletion-cost
 
 	running    int32
 	slots      []request
@@ -58,9 +59,9 @@ func (w *Simulator) newReplica(l *load) *replica {
 		r = &replica{id: int32(len(w.replicas))}
 		w.replicas = append(w.replicas, r)
 	}
-	w.nodes.serial++
+	w.serial++
 	slots := l.service.Slots
-	*r = replica{id: r.id, gen: r.gen + 1, load: l, serial: w.nodes.serial, made: w.now,
+	*r = replica{id: r.id, gen: r.gen + 1, load: l, serial: w.serial, made: w.queue.Now,
 		slots: slices.Grow(r.slots[:0], slots)[:slots], free: r.free[:0]}
 	clear(r.slots)
 	for i := range slots {
@@ -69,24 +70,23 @@ func (w *Simulator) newReplica(l *load) *replica {
 	l.touch()
 	l.pending++
 	l.replicas = append(l.replicas, r)
-	w.waiting = append(w.waiting, r)
+	w.nodes.Create(&r.pod, l.template, r)
 	return r
 }
 
-func (r *replica) after(d time.Duration, k kind) {
+func (r *replica) after(d time.Duration, k events.Kind) {
 	w := r.load.w
-	w.queue.add(event{at: w.now + d, kind: k, a: r.id, gen: r.gen})
+	w.queue.Add(events.Event{At: w.queue.Now + d, Kind: k, A: r.id, Gen: r.gen})
 }
 
-// start begins the image pull of a replica on a usable node. The model load follows.
-func (r *replica) start() {
+// Start implements karpenter.Replica. It begins the image pull on a usable node. The model load follows.
+func (r *replica) Start(pull time.Duration) {
 	l := r.load
 	l.touch()
-	l.w.settle(r)
 	l.pending--
 	l.loading++
 	r.state = pulling
-	r.after(r.node.pull(l), phase)
+	r.after(pull, phase)
 }
 
 // advance ends the present phase of the cold start and begins the next one.
@@ -94,7 +94,7 @@ func (r *replica) advance() {
 	switch r.state {
 	case pulling:
 		r.state = starting
-		r.after(r.load.loadTime.draw(r.load.random), phase)
+		r.after(r.load.loadTime.Draw(r.load.random), phase)
 	case starting:
 		r.load.touch()
 		r.load.loading--
@@ -106,7 +106,7 @@ func (r *replica) advance() {
 func (r *replica) open() {
 	l := r.load
 	l.ready++
-	r.state, r.readyAt = ready, l.w.now
+	r.state, r.readyAt = ready, l.w.queue.Now
 	l.idlest.add(r)
 	l.dispatch()
 }
@@ -126,7 +126,7 @@ func (r *replica) serve(q request) {
 	slot := r.free[len(r.free)-1]
 	r.free = r.free[:len(r.free)-1]
 	r.slots[slot] = q
-	l.w.queue.add(event{at: l.w.now + q.takes, kind: finish, a: r.id, b: slot, gen: r.gen})
+	l.w.queue.Add(events.Event{At: l.w.queue.Now + q.takes, Kind: finish, A: r.id, B: slot, Gen: r.gen})
 }
 
 func (r *replica) finishes(slot int32) {
@@ -164,9 +164,8 @@ func (r *replica) terminate() {
 	l.touch()
 	l.replicas = slices.Delete(l.replicas, slices.Index(l.replicas, r), slices.Index(l.replicas, r)+1)
 	switch r.state {
-	case withoutNode, booked:
+	case pending:
 		l.pending--
-		l.w.settle(r)
 		r.leave()
 	case pulling, starting:
 		l.loading--
@@ -181,6 +180,7 @@ func (r *replica) terminate() {
 		l.drainRunning += r.running
 		l.draining++
 		r.state = draining
+		r.pod.Terminating()
 		if r.running == 0 {
 			r.end()
 		} else {
@@ -188,6 +188,19 @@ func (r *replica) terminate() {
 		}
 	}
 }
+
+// Evict implements karpenter.Replica. The workload creates another replica.
+func (r *replica) Evict() {
+	r.load.lost++
+	r.terminate()
+	r.load.reconcile()
+}
+
+// Kill implements karpenter.Replica.
+func (r *replica) Kill() { r.end() }
+
+// replicaOf returns the replica of a pod of the simulation.
+func replicaOf(pod *karpenter.Pod) *replica { return pod.Replica().(*replica) }
 
 // end removes a replica that has drained or was stopped. Unfinished requests are requeued.
 func (r *replica) end() {
@@ -212,21 +225,18 @@ func (r *replica) end() {
 // leave removes the replica from its node.
 func (r *replica) leave() {
 	w := r.load.w
-	node := r.node
 	for i := range r.slots {
 		r.slots[i].takes = 0
 	}
-	r.state, r.node, r.gen, r.running = gone, nil, r.gen+1, 0
+	r.state, r.gen, r.running = gone, r.gen+1, 0
 	w.spare = append(w.spare, r)
-	if node != nil {
-		node.vacate(r)
-	}
+	w.nodes.Delete(&r.pod)
 }
 
 // neighbours returns the number of ready replicas of the same load on the node.
 func (r *replica) neighbours() (n int) {
-	for _, o := range r.node.pods {
-		if o.load == r.load && o.state == ready {
+	for _, pod := range r.pod.Node().Pods() {
+		if o := replicaOf(pod); o.load == r.load && o.state == ready {
 			n++
 		}
 	}

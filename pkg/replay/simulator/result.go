@@ -3,6 +3,7 @@ package simulator
 import (
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/waits"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -60,12 +61,12 @@ type PoolResult struct {
 
 // Result returns the totals of the run so far: those of the report part if it has begun, and those since the start otherwise.
 func (w *Simulator) Result() *Result {
-	out := &Result{Duration: w.now - w.reportedFrom(), CostBy: map[string]float64{}, Series: w.series.copy()}
+	out := &Result{Duration: w.queue.Now - w.reportedFrom(), CostBy: map[string]float64{}, Series: w.series.copy()}
 	for _, l := range w.loads {
 		out.Loads = append(out.Loads, l.result())
 	}
-	for _, p := range w.nodes.pools {
-		out.Pools = append(out.Pools, p.result())
+	for _, p := range w.nodes.Pools() {
+		out.Pools = append(out.Pools, poolResult(p))
 	}
 	for i := range out.Loads {
 		out.Ledger.Add(&out.Loads[i].Ledger)
@@ -88,7 +89,7 @@ func (l *load) result() LoadResult {
 			continue
 		}
 		queued++
-		waited := q.waited + l.w.now - q.queued
+		waited := q.waited + l.w.queue.Now - q.queued
 		if q.again {
 			waits.Move(q.waited, waited)
 		} else if waited > waits.Limit {
@@ -108,13 +109,13 @@ func (l *load) result() LoadResult {
 	return r
 }
 
-func (p *pool) result() PoolResult {
-	b := p.reported()
+func poolResult(p *karpenter.Pool) PoolResult {
+	b, config := p.Reported(), p.Config()
 	r := PoolResult{
-		Name: p.config.Name, CapacityType: p.config.CapacityType, NodeStarts: b.started, SpotLosses: b.lost, Refusals: b.refusals,
-		Paid: time.Duration(b.paid) * time.Microsecond, Cost: p.cost(&b),
+		Name: config.Name, CapacityType: config.CapacityType, NodeStarts: b.Started, SpotLosses: b.Lost, Refusals: b.Refusals,
+		Paid: time.Duration(b.Paid) * time.Microsecond, Cost: p.Cost(&b),
 	}
-	for c, part := range b.parts {
+	for c, part := range b.Parts {
 		r.Ledger[c] = time.Duration(part) * time.Microsecond
 	}
 	return r

@@ -53,26 +53,20 @@ func (s *series) take(w *Simulator) {
 		for _, l := range w.loads {
 			s.Loads = append(s.Loads, LoadSeries{Key: l.key})
 		}
-		for _, p := range w.nodes.pools {
-			s.Pools = append(s.Pools, PoolSeries{Name: p.config.Name, CapacityType: p.config.CapacityType})
+		for _, p := range w.nodes.Pools() {
+			s.Pools = append(s.Pools, PoolSeries{Name: p.Config().Name, CapacityType: p.Config().CapacityType})
 		}
 	}
 	for i, l := range w.loads {
 		s.Loads[i].take(l, &s.before[i])
 	}
 	cost := 0.0
-	for i, p := range w.nodes.pools {
+	for i, p := range w.nodes.Pools() {
 		out := &s.Pools[i]
-		usables := 0
-		for _, n := range p.nodes {
-			if n.state == usable {
-				usables++
-			}
-		}
-		out.Nodes, out.Usable = append(out.Nodes, int32(len(p.nodes))), append(out.Usable, int32(usables))
-		if w.now >= w.config.ReportFrom {
-			reported := p.reported()
-			cost += p.cost(&reported)
+		out.Nodes, out.Usable = append(out.Nodes, int32(len(p.Nodes()))), append(out.Usable, int32(p.Usable()))
+		if w.queue.Now >= w.config.ReportFrom {
+			reported := p.Reported()
+			cost += p.Cost(&reported)
 		}
 	}
 	s.Cost = append(s.Cost, cost)

@@ -9,7 +9,22 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/events"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Kinds of the events that happen processes. It passes the events of other kinds to the nodes.
+const (
+	arrive       events.Kind = iota // the next request of a load arrives
+	finish                          // a request of a replica finishes
+	phase                           // a phase of a replica's cold start ends
+	graceEnd                        // the grace period of a terminating replica ends
+	scrape                          // a load's metrics are sampled
+	poll                            // the newest sample becomes a reading
+	act                             // an actuator runs
+	sample                          // the series record a point
+	reportBegins                    // the report part begins
 )
 
 // Simulator is a simulated cluster with its traffic. It implements the ports of the engine and runs the ticks of the engine. One goroutine
@@ -19,16 +34,15 @@ type Simulator struct {
 	assumptions Assumptions
 	engine      *engine.Engine
 
-	now    time.Duration
-	queue  events
-	loads  []*load // sorted by key
+	queue  events.Queue // with the virtual time
+	loads  []*load      // sorted by key
 	byKey  map[scaling.Key]*load
 	policy []scaling.Workload
 
 	replicas []*replica // replicas by id; the ids of ended replicas are used again
 	spare    []*replica
-	waiting  []*replica // replicas without a node, oldest first
-	nodes    nodes
+	serial   int64 // counter of created replicas
+	nodes    *karpenter.Cluster
 	series   series
 	ticks    int64
 }
@@ -48,7 +62,8 @@ func New(c Config) (*Simulator, error) {
 		x, y := a.key(), b.key()
 		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 	})
-	w.openNodes()
+	w.nodes = karpenter.New(karpenter.Config{NodePools: c.NodePools, Fleet: c.Fleet, Images: len(order), Start: c.Start,
+		Assumptions: w.assumptions.ofNodes(), Draws: w.draws}, &w.queue)
 	for i := range order {
 		l, err := w.newLoad(&order[i])
 		if err != nil {
@@ -73,15 +88,15 @@ func New(c Config) (*Simulator, error) {
 // begin adds the first events and creates the initial replicas.
 func (w *Simulator) begin() {
 	if w.config.ReportFrom > 0 {
-		w.queue.add(event{at: w.config.ReportFrom, kind: reportBegins}) // before all other events of that time
+		w.queue.Add(events.Event{At: w.config.ReportFrom, Kind: reportBegins}) // before all other events of that time
 	}
-	w.beginNodes()
+	w.nodes.Begin()
 	for _, l := range w.loads {
 		l.begin()
 	}
-	w.provision()
+	w.nodes.Provision()
 	if w.config.Resolution > 0 {
-		w.queue.add(event{at: w.config.Resolution, kind: sample})
+		w.queue.Add(events.Event{At: w.config.Resolution, Kind: sample})
 	}
 }
 
@@ -94,17 +109,17 @@ func (w *Simulator) draws(purpose string) *reproducible.Draws {
 func (w *Simulator) Engine() *engine.Engine { return w.engine }
 
 // Now returns the virtual time since the start.
-func (w *Simulator) Now() time.Duration { return w.now }
+func (w *Simulator) Now() time.Duration { return w.queue.Now }
 
 // Time returns the virtual time as a timestamp.
-func (w *Simulator) Time() time.Time { return w.config.Start.Add(w.now) }
+func (w *Simulator) Time() time.Time { return w.config.Start.Add(w.queue.Now) }
 
 // NextTick returns the virtual time of the tick that the next Step runs.
 func (w *Simulator) NextTick() time.Time { return w.Time().Add(w.config.Tick) }
 
 // Step advances the virtual time by one tick and runs a tick of the engine.
 func (w *Simulator) Step(ctx context.Context) engine.Outcome {
-	w.pass(w.now + w.config.Tick)
+	w.pass(w.queue.Now + w.config.Tick)
 	out := w.engine.Tick(ctx, w.Time())
 	w.ticks++
 	for _, l := range w.loads {
@@ -116,7 +131,7 @@ func (w *Simulator) Step(ctx context.Context) engine.Outcome {
 // Run steps until the given virtual time, or until ctx ends. observer, which may be nil, is called with the outcome of every
 // tick.
 func (w *Simulator) Run(ctx context.Context, until time.Duration, observer func(engine.Outcome)) error {
-	for w.now < until {
+	for w.queue.Now < until {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -131,44 +146,42 @@ func (w *Simulator) Run(ctx context.Context, until time.Duration, observer func(
 // pass processes all events up to the given time.
 func (w *Simulator) pass(until time.Duration) {
 	for {
-		e, ok := w.queue.next(until)
+		e, ok := w.queue.Next(until)
 		if !ok {
-			w.now = until
 			return
 		}
-		w.now = e.at
 		w.happen(&e)
 	}
 }
 
-func (w *Simulator) happen(e *event) {
-	switch e.kind {
+func (w *Simulator) happen(e *events.Event) {
+	switch e.Kind {
 	case arrive:
-		w.loads[e.a].arrives()
+		w.loads[e.A].arrives()
 	case finish:
-		if r := w.replicas[e.a]; r.gen == e.gen {
-			r.finishes(e.b)
+		if r := w.replicas[e.A]; r.gen == e.Gen {
+			r.finishes(e.B)
 		}
 	case phase:
-		if r := w.replicas[e.a]; r.gen == e.gen {
+		if r := w.replicas[e.A]; r.gen == e.Gen {
 			r.advance()
 		}
 	case graceEnd:
-		if r := w.replicas[e.a]; r.gen == e.gen && r.state == draining {
+		if r := w.replicas[e.A]; r.gen == e.Gen && r.state == draining {
 			r.end()
 		}
 	case scrape:
-		w.loads[e.a].scrape()
+		w.loads[e.A].scrape()
 	case poll:
-		w.loads[e.a].poll()
+		w.loads[e.A].poll()
 	case act:
-		w.loads[e.a].act()
+		w.loads[e.A].act()
 	case sample:
 		w.series.take(w)
-		w.queue.add(event{at: w.now + w.config.Resolution, kind: sample})
+		w.queue.Add(events.Event{At: w.queue.Now + w.config.Resolution, Kind: sample})
 	case reportBegins:
 		w.beginReport()
 	default:
-		w.nodes.happen(w, e)
+		w.nodes.Handle(e)
 	}
 }

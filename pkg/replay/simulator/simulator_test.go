@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
@@ -94,7 +95,7 @@ func encode(v any) []byte {
 
 func TestADayOfChatIsServedAndAccountedFor(t *testing.T) {
 	c := Config{Seed: 1, Workloads: []Workload{{Policy: chat("chat", nil), Traffic: generate(t, "nights", 24*time.Hour, nil),
-		Service: Chat8B}}, Fleet: Fleet{HourlyPerGPU: 1.861}}
+		Service: Chat8B}}, Fleet: karpenter.Fleet{HourlyPerGPU: 1.861}}
 	r := run(t, c, 24*time.Hour)
 	t.Logf("%s", encode(r.Loads))
 	t.Logf("%v cost %.2f paid %s", r.Ledger, r.Cost, r.Paid)
@@ -115,9 +116,9 @@ func TestSameSeedGivesTheSameRunInAnyOrderOfWorkloads(t *testing.T) {
 	if !bytes.Equal(first, other) {
 		t.Error("the order of the workloads changed the run")
 	}
-	pools := []NodePool{nodePool("spot", Spot, 2, 1, 80), nodePool("od", OnDemand, 4, 8, 20)}
+	pools := []karpenter.NodePool{nodePool("spot", karpenter.Spot, 2, 1, 80), nodePool("od", karpenter.OnDemand, 4, 8, 20)}
 	pools[0].Market = losses(5, 3*time.Hour)
-	swapped := []NodePool{pools[1], pools[0]}
+	swapped := []karpenter.NodePool{pools[1], pools[0]}
 	x := run(t, Config{Seed: 3, Workloads: []Workload{a, b}, NodePools: pools}, 6*time.Hour)
 	y := run(t, Config{Seed: 3, Workloads: []Workload{b, a}, NodePools: swapped}, 6*time.Hour)
 	if !bytes.Equal(encode(x), encode(y)) {
@@ -159,7 +160,8 @@ func BenchmarkAzureHour(b *testing.B) {
 }
 
 func BenchmarkDayOnNodes(b *testing.B) {
-	c := Config{Seed: 1, NodePools: []NodePool{nodePool("spot", Spot, 1, 1, 80), nodePool("od", OnDemand, 4, 8, 20)}}
+	c := Config{Seed: 1, NodePools: []karpenter.NodePool{nodePool("spot", karpenter.Spot, 1, 1, 80),
+		nodePool("od", karpenter.OnDemand, 4, 8, 20)}}
 	for i, preset := range []string{"diurnal", "bursty", "nights"} {
 		c.Workloads = append(c.Workloads, Workload{Policy: chat(string(rune('a'+i)), nil), Traffic: generate(b, preset, 24*time.Hour, nil),
 			Service: Chat8B})

@@ -10,6 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -25,7 +26,8 @@ func burst(t testing.TB, rate float64) *trace.Trace {
 
 func TestBurstFromZeroAndBackToZero(t *testing.T) {
 	w := Workload{Policy: chat("chat", nil), Traffic: burst(t, 3), Service: Chat8B}
-	c := Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}, NodePools: []NodePool{nodePool("od", OnDemand, 4, 8, 0)}}
+	c := Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w},
+		NodePools: []karpenter.NodePool{nodePool("od", karpenter.OnDemand, 4, 8, 0)}}
 	c.NodePools[0].ConsolidateAfter = time.Minute
 	woke, ready, zero := 0, 0, 0
 	r := watch(t, c, time.Hour, func(w *Simulator, s int) {
@@ -268,7 +270,7 @@ func TestInvalidConfigurationsAreRejected(t *testing.T) {
 	strange := chat("chat", nil)
 	strange.Sources = []policy.Source{{Type: policy.SourcePrometheus}, {Type: policy.SourceVLLM, Metric: "interTokenLatency"}}
 	limit := int64(0)
-	blocked := nodePool("od", OnDemand, 2, 1, 0)
+	blocked := nodePool("od", karpenter.OnDemand, 2, 1, 0)
 	blocked.Limit = &limit
 	big := plan("big", at(0, 1))
 	big.GPUs = 8
@@ -279,9 +281,9 @@ func TestInvalidConfigurationsAreRejected(t *testing.T) {
 		"no policy and no baseline":      {Workloads: []Workload{{Key: scaling.Key{Name: "a"}}}},
 		"two of one name":                {Workloads: []Workload{plan("a"), plan("a")}},
 		"no name":                        {Workloads: []Workload{{Actuator: baseline.Static(1)}}},
-		"a replica larger than any node": {Workloads: []Workload{big}, NodePools: []NodePool{blocked}},
-		"a pool that is not there":       {Workloads: []Workload{elsewhere}, NodePools: []NodePool{blocked}},
-		"a pool without GPUs":            {NodePools: []NodePool{{Name: "a"}}},
+		"a replica larger than any node": {Workloads: []Workload{big}, NodePools: []karpenter.NodePool{blocked}},
+		"a pool that is not there":       {Workloads: []Workload{elsewhere}, NodePools: []karpenter.NodePool{blocked}},
+		"a pool without GPUs":            {NodePools: []karpenter.NodePool{{Name: "a"}}},
 	} {
 		if _, err := New(c); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -14,9 +14,11 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -146,7 +148,7 @@ func (c *Case) simulate(ctx context.Context, config simulator.Config) (out Run, 
 		excess += time.Duration(max(w.Nodes(onDemandPool)-max(int(c.Replicas)-c.Spot.Available(w.Now()), 0), 0)) * tick
 	}
 	r := w.Result()
-	out = Run{Availability: float64(ready) / float64(demanded), Cost: r.Cost, Spot: r.CostBy[simulator.Spot]}
+	out = Run{Availability: float64(ready) / float64(demanded), Cost: r.Cost, Spot: r.CostBy[karpenter.Spot]}
 	out.Ledger = Ledger{
 		Excess:      excess.Hours(),
 		Starting:    (r.Ledger[ledger.Launching] + r.Ledger[ledger.Loading]).Hours(),
@@ -155,7 +157,7 @@ func (c *Case) simulate(ctx context.Context, config simulator.Config) (out Run, 
 		WithoutNode: (time.Duration(withoutNode) * tick).Minutes(),
 	}
 	for i := range r.Pools {
-		if p := &r.Pools[i]; p.CapacityType == simulator.Spot {
+		if p := &r.Pools[i]; p.CapacityType == karpenter.Spot {
 			out.Ledger.SpotHours += p.Paid.Hours()
 		} else {
 			out.Ledger.OnDemandHours += p.Paid.Hours()
@@ -187,16 +189,16 @@ func (c *Case) lowestCost() float64 {
 func (c *Case) config() simulator.Config {
 	a := simulator.DefaultAssumptions()
 	part := (c.ColdStart / 4).Truncate(time.Second)
-	a.NodeLaunch, a.GPUReady, a.ImagePull = simulator.Fixed(part), simulator.Fixed(part), simulator.Fixed(part)
-	a.ModelLoad = simulator.Fixed(c.ColdStart - 3*part)
-	pool := func(name, kind string, weight int32, hourly float64) simulator.NodePool {
-		return simulator.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight,
-			ConsolidateAfter: time.Minute, OnlyWhenEmpty: true, Budgets: []simulator.Budget{{Percent: 100}}}
+	a.NodeLaunch, a.GPUReady, a.ImagePull = reproducible.Fixed(part), reproducible.Fixed(part), reproducible.Fixed(part)
+	a.ModelLoad = reproducible.Fixed(c.ColdStart - 3*part)
+	pool := func(name, kind string, weight int32, hourly float64) karpenter.NodePool {
+		return karpenter.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight,
+			ConsolidateAfter: time.Minute, OnlyWhenEmpty: true, Budgets: []karpenter.Budget{{Percent: 100}}}
 	}
-	spot := pool(spotPool, simulator.Spot, 80, c.SpotHourly)
+	spot := pool(spotPool, karpenter.Spot, 80, c.SpotHourly)
 	spot.Market = c.Spot
 	return simulator.Config{Seed: c.Seed, Tick: tick, Assumptions: &a, Resolution: -1,
-		NodePools: []simulator.NodePool{spot, pool(onDemandPool, simulator.OnDemand, 20, c.OnDemandHourly)}}
+		NodePools: []karpenter.NodePool{spot, pool(onDemandPool, karpenter.OnDemand, 20, c.OnDemandHourly)}}
 }
 
 func (c *Case) load(name string, n int32, factory autoscaler.Factory, pools ...string) simulator.Workload {

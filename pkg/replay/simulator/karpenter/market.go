@@ -1,8 +1,10 @@
-package simulator
+package karpenter
 
 import (
 	"slices"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/events"
 )
 
 // market contains the number of nodes that are available to a pool over time. The number decreases at the time of the interruption notice:
@@ -20,7 +22,7 @@ type turn struct {
 	lost, added int
 }
 
-func (p *pool) openMarket() {
+func (p *Pool) openMarket() {
 	s := p.config.Market
 	if s == nil {
 		return
@@ -28,7 +30,7 @@ func (p *pool) openMarket() {
 	m := &market{available: s.Initial}
 	for _, e := range s.Events {
 		if e.Lost > 0 {
-			m.turns = append(m.turns, turn{at: max(0, e.At-p.w.assumptions.SpotNotice).Truncate(time.Microsecond), lost: e.Lost})
+			m.turns = append(m.turns, turn{at: max(0, e.At-p.cluster.assumptions.SpotNotice).Truncate(time.Microsecond), lost: e.Lost})
 		}
 		if e.Added > 0 {
 			m.turns = append(m.turns, turn{at: e.At.Truncate(time.Microsecond), added: e.Added})
@@ -45,7 +47,7 @@ func (p *pool) openMarket() {
 		m.turns = append(m.turns, turn{at: s.Duration.Truncate(time.Microsecond), added: -over})
 	}
 	slices.SortStableFunc(m.turns, func(a, b turn) int { return int(min(max(a.at-b.at, -1), 1)) })
-	// Capacity at time 0 of the trace is available to the initial replicas.
+	// Capacity at time 0 of the trace is available to the initial pods.
 	for ; m.next < len(m.turns) && m.turns[m.next].at == 0; m.next++ {
 		m.available += m.turns[m.next].added - m.turns[m.next].lost
 	}
@@ -54,24 +56,24 @@ func (p *pool) openMarket() {
 }
 
 // nextTurn adds the next change of the market to the event queue.
-func (p *pool) nextTurn() {
+func (p *Pool) nextTurn() {
 	m := p.market
 	if m.next == len(m.turns) {
 		m.next, m.round = 0, m.round+max(p.config.Market.Duration.Truncate(time.Microsecond), time.Minute)
 	}
 	if len(m.turns) > 0 {
-		p.w.queue.add(event{at: max(p.w.now, m.round+m.turns[m.next].at), kind: spotTurn, a: p.index})
+		p.cluster.queue.Add(events.Event{At: max(p.cluster.queue.Now, m.round+m.turns[m.next].at), Kind: spotTurn, A: p.index})
 	}
 }
 
 // turn applies a change of the market. Each lost node is drawn at random from all nodes of the market with equal probability, so only some
 // of the lost nodes belong to this pool.
-func (p *pool) turn() {
+func (p *Pool) turn() {
 	m := p.market
 	t := m.turns[m.next]
 	m.next++
 	m.available += t.added
-	ours := slices.DeleteFunc(slices.Clone(p.nodes), func(n *node) bool { return n.hasNotice })
+	ours := slices.DeleteFunc(slices.Clone(p.nodes), func(n *Node) bool { return n.hasNotice })
 	for range t.lost {
 		if len(ours) > 0 && (m.available <= len(ours) || p.spotDraws.Below(m.available) < len(ours)) {
 			i := p.spotDraws.Below(len(ours))
@@ -84,9 +86,9 @@ func (p *pool) turn() {
 }
 
 // available reports whether the provider has a node for the pool now.
-func (p *pool) available() bool {
+func (p *Pool) available() bool {
 	for _, o := range p.config.Outages {
-		if o.From <= p.w.now && p.w.now < o.To {
+		if o.From <= p.cluster.queue.Now && p.cluster.queue.Now < o.To {
 			return false
 		}
 	}
@@ -102,31 +104,31 @@ func (p *pool) available() bool {
 	return held < p.market.available
 }
 
-// warn simulates the interruption notice of a spot node. Karpenter drains the node at once, and its replicas need other nodes. The node is
+// warn simulates the interruption notice of a spot node. Karpenter drains the node at once, and its pods need other nodes. The node is
 // lost at the end of the notice period.
-func (n *node) warn() {
+func (n *Node) warn() {
 	p := n.pool
-	w := p.w
-	p.lost++
+	c := p.cluster
+	p.bill.Lost++
 	n.isLost()
 	n.hasNotice = true
-	p.refusedUntil = max(p.refusedUntil, w.now+w.assumptions.IceCache)
-	n.after(w.assumptions.SpotNotice, lose)
+	p.refusedUntil = max(p.refusedUntil, c.queue.Now+c.assumptions.IceCache)
+	n.after(c.assumptions.SpotNotice, lose)
 	switch n.state {
-	case usable:
+	case Usable:
 		n.drain()
-	case launched, registered:
-		for _, r := range slices.Clone(n.pods) {
-			n.release(r)
+	case Launched, Registered:
+		for _, pod := range slices.Clone(n.pods) {
+			n.release(pod)
 		}
-		w.provision()
+		c.Provision()
 	}
 }
 
-// kill removes the node with all its replicas.
-func (n *node) kill() {
-	for _, r := range slices.Clone(n.pods) {
-		r.end() // all remaining replicas are draining, because the notice evicted the others
+// kill removes the node with all its pods.
+func (n *Node) kill() {
+	for _, pod := range slices.Clone(n.pods) {
+		pod.replica.Kill() // all remaining pods are terminating, because the notice evicted the others
 	}
 	n.remove()
 }
