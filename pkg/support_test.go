@@ -67,6 +67,12 @@ var supportTables = []supportTable{
 			"one pod at a time; `gpuscaler lint` reports a strategy that would wait forever"},
 		{"Job and CronJob", works, "e2e/karpenter TestPodsOfACronJobAreDemandUntilTheyComplete",
 			"their pods are demand for nodes; gpuscaler does not scale them"},
+		{"gangs of JobSet, PyTorchJob, RayJob and Volcano", works, "pkg/cluster TestGangIsDemandWithAllItsPods",
+			"waiting and running pods are demand together; no override is written because of them"},
+		{"gangs that Kueue admits", works, "pkg/cluster TestGangIsDemandOnceKueueAdmitsIt",
+			"pods with a scheduling gate are no demand, because no node is launched for them"},
+		{"a pod without a policy on an on-demand node, when replicas return to spot", works,
+			"e2e/karpenter TestUnmovablePodsStayOnDemandAndAreReported", "it stays and is reported"},
 	}},
 	{"Autoscalers that apply the target", "", []support{
 		{"HPA", works, "e2e/line TestHPAFollowsARecordedHourOfRequests", "[HPA](hpa.md)"},
