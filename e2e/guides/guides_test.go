@@ -140,8 +140,9 @@ func mayFail(command, output string) bool {
 		strings.HasPrefix(command, "gpuscaler check") && checkFound.MatchString(output)
 }
 
-// run runs a block with bash. Each command must succeed, except `gpuscaler lint` and `gpuscaler check`, which may find errors.
-func (r *reader) run(t *testing.T, b block) {
+// run runs a block with bash and returns its output. Each command must succeed, except `gpuscaler lint` and `gpuscaler check`, which may
+// find errors.
+func (r *reader) run(t *testing.T, b block) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), blockTimeout)
 	defer cancel()
@@ -154,7 +155,7 @@ func (r *reader) run(t *testing.T, b block) {
 	t.Logf("%s (%s)", b.name(), time.Since(began).Round(100*time.Millisecond))
 	if ctx.Err() != nil {
 		t.Errorf("%s: not finished after %s (%v)\n%s", b.name(), blockTimeout, err, output)
-		return
+		return string(output)
 	}
 	for _, line := range strings.Split(string(output), "\n") {
 		failed, is := strings.CutPrefix(line, "FAILED: ")
@@ -165,6 +166,7 @@ func (r *reader) run(t *testing.T, b block) {
 	if strings.Contains(string(output), "\x1b") {
 		t.Errorf("%s: the output has control characters, although it is not a terminal", b.name())
 	}
+	return string(output)
 }
 
 // cluster creates what the pages expect in a cluster: nodes, the APIs of KEDA and Karpenter, and the workloads of two teams.
