@@ -187,6 +187,9 @@ func (t *tick) capTargets() {
 		t.d.Advice[i].Cap = limit
 		missing += float64(max(w.Uncapped-limit+1, 0))
 	}
+	if c.On {
+		t.listClosed()
+	}
 	if missing > 0 || c.On {
 		reason.A = missing
 		t.because(reason)
@@ -208,71 +211,4 @@ func (w *Workload) placed() (n int32) {
 		n++
 	})
 	return n
-}
-
-// closedGroup is the reason why no NodePool of a group provides a node: the index of its first NodePool, and why this one provides no node.
-type closedGroup struct {
-	pool     int8
-	cause    explain.Cause // CauseNone: some NodePool may provide a node
-	resource string        // resource of a CauseLimit
-}
-
-// allClosed returns why no NodePool of the group provides a node. Limits that gpuscaler itself sets are ignored, because gpuscaler removes
-// them when they are no longer needed.
-func (t *tick) allClosed() (closed closedGroup) {
-	closed.pool = -1
-	for i := range t.views() {
-		if !t.o.Pools[i].Exists {
-			continue // it is unknown which nodes it would provide
-		}
-		why := t.closedBy(i)
-		if why == explain.CauseNone {
-			return closedGroup{pool: -1}
-		}
-		if closed.cause == explain.CauseNone {
-			closed.pool, closed.cause = int8(i), why
-			if why == explain.CauseLimit || why == explain.CauseFleet {
-				closed.resource = t.pools[i].full
-			}
-		}
-	}
-	return closed
-}
-
-// closedBy returns why a NodePool provides no node for the smallest waiting pod, or CauseNone if it may provide one. During a target cap,
-// every recent refused launch is evidence. Without a cap, only launches that were refused after the end of the last cap are evidence, so
-// that the full target is tried once after each cap. For the same reason, a time in which a capacity reservation launched no node is only
-// evidence if it is after the end of the last cap.
-func (t *tick) closedBy(pool int) explain.Cause {
-	since := t.s.TargetCap.Since
-	if t.s.TargetCap.On {
-		since = 0
-	}
-	switch {
-	case t.g.SelectsNodes():
-		return t.fleetClosedBy(pool, since)
-	case !t.o.Pools[pool].Ready:
-		return explain.CauseNotReady
-	case t.pools[pool].exhausted && t.reservationFull(pool, since):
-		return explain.CauseReservation
-	case t.pools[pool].exhausted:
-		return explain.CauseNone
-	case t.pools[pool].room < max(t.smallestWait, 1):
-		return explain.CauseLimit
-	case t.refusedSince(pool, since):
-		return explain.CauseRefused
-	}
-	return explain.CauseNone
-}
-
-// refusedSince reports whether a launch of the NodePool was refused for lack of capacity after the time since (in Unix milliseconds),
-// within RefusalWindow, and after its newest node was created.
-func (a *analysis) refusedSince(pool int, since int64) bool {
-	from := max(since, statemachine.Stamp(a.pools[pool].newest), a.at-statemachine.RefusalWindow.Milliseconds())
-	for i := range a.o.Pools[pool].Failures {
-		if f := &a.o.Pools[pool].Failures[i]; f.Capacity && a.within(f.At, from) {
-			return true
-		}
-	}
-	return false
 }

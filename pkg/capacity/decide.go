@@ -67,7 +67,7 @@ func (t *tick) begin(g *Group, o *Observation, s *State, now time.Time, d *Decis
 // reset empties a decision for the next tick and reuses the memory of its slices. Each workload gets NoAdvice.
 func (d *Decision) reset(workloads int) {
 	d.Actions, d.Plan, d.Findings, d.Reasons = d.Actions[:0], d.Plan[:0], d.Findings[:0], d.Reasons[:0]
-	d.Advice = d.Advice[:0]
+	d.Advice, d.Closed, d.Until = d.Advice[:0], d.Closed[:0], time.Time{}
 	for range workloads {
 		d.Advice = append(d.Advice, NoAdvice)
 	}
@@ -96,6 +96,7 @@ func (t *tick) run() {
 		for i := range t.d.Advice {
 			t.d.Advice[i] = NoAdvice
 		}
+		t.d.Closed, t.d.Until = t.d.Closed[:0], time.Time{}
 	}
 	t.d.Phase, t.d.Demand, t.d.returning = t.s.Spot.Phase, t.demand, t.returning
 }

@@ -3,6 +3,7 @@ package capacity
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
@@ -17,6 +18,10 @@ type Decision struct {
 	// Plan has the changes that an advisory group would make; empty for every other group.
 	Plan   []Action
 	Advice []Advice // in the order of Observation.Workloads
+	// Closed contains, for each NodePool that exists, why it provides no node, while targets are capped for this reason. Until is the time
+	// of the next attempt with the full targets.
+	Closed []Closed  `json:",omitempty"`
+	Until  time.Time `json:",omitzero"`
 	explain.Report
 	Demand Demand
 	Phase  statemachine.Phase

@@ -47,7 +47,7 @@
 //	updatePhase, fallback, probe             spot.go, with the weights in weights.go
 //	returnToSpot                             returntospot.go, with one batch in batch.go
 //	freezeConsolidation, buffer              knowndemand.go
-//	addAtRisk, capTargets                    advice.go
+//	addAtRisk, capTargets                    advice.go; why no NodePool provides a node: closed.go
 //	check                                    check.go
 //	nodes that are found by their labels     fleet.go
 //	annotatePods                             annotations.go

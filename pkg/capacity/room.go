@@ -37,7 +37,9 @@ func (t *tick) measureRoom() {
 				continue
 			}
 			if room := t.nodesBelow(i, l, value) * size; room < f.room {
-				f.room, f.full = room, l.Resource
+				f.room, f.full, f.limit = room, l.Resource, value
+				f.used, _ = t.usedBelow(i, l)
+				f.scheduled = t.isScheduled(i, l)
 			}
 		}
 		f.room = min(f.room, nodepool.MaxUnits)
@@ -86,13 +88,7 @@ func (a *analysis) smallestNode(pool int) int64 {
 // nodesBelow returns how many more nodes fit below a limit, at most MaxUnits. It also returns MaxUnits if it is unknown how much of the
 // limited resource a node has.
 func (a *analysis) nodesBelow(pool int, l *nodepool.LimitView, limit float64) int64 {
-	used, node := l.Used, l.Node
-	switch l.Resource {
-	case a.g.Resource:
-		used, node = float64(a.pools[pool].units), float64(a.smallestNode(pool))
-	case limitOfNodes:
-		used, node = float64(len(a.o.Pools[pool].Nodes)), 1
-	}
+	used, node := a.usedBelow(pool, l)
 	left := float64(limit - max(used, 0))
 	switch {
 	case left <= 0:
@@ -103,6 +99,17 @@ func (a *analysis) nodesBelow(pool int, l *nodepool.LimitView, limit float64) in
 	return int64(min(max(math.Floor(float64(left/node)+rounding), 0), float64(nodepool.MaxUnits)))
 }
 
+// usedBelow returns how much of the limited resource the NodePool has, and how much its smallest node has.
+func (a *analysis) usedBelow(pool int, l *nodepool.LimitView) (used, node float64) {
+	switch l.Resource {
+	case a.g.Resource:
+		return float64(a.pools[pool].units), float64(a.smallestNode(pool))
+	case limitOfNodes:
+		return float64(len(a.o.Pools[pool].Nodes)), 1
+	}
+	return l.Used, l.Node
+}
+
 // limitOf returns a limit of a NodePool without gpuscaler's override of the last tick. This is the limit of an open schedule, or else that
 // of the owner.
 func (t *tick) limitOf(pool int, l *nodepool.LimitView) nodepool.Value {
@@ -110,6 +117,12 @@ func (t *tick) limitOf(pool int, l *nodepool.LimitView) nodepool.Value {
 		return t.fields.Effective(pool, nodepool.FieldLimit+nodepool.Field(i))
 	}
 	return l.Value
+}
+
+// isScheduled reports whether a limit of a NodePool is that of an open schedule. It must be called before later rules request limits.
+func (t *tick) isScheduled(pool int, l *nodepool.LimitView) bool {
+	i := slices.Index(t.s.Limits[:], l.Resource)
+	return i >= 0 && l.Resource != "" && !t.limitOf(pool, l).Same(t.fields.Original(pool, nodepool.FieldLimit+nodepool.Field(i)))
 }
 
 // spareOnSpot returns the number of spot GPUs that are available for replicas that move from on-demand: the free GPUs of existing spot

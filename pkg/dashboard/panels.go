@@ -26,7 +26,7 @@ type NodePool struct {
 	Busy, Idle   int    // number of GPUs that pods use, and that no pod uses
 	Overrides    []Override
 	Unknown      bool   // the numbers of nodes and GPUs are not known
-	Problem      string // why the numbers may be wrong; empty: they are current
+	Problem      string // why the numbers may be wrong, or why the NodePool provides no node; empty: neither
 }
 
 // Override is a field of a NodePool that gpuscaler sets for a time.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
@@ -77,6 +78,8 @@ func poolsOf(r *engine.GroupRecord) []NodePool {
 		if r.Group.SelectsNodes() {
 			p.describeFleet(r)
 		}
+		// the cause of a cap is more specific than the problems above
+		p.Problem = cmp.Or(r.CapCause.PoolText(p.Name), p.Problem, limitOf(r, int8(i)))
 		if r.Err != "" {
 			p.Problem = "as of the last decision: " + r.Err
 		}
@@ -100,6 +103,16 @@ func (p *NodePool) describeFleet(r *engine.GroupRecord) {
 	case r.Demand.Pending > 0:
 		p.Problem = "pods wait for " + strconv.FormatInt(r.Demand.Pending, 10) + " " + r.Group.Resource
 	}
+}
+
+// limitOf returns the text about the limit of a spot NodePool because of which replicas stay on on-demand nodes, or "".
+func limitOf(r *engine.GroupRecord, pool int8) string {
+	for _, reason := range r.Reasons {
+		if reason.Rule == explain.RuleReturn && reason.Cause == explain.CauseLimit && reason.Pool == pool {
+			return reason.Text(r.Group.Names())
+		}
+	}
+	return ""
 }
 
 // declaredType returns the capacity type that the PlatformConfig declares for a NodePool. It is used if the NodePool has no nodes with a

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
 )
 
 // fallbackRecord returns the record of a group in fallback: launches of spot nodes fail, and one of the NodePools does not exist.
@@ -46,6 +47,26 @@ func TestNodePoolsOfAGroup(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
+	}
+}
+
+// Targets are capped because a NodePool is at its limit. Its row contains the limit, and so does the row of a spot NodePool whose limit
+// keeps replicas on on-demand nodes.
+func TestRowOfANodePoolSaysWhyItProvidesNoNode(t *testing.T) {
+	r := fallbackRecord()
+	r.Group = &capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot},
+		{Name: "l40s-ondemand", Type: capacity.OnDemand}, {Name: "typo"}}}
+	r.CapCause = &capcause.Cause{Group: "chat", Resource: "nvidia.com/gpu", Pools: []capcause.Pool{{Name: "l40s-ondemand",
+		Kind: capcause.Limit, Limited: "nvidia.com/gpu", Limit: 16, Used: 16, Units: 16, Unmanaged: 4}}}
+	r.Reasons = []explain.Reason{{Rule: explain.RuleReturn, Cause: explain.CauseLimit, Pool: 0, Name: "nvidia.com/gpu", A: 4}}
+	for i, want := range []string{
+		"NodePool l40s-spot has reached limits[nvidia.com/gpu]: replicas with 4 GPUs stay on NodePool l40s-ondemand",
+		"NodePool l40s-ondemand is at its owner's limit of 16 GPUs, 4 of them used by pods that no policy of the group manages",
+		"the NodePool does not exist",
+	} {
+		if got := poolsOf(r)[i].Problem; !strings.HasPrefix(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

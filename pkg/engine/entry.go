@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
@@ -66,6 +67,7 @@ type packedDecision struct {
 	EarliestScaleDown       time.Time
 	ScaleDownRule           scaling.Rule
 	Plan                    *objective.Plan
+	CapCause                *capcause.Cause
 	Reasons                 []scaling.Reason
 }
 
@@ -75,7 +77,7 @@ func (k *packedDecision) set(d *scaling.Decision) {
 		Replicas: d.Replicas, Requested: d.Requested, Uncapped: d.Uncapped, Extra: d.Extra, Room: d.Room,
 		Active: d.Active, Degraded: d.Degraded, Binding: d.Binding, Tied: d.Tied, BindingIndex: d.BindingIndex, TiedIndex: d.TiedIndex,
 		Proposals: d.Proposals, Status: d.Status, EarliestScaleDown: d.EarliestScaleDown, ScaleDownRule: d.ScaleDownRule, Plan: d.Plan,
-		Reasons: append(k.Reasons[:0], d.Reasons.All()...),
+		CapCause: d.CapCause, Reasons: append(k.Reasons[:0], d.Reasons.All()...),
 	}
 }
 
@@ -85,7 +87,7 @@ func (k *packedDecision) unpack() scaling.Decision {
 		Replicas: k.Replicas, Requested: k.Requested, Uncapped: k.Uncapped, Extra: k.Extra, Room: k.Room,
 		Active: k.Active, Degraded: k.Degraded, Binding: k.Binding, Tied: k.Tied, BindingIndex: k.BindingIndex, TiedIndex: k.TiedIndex,
 		Proposals: k.Proposals, Status: k.Status, EarliestScaleDown: k.EarliestScaleDown, ScaleDownRule: k.ScaleDownRule, Plan: k.Plan,
-		Reasons: scaling.ReasonsOf(k.Reasons),
+		CapCause: k.CapCause, Reasons: scaling.ReasonsOf(k.Reasons),
 	}
 }
 

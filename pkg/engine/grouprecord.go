@@ -8,6 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
 )
 
 // GroupRecord is the newest decision of a capacity group with its inputs. It shares no memory with the engine.
@@ -24,7 +25,8 @@ type GroupRecord struct {
 	Plan      []capacity.Action  // the actions that would be applied if the group were not advisory
 	Pools     []PoolUse          // in the order of Group.Pools
 	Workloads []GroupWorkload
-	Err       string // why the last tick made no decision; empty if it made one
+	CapCause  *capcause.Cause // why targets are capped; nil: they are not capped, or only because pods are rejected
+	Err       string          // why the last tick made no decision; empty if it made one
 }
 
 // Use sums up nodes: their number, their GPUs (or units of the group's resource) and their price.
@@ -137,13 +139,14 @@ func (s *groupEntry) update(g *groupTick, now time.Time) (change GroupRecord, is
 	r.Group, r.At, r.Phase, r.Demand, r.Err, s.rules = g.group, now, d.Phase, d.Demand, "", rules
 	r.Reasons, r.Findings = append(r.Reasons[:0], d.Reasons...), append(r.Findings[:0], d.Findings...)
 	r.Plan, r.Overrides = append(r.Plan[:0], d.Plan...), g.state.Overrides(r.Overrides[:0])
+	r.CapCause = g.cap.cause
 	r.Pools, r.Workloads = r.Pools[:0], r.Workloads[:0]
 	for i := range g.observation.Pools {
 		r.Pools = append(r.Pools, useOf(g.group.Pools[i].Name, &g.observation.Pools[i]))
 	}
 	for i := range g.observation.Workloads {
 		w := &g.observation.Workloads[i]
-		r.Workloads = append(r.Workloads, GroupWorkload{w.Key, w.Uncapped, w.Extra, w.Known, w.Paused, adviceOf(d.Advice[i])})
+		r.Workloads = append(r.Workloads, GroupWorkload{w.Key, w.Uncapped, w.Extra, w.Known, w.Paused, adviceOf(d.Advice[i], g.cap.cause)})
 	}
 	if isChange {
 		change = s.copied()

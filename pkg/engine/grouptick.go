@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
 )
 
 // Groups returns the current capacity groups. Callers must not change the slice. When the groups change, a new slice is returned.
@@ -37,20 +38,22 @@ type Orphan struct{ Pool, Record string }
 type Advice struct {
 	Capped             bool
 	Cap, AtRisk, Surge int32 // if Capped, Cap is the number of replicas for which nodes and pods can be created
+	// CapCause is why Capped is true. It is nil if pods are rejected, and not changed after it is set.
+	CapCause *capcause.Cause `json:",omitempty"`
 }
 
 func (a Advice) forScaling() scaling.Advice {
 	out := scaling.Advice{Cap: -1, AtRisk: a.AtRisk, Surge: a.Surge}
 	if a.Capped {
-		out.Cap = a.Cap
+		out.Cap, out.CapCause = a.Cap, a.CapCause
 	}
 	return out
 }
 
-func adviceOf(a capacity.Advice) Advice {
+func adviceOf(a capacity.Advice, cause *capcause.Cause) Advice {
 	out := Advice{AtRisk: a.AtRisk, Surge: a.Surge}
 	if a.Cap >= 0 {
-		out.Capped, out.Cap = true, a.Cap
+		out.Capped, out.Cap, out.CapCause = true, a.Cap, cause
 	}
 	return out
 }
@@ -91,6 +94,7 @@ type groupTick struct {
 	hasState    bool // state was set by a decision
 	observation capacity.Observation
 	decision    capacity.Decision
+	cap         groupCap
 	entry       *groupEntry
 }
 
@@ -146,6 +150,7 @@ func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time, out
 	idle, _ := n.engine.telemetry.(IdlePods)
 	g.observe(n.engine.options.Nodes, idle, now)
 	g.state.Decide(g.group, &g.observation, now, &g.decision)
+	g.explainCap()
 	n.notify(g, now, false)
 	loosening, rest := split(g.decision.Actions)
 	if len(loosening) > 0 {
@@ -156,7 +161,7 @@ func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time, out
 		n.engine.options.Nodes.Act(g.group, rest)
 	}
 	for i, s := range g.entries {
-		s.advice = adviceOf(g.decision.Advice[i])
+		s.advice = adviceOf(g.decision.Advice[i], g.cap.cause)
 	}
 	if change, isChange := g.entry.update(g, now); isChange {
 		n.engine.decisions.groupHistory.add(change)

@@ -44,8 +44,11 @@ func (t *tick) capacity() {
 	if limit := t.o.Advice.Cap; limit >= 0 {
 		to := min(t.n, max(limit, t.current))
 		rejected := 0.0
-		if t.o.Advice.Rejected {
+		switch {
+		case t.o.Advice.Rejected:
 			rejected = 1
+		case t.d != nil:
+			t.d.CapCause = t.o.Advice.CapCause
 		}
 		t.set(RuleCapacity, -1, to, float64(limit), rejected)
 	}

@@ -3,6 +3,7 @@ package scaling
 import (
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
@@ -170,6 +171,9 @@ type Decision struct {
 	EarliestScaleDown time.Time
 	// Plan contains the number of replicas that the objective needs, and why. It is nil for a policy without an objective. It must not be
 	// changed.
-	Plan    *objective.Plan
-	Reasons Reasons
+	Plan *objective.Plan
+	// CapCause is why the capacity group caps the target. It is nil without a cap, and for a cap because the API server rejects further
+	// pods. It must not be changed.
+	CapCause *capcause.Cause `json:",omitempty"`
+	Reasons  Reasons
 }

@@ -1,6 +1,10 @@
 package scaling
 
-import "time"
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
+)
 
 // Reading is the newest sample of one signal. Observation.Readings has the same order as Policy.Signals.
 type Reading struct {
@@ -43,10 +47,11 @@ const MaxAhead = 2 * time.Second
 
 // Advice contains the results of a capacity group for one workload. Decide uses the Advice of the previous tick.
 type Advice struct {
-	Cap      int32 // greatest number of replicas for which nodes can be launched; -1: no cap
-	Rejected bool  // Cap was set because the API server rejects further pods
-	AtRisk   int32 // ready replicas on nodes that are about to be interrupted
-	Surge    int32 // replicas to add for a move between NodePools
+	Cap      int32           // greatest number of replicas for which nodes can be launched; -1: no cap
+	CapCause *capcause.Cause // why Cap was set; nil: the group has another reason, such as Rejected
+	Rejected bool            // Cap was set because the API server rejects further pods
+	AtRisk   int32           // ready replicas on nodes that are about to be interrupted
+	Surge    int32           // replicas to add for a move between NodePools
 }
 
 // Operator is a pause or an override that an operator set with an annotation. An override ends at Until.

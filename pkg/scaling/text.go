@@ -62,12 +62,12 @@ func (d *Decision) Why(p *Policy) string {
 		case r.Rule == RuleObjective && d.Plan != nil:
 			causes = append(causes, d.Plan.Text())
 		case r.Rule == RuleCombine || r.Rule == RuleObjective:
-			causes = append(causes, r.Text(p))
+			causes = append(causes, d.ReasonText(r, p))
 		}
 	}
 	for _, r := range all {
 		if r.Rule == RuleSurge && r.A < 0 {
-			effects = append(effects, r.Text(p))
+			effects = append(effects, d.ReasonText(r, p))
 		}
 	}
 	if blocked := d.blockedReplacements(p); blocked != "" {
@@ -79,6 +79,21 @@ func (d *Decision) Why(p *Policy) string {
 	return d.Binding.String()
 }
 
+// ReasonText returns the text of a reason of d, see Reason.Text. The text of RuleCapacity also contains CapCause.
+func (d *Decision) ReasonText(r Reason, p *Policy) string {
+	if r.Rule != RuleCapacity || d.CapCause == nil {
+		return r.Text(p)
+	}
+	c, end := d.CapCause, ""
+	if !d.CapCause.Until.IsZero() {
+		end = until(float64(c.Until.Unix()))
+	}
+	if r.To < r.From {
+		return fmt.Sprintf("capped at %d by capacity group %s%s: %s", r.To, c.Group, end, c.Text())
+	}
+	return fmt.Sprintf("capacity group %s permits at most %s%s: %s", c.Group, replicas(r.A), end, c.Text())
+}
+
 // bindingEffects returns the text of the last rule that changed the target. If that rule adds replicas to the target of another rule, the
 // text of the other rule is first.
 func (d *Decision) bindingEffects(all []Reason, p *Policy) (effects []string) {
@@ -87,7 +102,7 @@ func (d *Decision) bindingEffects(all []Reason, p *Policy) (effects []string) {
 		i--
 	}
 	for i >= 0 && all[i].Rule != RuleCombine && all[i].Rule != RuleObjective {
-		effects = append([]string{all[i].Text(p)}, effects...)
+		effects = append([]string{d.ReasonText(all[i], p)}, effects...)
 		if all[i].Rule != RuleAtRisk && all[i].Rule != RuleSurge {
 			break
 		}

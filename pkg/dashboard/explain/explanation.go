@@ -59,6 +59,8 @@ type Explanation struct {
 	ScaleDownRule     string    `json:"scaleDownRule,omitempty"`
 	ScaledBy          *ScaledBy `json:"scaledBy,omitempty"`
 	Operator          *Operator `json:"operator,omitempty"`
+	// CappedBy is the capacity group that caps the target, and why. It is nil if no capacity group caps the target.
+	CappedBy *CappedBy `json:"cappedBy,omitempty"`
 	// Objective is nil for a policy without an objective.
 	Objective *Objective `json:"objective,omitempty"`
 }
@@ -123,7 +125,7 @@ func FromRecord(r engine.Record, cluster string) Explanation {
 		Binding: RuleName(r.Workload.Policy, d.Binding, d.BindingIndex), Why: d.Text(r.Workload.Policy),
 		Served: served(r), EarliestScaleDown: d.EarliestScaleDown,
 		ScaledBy: newScaledBy(r.View.ManagedHPA), Operator: NewOperator(r.View), NotDecided: notDecided(&r),
-		Objective: newObjective(&r),
+		Objective: newObjective(&r), CappedBy: newCappedBy(&r),
 	}
 	if r.At.IsZero() {
 		e.Binding, e.Why, e.Rules = "", "", []Rule{}
@@ -137,7 +139,7 @@ func FromRecord(r engine.Record, cluster string) Explanation {
 	for _, reason := range d.Reasons.All() {
 		e.Rules = append(e.Rules, Rule{
 			Name: RuleName(r.Workload.Policy, reason.Rule, reason.Index), From: reason.From, To: reason.To,
-			Text: reason.Text(r.Workload.Policy), Binding: reason.Rule == d.Binding && reason.Index == d.BindingIndex,
+			Text: d.ReasonText(reason, r.Workload.Policy), Binding: reason.Rule == d.Binding && reason.Index == d.BindingIndex,
 		})
 	}
 	for _, w := range r.Without {

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
 )
 
 func text(t *testing.T, e Explanation) string {
@@ -150,6 +151,56 @@ func TestCrashingReplicasAreExplained(t *testing.T) {
 	}
 	if j, err := json.Marshal(e); err != nil || !strings.Contains(string(j), `"crashing":2,"crashingPod":"llama-chat-7d9f-x2x4z"`) {
 		t.Errorf("%v: %s", err, j)
+	}
+}
+
+// A capacity group caps the target. The text contains the group, the NodePool, its limit, and how much of it pods without a policy use. The
+// JSON contains the same numbers as fields.
+func TestCapOfACapacityGroupIsExplained(t *testing.T) {
+	s := explaintest.New(nil)
+	s.Tick(0)
+	r := s.Record()
+	r.View.Advice = engine.Advice{Capped: true, Cap: 6, CapCause: &capcause.Cause{
+		Group: "gpu", Resource: "nvidia.com/gpu", Until: explaintest.Start.Add(4 * time.Minute),
+		Pools: []capcause.Pool{{Name: "gpu-spot", Kind: capcause.Limit, Limited: "nvidia.com/gpu", Limit: 8, Used: 8, Units: 8, Unmanaged: 2}},
+	}}
+	decide := func(queue float64) Explanation {
+		r.Readings[0].Value = queue
+		r.Decision, _ = scaling.Decide(r.Workload.Policy, r.Observation(), scaling.Seed(r.Workload.Policy, 6, r.At), r.At)
+		return FromRecord(r, "prod")
+	}
+	e := decide(87)
+	because := "capped at 6 by capacity group gpu until 09:04 UTC: NodePool gpu-spot is at its owner's limit of 8 GPUs, 2 of them used by " +
+		"pods that no policy of the group manages"
+	if want := "6 replicas: gateway 87 needs 9 replicas (target 10 per replica); " + because; e.Why != want {
+		t.Errorf("%q\nwant %q", e.Why, want)
+	}
+	if got := text(t, e); strings.Count(got, because) != 2 {
+		t.Errorf("want the cause in the line WHY and in the row of the rule:\n%s", got)
+	}
+	j, err := json.Marshal(e)
+	want := `"cappedBy":{"group":"gpu","cap":6,"resource":"nvidia.com/gpu","until":"2026-11-20T09:04:00Z","nodePools":[` +
+		`{"nodePool":"gpu-spot","cause":"limit","limited":"nvidia.com/gpu","limit":8,"used":8,"limitOf":"owner","units":8,"unmanaged":2}]}`
+	if err != nil || !strings.Contains(string(j), want) {
+		t.Errorf("%v, no %s in\n%s", err, want, j)
+	}
+	if got := text(t, decide(45)); !strings.Contains(got, "capacity group gpu permits at most 6 replicas until 09:04 UTC: NodePool gpu-spot") {
+		t.Errorf("below the cap, the row of the rule says what the group permits:\n%s", got)
+	}
+}
+
+// The nodes of a group are found by their labels and have reached maxNodes. The JSON names the labels instead of a NodePool.
+func TestMaximumOfLabeledNodesIsExplained(t *testing.T) {
+	s := explaintest.New(nil)
+	s.Tick(0)
+	r := s.Record()
+	r.View.Advice = engine.Advice{Capped: true, Cap: 6}
+	r.Decision.CapCause = &capcause.Cause{Group: "batch", Resource: "nvidia.com/gpu", Selector: "pool=a100", Pools: []capcause.Pool{
+		{Name: "pool=a100", Kind: capcause.Maximum, Limited: "maxNodes", Limit: 4, Used: 4, Units: 32}}}
+	j, err := json.Marshal(FromRecord(r, "prod").CappedBy)
+	if want := `{"group":"batch","cap":6,"resource":"nvidia.com/gpu","nodePools":[{"nodeSelector":"pool=a100","cause":"maximum",` +
+		`"limited":"maxNodes","limit":4,"used":4,"limitOf":"group","units":32,"unmanaged":0}]}`; err != nil || string(j) != want {
+		t.Errorf("%v: %s\nwant %s", err, j, want)
 	}
 }
 

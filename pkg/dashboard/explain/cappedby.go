@@ -1,0 +1,63 @@
+package explain
+
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+)
+
+// CappedBy is the capacity group that caps a target, because no NodePool of the group provides a node.
+type CappedBy struct {
+	Group     string       `json:"group"`
+	Cap       int32        `json:"cap"` // greatest target that the group permits: the replicas that have nodes, plus one
+	Resource  string       `json:"resource"`
+	Until     time.Time    `json:"until,omitzero"` // the next attempt with the full target
+	NodePools []ClosedPool `json:"nodePools"`
+}
+
+// ClosedPool is why one NodePool of the group provides no node.
+type ClosedPool struct {
+	NodePool string `json:"nodePool,omitempty"` // "" for nodes that are found by their labels
+	Selector string `json:"nodeSelector,omitempty"`
+	// Cause is "limit", "launches refused", "not ready", "reservation full", "maximum" (maxNodes or maxCapacity), or "no new node".
+	Cause     string   `json:"cause"`
+	Limited   string   `json:"limited,omitempty"` // the resource of a limit, or the field of a maximum
+	Limit     *float64 `json:"limit,omitempty"`   // absent if there is no limit or maximum
+	Used      *float64 `json:"used,omitempty"`    // how much of Limited the NodePool has
+	LimitOf   string   `json:"limitOf,omitempty"` // whose limit it is: "owner", "schedule", or "group" for a maximum
+	Units     int64    `json:"units"`             // how much of the group's resource the nodes of the NodePool have
+	Unmanaged int64    `json:"unmanaged"`         // how much of it is used by pods that no policy of the group manages
+	Refused   int      `json:"refusedLaunches,omitempty"`
+}
+
+// newCappedBy returns nil if no capacity group caps the target, or if the API server rejects pods (see Explanation.Rejection).
+func newCappedBy(r *engine.Record) *CappedBy {
+	c := r.Decision.CapCause
+	if c == nil {
+		return nil
+	}
+	out := &CappedBy{Group: c.Group, Cap: r.View.Advice.Cap, Resource: c.Resource, Until: c.Until}
+	for i := range c.Pools {
+		p := &c.Pools[i]
+		closed := ClosedPool{NodePool: p.Name, Cause: p.Kind.String(), Limited: p.Limited, Units: p.Units, Unmanaged: p.Unmanaged,
+			Refused: p.Refused}
+		if c.Selector != "" {
+			closed.NodePool, closed.Selector = "", c.Selector
+		}
+		if p.Limited != "" {
+			closed.Limit, closed.Used, closed.LimitOf = &p.Limit, &p.Used, limitOwner(c.Selector != "", p.Scheduled)
+		}
+		out.NodePools = append(out.NodePools, closed)
+	}
+	return out
+}
+
+func limitOwner(fleet, scheduled bool) string {
+	switch {
+	case fleet:
+		return "group"
+	case scheduled:
+		return "schedule"
+	}
+	return "owner"
+}

@@ -1,0 +1,156 @@
+// Package capcause contains why a capacity group caps the targets of its workloads, and the text of it.
+package capcause
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Cause is why a capacity group caps targets: none of its NodePools, or none of its labeled nodes, provides a node for waiting pods. It is
+// not changed after it is created.
+type Cause struct {
+	Group    string
+	Resource string // the resource that the group counts, such as nvidia.com/gpu
+	// Selector is the label selector of the nodes of a group without NodePools. Such a group has one element in Pools.
+	Selector string
+	Pools    []Pool    // the NodePools of the group that exist, in the order of the group
+	Until    time.Time // the next attempt with the full target
+}
+
+// Pool is a NodePool that provides no node. The numbers that the comment of its Kind does not mention are 0.
+type Pool struct {
+	Name string
+	Kind Kind
+	// Limited is the resource of a Limit, such as nvidia.com/gpu, cpu or nodes. Of a Maximum, it is maxNodes or maxCapacity, or "" if neither
+	// is set.
+	Limited string
+	Limit   float64 // the limit or maximum of Limited
+	Used    float64 // how much of Limited the NodePool has
+	// Scheduled is true if the limit is that of an open schedule of the group, and false if it is that of the NodePool's owner.
+	Scheduled bool
+	Units     int64 // units of the group's resource on the nodes of the NodePool
+	Unmanaged int64 // units of the group's resource that pods without a policy use on these nodes
+	Refused   int   // launches that failed for lack of capacity
+}
+
+// Kind is why a NodePool provides no node.
+type Kind uint8
+
+// Values of Kind.
+const (
+	Unknown     Kind = iota
+	Limit            // the NodePool is at a limit. Limited, Limit, Used, Scheduled
+	Refused          // launches failed for lack of capacity. Refused
+	NotReady         // the NodePool is not Ready
+	Reservation      // the capacity reservation has no free instance: pods wait, and Karpenter launches no node
+	Maximum          // the labeled nodes are at the maximum of the group. Limited, Limit, Used
+	NoNewNode        // pods wait, and the autoscaler of the cluster adds no labeled node
+	numKinds
+)
+
+var kindNames = [numKinds]string{"unknown", "limit", "launches refused", "not ready", "reservation full", "maximum", "no new node"}
+
+// String returns the kind in one or two words, for JSON.
+func (k Kind) String() string { return kindNames[min(k, numKinds-1)] }
+
+// Text returns a clause for each NodePool, such as "NodePool gpu-spot is at its owner's limit of 8 GPUs, 2 of them used by pods that no
+// policy of the group manages".
+func (c *Cause) Text() string {
+	clauses := make([]string, len(c.Pools))
+	for i := range c.Pools {
+		clauses[i] = c.poolText(&c.Pools[i])
+	}
+	return strings.Join(clauses, ", and ")
+}
+
+// PoolText returns the clause of one NodePool, or "" if the NodePool is not one of Pools. The receiver may be nil.
+func (c *Cause) PoolText(name string) string {
+	if c == nil {
+		return ""
+	}
+	for i := range c.Pools {
+		if c.Pools[i].Name == name {
+			return c.poolText(&c.Pools[i])
+		}
+	}
+	return ""
+}
+
+func (c *Cause) poolText(p *Pool) string {
+	name := "NodePool " + p.Name
+	switch p.Kind {
+	case Limit:
+		return c.limitText(p)
+	case Refused:
+		return fmt.Sprintf("%s failed for lack of capacity in %s", count(float64(p.Refused), "launch", "launches"), name)
+	case NotReady:
+		return name + " is not Ready"
+	case Reservation:
+		return "the reservation of " + name + " has no free instance: pods wait, and Karpenter launches no node there"
+	case Maximum:
+		return c.maximumText(p)
+	case NoNewNode:
+		return "pods wait, and no node with the labels " + c.Selector + " was added for 15 minutes"
+	}
+	return name + " provides no node"
+}
+
+// limitText names the limit of a NodePool. A NodePool below its limit provides no node if one more node would exceed the limit.
+func (c *Cause) limitText(p *Pool) string {
+	owner := "its owner's limit of "
+	if p.Scheduled {
+		owner = "the limit of an open schedule, "
+	}
+	if p.Used >= p.Limit {
+		return "NodePool " + p.Name + " is at " + owner + c.amount(p.Limited, p.Limit) + c.unmanagedText(p)
+	}
+	return fmt.Sprintf("NodePool %s has %s, and %s%s allows no further node", p.Name, c.amount(p.Limited, p.Used), owner,
+		c.amount(p.Limited, p.Limit)) + c.unmanagedText(p)
+}
+
+// maximumText names the maximum of a group whose nodes are found by their labels.
+func (c *Cause) maximumText(p *Pool) string {
+	nodes := "the nodes with the labels " + c.Selector
+	switch p.Limited {
+	case "":
+		return fmt.Sprintf("%s have %s, and neither maxNodes nor maxCapacity allows more", nodes, c.amount(c.Resource, float64(p.Units))) +
+			c.unmanagedText(p)
+	case "maxNodes":
+		return fmt.Sprintf("%s are %s, and maxNodes is %s", nodes, number(p.Used), number(p.Limit)) + c.unmanagedText(p)
+	}
+	return fmt.Sprintf("%s have %s, and maxCapacity is %s", nodes, c.amount(c.Resource, p.Used), number(p.Limit)) + c.unmanagedText(p)
+}
+
+// unmanagedText returns how many units pods without a policy use, because these units are not available to the workload.
+func (c *Cause) unmanagedText(p *Pool) string {
+	used := c.amount(c.Resource, float64(p.Unmanaged))
+	switch {
+	case p.Unmanaged == 0:
+		return ""
+	case p.Limited == c.Resource && p.Used >= p.Limit:
+		used = strconv.FormatInt(p.Unmanaged, 10) + " of them"
+	}
+	return ", " + used + " used by pods that no policy of the group manages"
+}
+
+// amount returns an amount of a resource, such as "8 GPUs", "4 nodes" or "64 cpu".
+func (c *Cause) amount(resource string, n float64) string {
+	switch {
+	case strings.HasSuffix(resource, "/gpu"):
+		return count(n, "GPU", "GPUs")
+	case resource == "nodes":
+		return count(n, "node", "nodes")
+	}
+	return number(n) + " " + resource
+}
+
+func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+
+func count(n float64, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return number(n) + " " + several
+}
