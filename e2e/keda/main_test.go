@@ -3,7 +3,6 @@ package keda
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/gpuscaler/gpuscaler/e2e/chart"
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/leaderproxy"
 	"github.com/gpuscaler/gpuscaler/e2e/record"
@@ -48,8 +46,9 @@ func run(m *testing.M) int {
 				controller.ScalerFlag(), "--scaler-tls-cert-file=" + file("gpuscaler.crt"), "--scaler-tls-private-key-file=" + file("gpuscaler.key"),
 				"--scaler-client-ca-file=" + file("ca.crt"), "--scaler-client-names=" + OperatorName,
 			},
+			PolicyStatusIn: []string{statusNamespace},
 			Values: map[string]any{
-				"keda": map[string]any{"manage": true},
+				"mode": "keda", "keda": map[string]any{"manage": true},
 				"readExternalMetrics": []any{"s1-redis-signal-jobs", "s1-redis-readme-jobs", "s0-redis-import-jobs", "s1-redis-import-jobs",
 					"s0-redis-advisory-jobs"},
 			},
@@ -68,9 +67,7 @@ func run(m *testing.M) int {
 			if scaler, err = c.Scaler(ctx); err != nil {
 				return err
 			}
-			release := chart.Release{Name: controller.Name, Namespace: controller.Namespace,
-				Values: map[string]any{"keda": map[string]any{"manage": true}}}
-			return errors.Join(chart.Apply(ctx, c.Stack.Client, release, "admission.yaml"), authenticate(ctx, c, "gpuscaler", OperatorName))
+			return authenticate(ctx, c, "gpuscaler", OperatorName)
 		},
 		Platform: func(s *stack.Stack) string {
 			return fmt.Sprintf(`
@@ -80,7 +77,9 @@ dataSources:
 - {name: triggers, type: external, interval: 1s}
 capacityGroups:
 - {name: batch, resource: nvidia.com/gpu, nodePools: {spot: batch-spot}}
-`, s.Prometheus.URL, redis)
+teams:
+- {name: status, namespaces: [%s], policyStatus: true}
+`, s.Prometheus.URL, redis, statusNamespace)
 		},
 	})
 }
