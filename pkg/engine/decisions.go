@@ -122,27 +122,11 @@ func (b *DecisionStore) adopt(current []scaling.Workload, into []*workloadEntry)
 		s.adopt(w)
 		into, entries[w.Key], keys = append(into, s), s, append(keys, w.Key)
 	}
-	slices.SortFunc(keys, compareKeys)
+	slices.SortFunc(keys, scaling.Key.Compare)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.entries, b.keys = entries, keys
 	return into
-}
-
-func compareKeys(a, b scaling.Key) int {
-	if a.Namespace != b.Namespace {
-		if a.Namespace < b.Namespace {
-			return -1
-		}
-		return 1
-	}
-	switch {
-	case a.Name < b.Name:
-		return -1
-	case a.Name > b.Name:
-		return 1
-	}
-	return 0
 }
 
 func (b *DecisionStore) clear() {
@@ -251,9 +235,9 @@ func (b *DecisionStore) CopyRecord(k scaling.Key, r *Record) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	*r = Record{
-		Workload: *s.workload, View: s.view, Decision: s.decision.unpack(), Before: s.before,
+		Workload: *s.workload, View: s.view.unpack(), Decision: s.decision.unpack(), Before: s.before,
 		Readings: append(r.Readings[:0], s.readings...), At: s.at, Since: s.since, Unseen: s.unseen, Refusal: s.refusal,
-		Superseded: s.superseded(), Learned: s.learned,
+		Superseded: s.superseded(), Learned: s.learned(),
 	}
 	return true
 }

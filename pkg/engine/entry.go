@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
-	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
@@ -14,8 +13,8 @@ type workloadEntry struct {
 	// Only the tick uses state, advice, grouped and member, so access to them needs no lock.
 	state   scaling.Packed
 	advice  Advice      // advice of the capacity group from the previous tick
-	grouped bool        // the workload has a capacity group and is decided with it
 	member  *teamMember // the workload as a member of its team; nil: no team limit applies
+	grouped bool        // the workload has a capacity group and is decided with it
 
 	// The small fields are adjacent, so that the struct has no padding between them: there can be ten thousand entries.
 	unseen   bool        // the cluster did not return the scale target in the last tick
@@ -27,24 +26,19 @@ type workloadEntry struct {
 	refusal  string            // why the cluster did not return a scale target that exists
 	inForce  *scaling.Workload // the version of the workload in the current policies
 	workload *scaling.Workload // the version at the last decision: a copy that never changes and that is shared with the history
-	view     View
+	view     packedView
 	decision packedDecision
 	readings []scaling.Reading
 	without  []Counterfactual // counterfactuals of the last published change
 	at       time.Time
 	since    time.Time
-
-	learned   *objective.Learned // not changed after it is set; nil: the policy has no objective
-	learnedAt time.Time
-	saved     *SavedModel // the newest saved model; nil: none yet
-	restored  *SavedModel // the model that the first decision started from; nil after the second decision
+	learning *learning // nil: the policy has no objective
 }
 
 // newWorkloadEntry returns an entry without a decision. It sets Operator and the bounds to "none", because their zero values would mean "at
 // most 0 replicas".
 func newWorkloadEntry(w *scaling.Workload) *workloadEntry {
-	view := View{MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
-	return &workloadEntry{share: -1, inForce: w, workload: copied(w), view: view}
+	return &workloadEntry{share: -1, inForce: w, workload: copied(w), view: packedView{MinReplicas: -1, MaxReplicas: -1}}
 }
 
 // copied returns a copy of w. A pointer into the slice of current policies would keep the whole slice in memory for as long as the history
@@ -52,43 +46,6 @@ func newWorkloadEntry(w *scaling.Workload) *workloadEntry {
 func copied(w *scaling.Workload) *scaling.Workload {
 	c := *w
 	return &c
-}
-
-// packedDecision is a scaling.Decision with a slice of its reasons instead of an array with space for all possible ones. It needs a quarter
-// of the memory.
-type packedDecision struct {
-	Replicas, Requested     int32
-	Uncapped, Extra, Room   int32
-	Active, Degraded        bool
-	Binding, Tied           scaling.Rule
-	BindingIndex, TiedIndex int8
-	Proposals               [scaling.MaxSignals]int32
-	Status                  [scaling.MaxSignals]scaling.SignalStatus
-	EarliestScaleDown       time.Time
-	ScaleDownRule           scaling.Rule
-	Plan                    *objective.Plan
-	CapCause                *capcause.Cause
-	Reasons                 []scaling.Reason
-}
-
-// set replaces the stored decision by d and reuses the memory of the stored reasons.
-func (k *packedDecision) set(d *scaling.Decision) {
-	*k = packedDecision{
-		Replicas: d.Replicas, Requested: d.Requested, Uncapped: d.Uncapped, Extra: d.Extra, Room: d.Room,
-		Active: d.Active, Degraded: d.Degraded, Binding: d.Binding, Tied: d.Tied, BindingIndex: d.BindingIndex, TiedIndex: d.TiedIndex,
-		Proposals: d.Proposals, Status: d.Status, EarliestScaleDown: d.EarliestScaleDown, ScaleDownRule: d.ScaleDownRule, Plan: d.Plan,
-		CapCause: d.CapCause, Reasons: append(k.Reasons[:0], d.Reasons.All()...),
-	}
-}
-
-// unpack returns the decision that set stored.
-func (k *packedDecision) unpack() scaling.Decision {
-	return scaling.Decision{
-		Replicas: k.Replicas, Requested: k.Requested, Uncapped: k.Uncapped, Extra: k.Extra, Room: k.Room,
-		Active: k.Active, Degraded: k.Degraded, Binding: k.Binding, Tied: k.Tied, BindingIndex: k.BindingIndex, TiedIndex: k.TiedIndex,
-		Proposals: k.Proposals, Status: k.Status, EarliestScaleDown: k.EarliestScaleDown, ScaleDownRule: k.ScaleDownRule, Plan: k.Plan,
-		CapCause: k.CapCause, Reasons: scaling.ReasonsOf(k.Reasons),
-	}
 }
 
 // adopt sets the current version of the workload.
@@ -152,7 +109,7 @@ func (s *workloadEntry) withinPolicy() int32 {
 		return n
 	}
 	p := s.inForce.Policy
-	if !s.view.Operator.Paused {
+	if !s.view.operator().Paused {
 		n = max(n, p.MinReplicas)
 	}
 	return max(min(n, p.MaxReplicas), 0)
@@ -180,7 +137,7 @@ type transitionFields struct {
 
 func (s *workloadEntry) transitionFields() transitionFields {
 	d := &s.decision
-	return transitionFields{d.Replicas, d.Active, d.Degraded, s.workload.Mode, s.view.Operator}
+	return transitionFields{d.Replicas, d.Active, d.Degraded, s.workload.Mode, s.view.operator()}
 }
 
 // evaluation is the decision of a tick, with its inputs, before it is published.
@@ -194,10 +151,6 @@ type evaluation struct {
 	model    *objective.Model // nil: the policy has no objective
 	restored *SavedModel      // the model that the first decision starts from; nil: there is none, or it is not the first decision
 }
-
-// learnedInterval is the minimum time between two summaries of a model for readers of the store. Computing a summary takes more time than a
-// decision.
-const learnedInterval = 15 * time.Second
 
 // evaluate decides from the view and the readings in t, and stores the decision in t. scratch is memory for the state.
 func (s *workloadEntry) evaluate(w *scaling.Workload, now time.Time, t *evaluation, scratch *scaling.State) {
@@ -243,10 +196,9 @@ func (s *workloadEntry) publish(w *scaling.Workload, t *evaluation, now time.Tim
 		s.workload = copied(w)
 	}
 	s.decision.set(&t.decision)
-	s.summarize(t.model, now)
-	s.save(t.model, now)
-	s.restored = t.restored
-	s.view, s.at, s.unseen, s.refusal, s.expired, s.origin, s.share = t.view, now, false, "", false, t.origin, -1
+	s.learn(t, now)
+	s.view.set(&t.view)
+	s.at, s.unseen, s.refusal, s.expired, s.origin, s.share = now, false, "", false, t.origin, -1
 	if !first && before == s.transitionFields() {
 		return Record{}, false, false
 	}
@@ -254,17 +206,6 @@ func (s *workloadEntry) publish(w *scaling.Workload, t *evaluation, now time.Tim
 	change = s.record()
 	change.Before = before.replicas
 	return change, first, true
-}
-
-// summarize updates the summary of the model that readers of the store read. The caller holds the lock.
-func (s *workloadEntry) summarize(m *objective.Model, now time.Time) {
-	switch age := now.Sub(s.learnedAt); {
-	case m == nil:
-		s.learned = nil
-	case s.learned == nil || age < 0 || age >= learnedInterval:
-		learned := m.Learned()
-		s.learned, s.learnedAt = &learned, now
-	}
 }
 
 // miss records that the cluster did not return the scale target in this tick. refusal is the reason if the scale target exists, otherwise
@@ -280,9 +221,9 @@ func (s *workloadEntry) miss(w *scaling.Workload, refusal string) {
 
 func (s *workloadEntry) record() Record {
 	return Record{
-		Workload: *s.workload, View: s.view, Decision: s.decision.unpack(), Before: s.before,
+		Workload: *s.workload, View: s.view.unpack(), Decision: s.decision.unpack(), Before: s.before,
 		Readings: slices.Clone(s.readings), Without: s.without, At: s.at, Since: s.since, Unseen: s.unseen, Refusal: s.refusal,
-		Superseded: s.superseded(), Learned: s.learned,
+		Superseded: s.superseded(), Learned: s.learned(),
 	}
 }
 
@@ -291,10 +232,10 @@ func (s *workloadEntry) record() Record {
 func (s *workloadEntry) counterfactuals(before *scaling.Packed) []Counterfactual {
 	var from scaling.State
 	before.Unpack(&from)
-	reasons := s.decision.Reasons
+	reasons, view := s.decision.Reasons, s.view.unpack()
 	out := make([]Counterfactual, len(reasons))
 	for i, r := range reasons {
-		n := scaling.Without(s.workload.Policy, observe(s.view, s.readings), from, s.at, r.Rule, r.Index)
+		n := scaling.Without(s.workload.Policy, observe(view, s.readings), from, s.at, r.Rule, r.Index)
 		out[i] = Counterfactual{Rule: r.Rule, Index: r.Index, Replicas: n}
 	}
 	return out

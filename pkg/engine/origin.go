@@ -61,7 +61,7 @@ func (s *workloadEntry) chooseOrigin(w *scaling.Workload, v *View, now time.Time
 		return Seeded
 	case s.view.Replicas == 0 && v.Replicas > 0 && s.decision.Replicas == 0:
 		return Restarted
-	case w.Mode == scaling.Auto && s.workload.Mode != scaling.Auto, s.view.ManagedHPA.Kind == "" && v.ManagedHPA.Kind != "":
+	case w.Mode == scaling.Auto && s.workload.Mode != scaling.Auto, s.view.HPAKind == "" && v.ManagedHPA.Kind != "":
 		return Restarted
 	}
 	return Continued

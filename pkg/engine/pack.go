@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -18,6 +19,7 @@ import (
 //	struct   (index of the field + 1, value)... 0, for the fields that are not zero
 //	list     length, values
 //	number   varint; the bytes of a float are reversed, so that 47 takes two bytes instead of eight
+//	text     index in commonTexts, or len(commonTexts) + length, bytes
 //	time     seconds and nanoseconds after the record's own time; in local time or UTC
 
 // packed is a record in the history.
@@ -33,12 +35,15 @@ type packer struct {
 	base   time.Time
 }
 
-// pack encodes a record without its workload. The result contains the pointer w instead, which points to a copy of the workload that never
-// changes.
+// commonTexts are the texts that most records contain: the kinds of ManagedHPA.
+var commonTexts = []string{"HorizontalPodAutoscaler", "ScaledObject"}
+
+// pack encodes a record without its workload and without the UID of the scale target, which is compared only with the newest decision. The
+// result contains the pointer w instead of the workload. It points to a copy of the workload that never changes.
 func (p *packer) pack(r *Record, w *scaling.Workload) packed {
 	out := packed{at: r.At, workload: w}
 	rest := *r
-	rest.Workload, rest.At = scaling.Workload{}, time.Time{}
+	rest.Workload, rest.At, rest.View.UID = scaling.Workload{}, time.Time{}, ""
 	p.buffer, p.base = p.buffer[:0], r.At
 	p.write(reflect.ValueOf(&rest).Elem())
 	out.data = string(p.buffer)
@@ -77,8 +82,7 @@ func (p *packer) write(v reflect.Value) {
 	case reflect.Float64:
 		p.unsigned(bits.ReverseBytes64(math.Float64bits(v.Float())))
 	case reflect.String:
-		p.unsigned(uint64(v.Len()))
-		p.buffer = append(p.buffer, v.String()...)
+		p.text(v.String())
 	case reflect.Pointer: // a nil pointer is zero and therefore omitted
 		p.write(v.Elem())
 	case reflect.Slice, reflect.Array:
@@ -120,6 +124,15 @@ func bit(b bool) byte {
 	return 0
 }
 
+func (p *packer) text(text string) {
+	if i := slices.Index(commonTexts, text); i >= 0 {
+		p.unsigned(uint64(i))
+		return
+	}
+	p.unsigned(uint64(len(commonTexts) + len(text)))
+	p.buffer = append(p.buffer, text...)
+}
+
 // time writes a time as seconds and nanoseconds after the record's time. A time.Duration is too short for this, for example if an override
 // ends in the year 9999.
 func (p *packer) time(t time.Time) {
@@ -158,9 +171,7 @@ func (u *unpacker) read(v reflect.Value) {
 	case reflect.Float64:
 		v.SetFloat(math.Float64frombits(bits.ReverseBytes64(u.unsigned())))
 	case reflect.String:
-		n := u.unsigned()
-		v.SetString(u.data[:n])
-		u.data = u.data[n:]
+		v.SetString(u.text())
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		u.read(v.Elem())
@@ -186,6 +197,17 @@ func (u *unpacker) list(v reflect.Value, n int) {
 			u.read(e)
 		}
 	}
+}
+
+func (u *unpacker) text() string {
+	n := int(u.unsigned())
+	if n < len(commonTexts) {
+		return commonTexts[n]
+	}
+	n -= len(commonTexts)
+	text := u.data[:n]
+	u.data = u.data[n:]
+	return text
 }
 
 func (u *unpacker) time() time.Time {

@@ -69,17 +69,50 @@ func fill(t *rapid.T, v reflect.Value) {
 	}
 }
 
-// Encoding and decoding a record must keep every field, also a field that is added to Record later.
+// Encoding and decoding a record must keep every field except the UID of the scale target, also a field that is added to Record later.
 func TestHistoryKeepsEveryFieldOfARecord(t *testing.T) {
 	var p packer
 	rapid.Check(t, func(t *rapid.T) {
 		var want Record
 		fill(t, reflect.ValueOf(&want).Elem())
+		if rapid.Bool().Draw(t, "common text") {
+			want.View.ManagedHPA.Kind = rapid.SampledFrom(commonTexts).Draw(t, "kind")
+		}
 		c := p.pack(&want, &want.Workload)
+		want.View.UID = ""
 		if got := c.record(); !reflect.DeepEqual(got, want) {
 			t.Fatalf("packedDecision\n%+v\nof\n%+v", got, want)
 		}
 	})
+}
+
+// Storing a view in an entry must keep every field, also a field that is added to View later.
+func TestEntryKeepsEveryFieldOfAView(t *testing.T) {
+	var k packedView
+	rapid.Check(t, func(t *rapid.T) {
+		want := View{Operator: scaling.NoOperator}
+		if rapid.Bool().Draw(t, "seldom") {
+			fill(t, reflect.ValueOf(&want).Elem())
+		}
+		k.set(&want)
+		if got := k.unpack(); got != want || k.operator() != want.Operator {
+			t.Fatalf("unpacked\n%+v\nof\n%+v", got, want)
+		}
+	})
+}
+
+// A reader that copied the view of a tick must not see the values of later ticks.
+func TestUnpackedViewDoesNotChangeWithTheNextTick(t *testing.T) {
+	var k packedView
+	k.set(&View{Crashing: 2, CrashingPod: "chat-0"})
+	first := k.unpack()
+	k.set(&View{Crashing: 1, CrashingPod: "chat-1"})
+	if first.Crashing != 2 || first.CrashingPod != "chat-0" {
+		t.Errorf("the copy changed to %+v", first)
+	}
+	if n := testing.AllocsPerRun(100, func() { k.set(&View{Crashing: 3, CrashingPod: "chat-1"}) }); n != 0 {
+		t.Errorf("%g allocations for a view with a crashing pod", n)
+	}
 }
 
 func TestHistoryKeepsNaNAndInfinities(t *testing.T) {

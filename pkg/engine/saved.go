@@ -55,15 +55,45 @@ func (e *Engine) recall(s *workloadEntry, w *scaling.Workload) *SavedModel {
 	return m
 }
 
-// save encodes the model if it has changed materially since the last save. The caller holds the lock and has called summarize.
-func (s *workloadEntry) save(m *objective.Model, now time.Time) {
-	if m == nil {
-		s.saved = nil
+// learning contains what is kept of the model for the objective of one workload, besides the model itself.
+type learning struct {
+	learned   *objective.Learned // summary of the model, for readers of the store; not changed after it is set
+	learnedAt time.Time
+	saved     *SavedModel // the newest saved model; nil: none yet
+	restored  *SavedModel // the model that the first decision started from; nil after the second decision
+}
+
+// learnedInterval is the minimum time between two summaries of a model for readers of the store. Computing a summary takes more time than a
+// decision.
+const learnedInterval = 15 * time.Second
+
+// learn updates the summary of the model and, if the model has changed materially since the last save, the saved model. The caller holds
+// the lock.
+func (s *workloadEntry) learn(t *evaluation, now time.Time) {
+	if t.model == nil {
+		s.learning = nil
 		return
 	}
-	if s.learnedAt.Equal(now) && s.saved.isOutdated(s.learned, now) {
-		s.encode(m, now)
+	if s.learning == nil {
+		s.learning = &learning{}
 	}
+	l := s.learning
+	l.restored = t.restored
+	if age := now.Sub(l.learnedAt); l.learned != nil && age >= 0 && age < learnedInterval {
+		return
+	}
+	learned := t.model.Learned()
+	if l.learned, l.learnedAt = &learned, now; l.saved.isOutdated(&learned, now) {
+		s.encode(t.model, now)
+	}
+}
+
+// learned returns the summary of the model, or nil if the policy has no objective. The caller holds the lock.
+func (s *workloadEntry) learned() *objective.Learned {
+	if s.learning == nil {
+		return nil
+	}
+	return s.learning.learned
 }
 
 func (s *workloadEntry) encode(m *objective.Model, now time.Time) {
@@ -72,7 +102,7 @@ func (s *workloadEntry) encode(m *objective.Model, now time.Time) {
 		return
 	}
 	learned := m.Learned()
-	s.saved = &SavedModel{Key: s.workload.Key, Target: s.workload.Target, Work: s.workload.Policy.Work(), At: now,
+	s.learning.saved = &SavedModel{Key: s.workload.Key, Target: s.workload.Target, Work: s.workload.Policy.Work(), At: now,
 		Observed: learned.Observed, Data: data, summary: learned}
 }
 
@@ -99,8 +129,8 @@ func (b *DecisionStore) SavedModels() (all []*SavedModel) {
 	for _, k := range b.Keys() {
 		if s := b.entry(k); s != nil {
 			s.mu.Lock()
-			if s.saved != nil {
-				all = append(all, s.saved)
+			if s.learning != nil && s.learning.saved != nil {
+				all = append(all, s.learning.saved)
 			}
 			s.mu.Unlock()
 		}
@@ -112,11 +142,11 @@ func (b *DecisionStore) SavedModels() (all []*SavedModel) {
 // them. It must not run at the same time as a tick.
 func (e *Engine) SaveModels() {
 	for _, s := range e.entries {
-		if m := s.state.Learned(); m != nil && s.learned != nil && s.learned.Observed > 0 {
-			s.mu.Lock()
+		s.mu.Lock()
+		if m, learned := s.state.Learned(), s.learned(); m != nil && learned != nil && learned.Observed > 0 {
 			s.encode(m, s.at)
-			s.mu.Unlock()
 		}
+		s.mu.Unlock()
 	}
 }
 
@@ -129,8 +159,8 @@ func (b *DecisionStore) Restored(k scaling.Key) (*objective.Model, time.Time) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.restored == nil {
+	if s.learning == nil || s.learning.restored == nil {
 		return nil, time.Time{}
 	}
-	return s.restored.model(), s.restored.At
+	return s.learning.restored.model(), s.learning.restored.At
 }

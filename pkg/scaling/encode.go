@@ -2,6 +2,7 @@ package scaling
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
@@ -23,7 +24,11 @@ func (p *Packed) Pack(s *State) {
 	if s.policy != nil {
 		schedules = min(len(s.policy.Schedules), MaxSchedules)
 	}
-	p.policy, p.planner, p.words = s.policy, s.planner, s.appendWords(p.words[:0], schedules)
+	words := s.appendWords(p.words[:0], schedules)
+	if cap(words) > cap(p.words) {
+		words = slices.Clone(words) // append may have reserved twice the memory that the words need
+	}
+	p.policy, p.planner, p.words = s.policy, s.planner, words
 }
 
 // Unpack sets s to the state that was packed in p.

@@ -1,10 +1,21 @@
 package scaling
 
+import (
+	"cmp"
+	"strings"
+)
+
 // Key is the namespace and the name of a policy. Its external metric has the same namespace and name.
 type Key struct{ Namespace, Name string }
 
 // String returns namespace/name.
 func (k Key) String() string { return k.Namespace + "/" + k.Name }
+
+// Compare returns a negative number if k sorts before o, 0 if they are equal, and a positive number otherwise. Keys are sorted by
+// namespace, then by name.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(strings.Compare(k.Namespace, o.Namespace), strings.Compare(k.Name, o.Name))
+}
 
 // Target is the object that is scaled. It can have any kind with a scale subresource.
 type Target struct{ APIVersion, Kind, Name string }
@@ -30,9 +41,9 @@ type Workload struct {
 	Key    Key
 	Target Target
 	Policy *Policy
-	Mode   Mode
 	Group  string // capacity group; if empty, no NodePool is changed for this workload
 	Origin string // where the policy is defined, for explanations: "chat.yaml@3f1c" or "ScaledObject llama-chat"
+	Mode   Mode
 	// Activate permits gpuscaler to change the scale subresource from 0 to 1 and from 1 to 0. It is for a workload that KEDA does not scale.
 	Activate bool
 }
