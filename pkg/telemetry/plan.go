@@ -61,7 +61,7 @@ type plan struct {
 	platform  *policy.Platform
 	entries   entries
 	groups    map[groupKey]*group
-	origins   map[scaling.Key]*origin
+	origins   []origin            // sorted by the key of the policy
 	selectors map[string]selector // parsed selectors, by query
 
 	violations map[LimitViolation]bool // namespaces that exceed a Quota
@@ -81,6 +81,17 @@ type origin struct {
 	sources  []*policy.DataSource
 }
 
+func (o *origin) key() scaling.Key { return o.compiled.Workload.Key }
+
+// origin returns the origin of a policy, or nil if the plan does not contain the policy.
+func (p *plan) origin(key scaling.Key) *origin {
+	i, found := slices.BinarySearchFunc(p.origins, key, func(o origin, key scaling.Key) int { return o.key().Compare(key) })
+	if !found {
+		return nil
+	}
+	return &p.origins[i]
+}
+
 // candidate is a signal that is not in a group yet.
 type candidate struct {
 	destination
@@ -93,7 +104,7 @@ func newPlan(policies []*policy.Compiled, platform *policy.Platform, quota Quota
 		platform:  platform,
 		entries:   newEntries(len(policies)),
 		groups:    map[groupKey]*group{},
-		origins:   make(map[scaling.Key]*origin, len(policies)),
+		origins:   make([]origin, 0, len(policies)),
 		selectors: map[string]selector{},
 
 		violations: map[LimitViolation]bool{},
@@ -110,15 +121,17 @@ func newPlan(policies []*policy.Compiled, platform *policy.Platform, quota Quota
 		}
 	}
 	for _, c := range policies {
-		p.add(c, last.origins[c.Workload.Key])
+		p.add(c, last.origin(c.Workload.Key))
 	}
+	slices.SortFunc(p.origins, func(a, b origin) int { return a.key().Compare(b.key()) })
 	p.setNamespaces()
 	for _, g := range p.groups { // append may have reserved up to a quarter more memory than necessary, so the slices are copied
 		g.requests, g.destinations = slices.Clone(g.requests), slices.Clone(g.destinations)
 	}
 	p.used, p.unmoved, p.lastSelectors = nil, nil, nil
-	for key, o := range last.origins {
-		if have := p.origins[key]; have == nil || have.entry != o.entry {
+	for i := range last.origins {
+		o := &last.origins[i]
+		if have := p.origin(o.key()); have == nil || have.entry != o.entry {
 			p.entries.replaced[o.entry.policy] = o.entry
 		}
 	}
@@ -127,7 +140,7 @@ func newPlan(policies []*policy.Compiled, platform *policy.Platform, quota Quota
 
 func (p *plan) add(c *policy.Compiled, last *origin) {
 	key := c.Workload.Key
-	o := &origin{compiled: c}
+	o := &origin{compiled: c, sources: make([]*policy.DataSource, 0, len(c.Sources))}
 	var causes [scaling.MaxSignals]scaling.Cause
 	for i := range c.Sources {
 		d, cause := p.dataSource(&c.Sources[i], key.Namespace)
@@ -141,7 +154,7 @@ func (p *plan) add(c *policy.Compiled, last *origin) {
 			o.entry.readings[i] = p.keptReading(o, i, last)
 		}
 	}
-	p.origins[key] = o
+	p.origins = append(p.origins, *o)
 	p.entries.add(o.entry)
 	for i, d := range o.sources {
 		s := candidate{destination: destination{o.entry, i}, request: source.Request{

@@ -5,7 +5,10 @@ import (
 	"compress/flate"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
 // The store keeps the text of each document. If the PlatformConfig changes, the store needs the text to compile the last valid version
@@ -79,21 +82,58 @@ spec:
   - {name: night, timezone: Europe/Berlin, start: "0 23 * * *", end: "0 6 * * *", maxReplicas: 0}
 `)
 
-var (
-	compressors = sync.Pool{New: func() any {
-		w, err := flate.NewWriterDict(nil, flate.DefaultCompression, dictionary)
-		if err != nil {
-			panic(err) // an error is possible only for an invalid level
-		}
-		return w
-	}}
-	decompressors = sync.Pool{New: func() any { return flate.NewReaderDict(nil, dictionary) }}
+// compressor compresses texts with one dictionary. It is safe for concurrent use.
+type compressor struct {
+	dictionary []byte
+	writers    sync.Pool
+	readers    sync.Pool
+}
+
+func newCompressor(dictionary []byte) *compressor {
+	return &compressor{
+		dictionary: dictionary,
+		writers: sync.Pool{New: func() any {
+			w, err := flate.NewWriterDict(nil, flate.DefaultCompression, dictionary)
+			if err != nil {
+				panic(err) // an error is possible only for an invalid level
+			}
+			return w
+		}},
+		readers: sync.Pool{New: func() any { return flate.NewReaderDict(nil, dictionary) }},
+	}
+}
+
+// typical is the compressor of stores with few policies.
+var typical = newCompressor(dictionary)
+
+const (
+	// minSampled is the number of policies from which a dictionary with documents of the store saves more memory than it uses.
+	minSampled = 100
+	// sampleSize limits the text of these documents, so that compression with them remains fast.
+	sampleSize = 8 << 10
 )
 
-func compress(text []byte) []byte {
+// chooseCompressor adds some documents of the store to the dictionary once the store has many policies. Policies of one cluster are often
+// written from the same template, so that they contain little that the dictionary does not contain. Documents that are already compressed
+// are not compressed again.
+func (s *Store) chooseCompressor() {
+	if s.compressor != typical || len(s.policies) < minSampled {
+		return
+	}
+	var sample []byte
+	documents := s.documents(spec.KindScalingPolicy)
+	for i := 0; i < len(documents); i += max(1, len(documents)/8) {
+		if text := documents[i].content(); len(sample)+len(text) <= sampleSize {
+			sample = append(sample, text...)
+		}
+	}
+	s.compressor = newCompressor(slices.Concat(dictionary, sample))
+}
+
+func (c *compressor) compress(text []byte) []byte {
 	var out bytes.Buffer
-	w := compressors.Get().(*flate.Writer)
-	defer compressors.Put(w)
+	w := c.writers.Get().(*flate.Writer)
+	defer c.writers.Put(w)
 	w.Reset(&out)
 	_, _ = w.Write(text) // writing to memory does not fail
 	_ = w.Close()
@@ -101,10 +141,10 @@ func compress(text []byte) []byte {
 }
 
 // decompress returns the original text.
-func decompress(compressed []byte) []byte {
-	r := decompressors.Get().(io.ReadCloser)
-	defer decompressors.Put(r)
-	err := r.(flate.Resetter).Reset(bytes.NewReader(compressed), dictionary)
+func (c *compressor) decompress(compressed []byte) []byte {
+	r := c.readers.Get().(io.ReadCloser)
+	defer c.readers.Put(r)
+	err := r.(flate.Resetter).Reset(bytes.NewReader(compressed), c.dictionary)
 	if err == nil {
 		var text []byte
 		if text, err = io.ReadAll(r); err == nil {

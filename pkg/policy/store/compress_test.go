@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -15,7 +16,7 @@ import (
 func TestCompressedTextIsDecompressedUnchanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SliceOf(rapid.Byte()).Draw(t, "text")
-		if got := decompress(compress(text)); !bytes.Equal(got, text) {
+		if got := typical.decompress(typical.compress(text)); !bytes.Equal(got, text) {
 			t.Fatalf("%q became %q", text, got)
 		}
 	})
@@ -33,9 +34,45 @@ func TestTheExamplesAreCompressedToHalf(t *testing.T) {
 		}
 		for _, p := range decode.Split(text) {
 			// The examples have long comments that the dictionary does not contain. Compression to half of the size is therefore sufficient here.
-			if n := len(compress(p.Text)); bytes.Contains(p.Text, []byte(spec.KindScalingPolicy)) && n > len(p.Text)/2 {
+			if n := len(typical.compress(p.Text)); bytes.Contains(p.Text, []byte(spec.KindScalingPolicy)) && n > len(p.Text)/2 {
 				t.Errorf("%s: %d of %d bytes", path, n, len(p.Text))
 			}
+		}
+	}
+}
+
+// From a hundred policies on, the dictionary contains some of them, so the text of a similar policy takes few bytes. The policies are then
+// edited, to read every text again.
+func TestSimilarPoliciesShareTheirText(t *testing.T) {
+	dir, text := t.TempDir(), func(i, replicas int) string {
+		return fmt.Sprintf("# team %[1]d: see the service catalogue, on call is rotation %[1]d\napiVersion: gpuscaler.io/v1alpha1\n"+
+			"kind: ScalingPolicy\nmetadata: {name: model-%[1]d, namespace: team}\nspec:\n  scaleTargetRef: {name: model-%[1]d}\n"+
+			"  maxReplicas: %[2]d\n  signals: [{name: queue, type: vllm, target: 10}]\n", i, replicas)
+	}
+	write := func(replicas int) {
+		for i := range minSampled {
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.yaml", i)), []byte(text(i, replicas)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s := New(Options{})
+	for _, replicas := range []int{3, 4} {
+		write(replicas)
+		if r := s.Load(dir); len(r.Problems) > 0 {
+			t.Fatal(r.Problems)
+		}
+		stored, size := 0, 0
+		for _, f := range s.files {
+			for i, d := range f.docs {
+				stored, size = stored+len(d.text), size+len(d.content())
+				if d.restore(); i > 0 || d.policySpec == nil || int(*d.policySpec.MaxReplicas) != replicas {
+					t.Fatalf("document %q was stored with the text\n%s", d.Document, d.content())
+				}
+			}
+		}
+		if stored > size/5 {
+			t.Errorf("%d of %d bytes are stored", stored, size)
 		}
 	}
 }
@@ -46,7 +83,7 @@ func TestTextsAreCompressedConcurrently(t *testing.T) {
 		all.Go(func() {
 			text := bytes.Repeat([]byte{byte('a' + i)}, 1000)
 			for range 100 {
-				if !bytes.Equal(decompress(compress(text)), text) {
+				if !bytes.Equal(typical.decompress(typical.compress(text)), text) {
 					t.Error("a text was changed by another one")
 				}
 			}

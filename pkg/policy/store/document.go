@@ -21,17 +21,17 @@ import (
 type document struct {
 	decode.Collector
 	text         []byte
-	compressed   bool     // text is compressed
-	hash         [16]byte // first bytes of the hash of the text
+	compressor   *compressor // compressor of the text; nil: the text is not compressed
+	hash         [16]byte    // first bytes of the hash of the text
 	kind         string
 	key          scaling.Key
 	policySpec   *spec.Policy   // decoded spec of a ScalingPolicy
 	platformSpec *spec.Platform // decoded spec of a PlatformConfig
 	from         string         // cached result of the method origin
 	path         *Path          // the path from which the file was loaded
-	excluded     bool           // its path does not permit documents of this kind or namespace
 	state        State          // state after the last load
 	since        time.Time      // time at which the state began
+	excluded     bool           // its path does not permit documents of this kind or namespace
 }
 
 // version returns the first four hex digits of the hash.
@@ -68,17 +68,17 @@ func newDocument(file string, p decode.Part) *document {
 
 // release frees the decoded values of the document and compresses its text, which reduces the memory for ten thousand policies. restore
 // decodes the text again.
-func (d *document) release() {
+func (d *document) release(c *compressor) {
 	d.Root, d.policySpec, d.platformSpec = nil, nil, nil
-	if !d.compressed {
-		d.text, d.compressed = compress(d.text), true
+	if d.compressor == nil {
+		d.text, d.compressor = c.compress(d.text), c
 	}
 }
 
 // content returns the text.
 func (d *document) content() []byte {
-	if d.compressed {
-		return decompress(d.text)
+	if d.compressor != nil {
+		return d.compressor.decompress(d.text)
 	}
 	return d.text
 }
@@ -94,7 +94,7 @@ func (d *document) restore() {
 // copy returns a new document with the same text that is not decoded yet. The text can then be compiled again without adding problems to
 // the original document.
 func (d *document) copy() *document {
-	c := &document{text: d.text, compressed: d.compressed, hash: d.hash}
+	c := &document{text: d.text, compressor: d.compressor, hash: d.hash}
 	c.File, c.LineOffset, c.path = d.File, d.LineOffset, d.path
 	return c
 }

@@ -71,9 +71,10 @@ func (s *Store) apply(files []file) Report {
 	s.compileObjects()
 	changed := s.publish()
 	problems, outcomes := s.updateStatuses()
+	s.chooseCompressor()
 	for _, f := range s.files {
 		for _, d := range f.docs {
-			d.release()
+			d.release(s.compressor)
 		}
 	}
 	return Report{Problems: s.assignProblems(problems), Notices: s.holdEnded(before), Outcomes: outcomes, Changed: changed,

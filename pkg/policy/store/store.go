@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unique"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
@@ -82,8 +83,9 @@ type Store struct {
 	owners map[targetKey]string
 	// status contains the status of documents. The key is Status.Document, or the file if the file cannot be read. Documents that are in force
 	// without a problem have no entry.
-	status   map[string]Status
-	interner *compile.Interner
+	status     map[string]Status
+	interner   *compile.Interner
+	compressor *compressor // compresses the texts of documents
 
 	dirty             atomic.Bool
 	configMapsChanged atomic.Bool // SetConfigMap or DeleteConfigMap was called since the last load
@@ -103,11 +105,11 @@ type snapshot struct {
 
 // targetKey identifies an object that at most one policy may scale.
 type targetKey struct {
-	namespace string
-	group     string
-	kind      string
-	name      string
+	namespace, name string
+	kind            unique.Handle[groupKind] // a pointer, because nearly all of the ten thousand keys have the same kind
 }
+
+type groupKind struct{ group, kind string }
 
 // New returns a store without policies.
 func New(o Options) *Store {
@@ -115,7 +117,7 @@ func New(o Options) *Store {
 		clock: o.Clock, prepare: o.Prepare, files: map[string]*loadedFile{}, policies: map[string]*entry{},
 		configMaps: map[configMapKey]*configMap{}, objects: map[objectKey]*object{}, carriers: map[scaling.Key]objectKey{},
 		owners: map[targetKey]string{}, status: map[string]Status{}, interner: compile.NewInterner(), platform: noPlatform,
-		lastValidPlatform: noPlatform,
+		lastValidPlatform: noPlatform, compressor: typical,
 	}
 	if s.clock == nil {
 		s.clock = func() time.Time { return time.Time{} }
@@ -156,7 +158,7 @@ func (s *Store) Platform() *policy.Platform { return s.current.Load().platform }
 func (s *Store) Find(key scaling.Key) *policy.Compiled {
 	v := s.current.Load()
 	i, ok := slices.BinarySearchFunc(v.compiled, key,
-		func(c *policy.Compiled, key scaling.Key) int { return compareKeys(c.Workload.Key, key) })
+		func(c *policy.Compiled, key scaling.Key) int { return c.Workload.Key.Compare(key) })
 	if !ok {
 		return nil
 	}

@@ -1,12 +1,12 @@
 package store
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"unique"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/compile"
@@ -301,11 +301,7 @@ func (s *Store) resolve() []*policy.Compiled {
 	return out
 }
 
-func compareKeys(a, b scaling.Key) int {
-	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-}
-
-func byKey(a, b *policy.Compiled) int { return compareKeys(a.Workload.Key, b.Workload.Key) }
+func byKey(a, b *policy.Compiled) int { return a.Workload.Key.Compare(b.Workload.Key) }
 
 func targetOf(c *policy.Compiled) targetKey {
 	return targetKeyOf(c.Workload.Key.Namespace, c.Workload.Target)
@@ -317,5 +313,5 @@ func targetKeyOf(namespace string, t scaling.Target) targetKey {
 	if !found {
 		group = ""
 	}
-	return targetKey{namespace, group, t.Kind, t.Name}
+	return targetKey{namespace, t.Name, unique.Make(groupKind{group, t.Kind})}
 }
