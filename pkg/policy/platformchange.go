@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
 // IsEmpty reports whether p has the same effect as if there were no PlatformConfig.
@@ -23,12 +25,10 @@ func (p *Platform) ReuseEqual(before *Platform) *Platform {
 }
 
 // EqualExceptMode reports whether every policy compiles to the same result with both PlatformConfigs, except for its mode. In this case
-// policies are not compiled again, so that mode: hold takes effect immediately even with 10,000 policies.
+// policies are not compiled again, so that mode: hold takes effect immediately even with 10,000 policies, and a policy keeps what it knows
+// when a field changes that it does not depend on, such as the password of a data source.
 func EqualExceptMode(a, b *Platform) bool {
-	x, y := *a, *b
-	x.Mode, x.Origin, y.Mode, y.Origin = 0, "", 0, ""
-	x.NodeGroups, y.NodeGroups = nil, nil
-	x.Groups, y.Groups = nil, nil // a policy depends only on the name and the lead time of a group
+	x, y := a.compiledInto(), b.compiledInto()
 	names := func(p *Platform) (out []string) {
 		for _, g := range p.Groups {
 			out = append(out, g.Name, time.Duration(g.LeadTime).String())
@@ -36,6 +36,25 @@ func EqualExceptMode(a, b *Platform) bool {
 		return out
 	}
 	return reflect.DeepEqual(&x, &y) && slices.Equal(names(a), names(b))
+}
+
+// compiledInto returns a copy of p with only those fields on which the result of compiling a policy depends, except for its mode and the
+// names and lead times of groups.
+func (p *Platform) compiledInto() Platform {
+	out := *p
+	out.Name, out.Cluster, out.Origin, out.Mode, out.Prices = "", "", "", 0, spec.Prices{}
+	out.Groups, out.NodeGroups = nil, nil
+	out.Teams, out.DataSources = slices.Clone(p.Teams), slices.Clone(p.DataSources)
+	for i := range out.Teams {
+		out.Teams[i].ConfigMaps, out.Teams[i].PolicyStatus = false, false
+	}
+	for i := range out.DataSources {
+		d := &out.DataSources[i]
+		// The other fields define how the data source is read.
+		*d = DataSource{Name: d.Name, Type: d.Type, Default: d.Default, Namespaces: d.Namespaces, Interval: d.Interval, Profile: d.Profile,
+			Matchers: d.Matchers, NamespaceLabel: d.NamespaceLabel}
+	}
+	return out
 }
 
 // Clamp returns a copy of a policy's last valid version that complies with the current PlatformConfig: its bounds, mode, team, data

@@ -224,6 +224,37 @@ func TestAMetricOfATenantSelectsOnlyItsNamespace(t *testing.T) {
 	}
 }
 
+// The platform team changes fields of the PlatformConfig on which no policy depends. The policies are not compiled again: they keep their
+// compiled form, which the decisions use to recognize an edited policy. A change of a bound compiles them.
+func TestFieldsWithoutInfluenceOnPoliciesDoNotCompileThem(t *testing.T) {
+	f := newFolder(t)
+	f.write("a.yaml", simple("a", 3))
+	policies := store.New(store.Options{})
+	load := func(team, other string) *scaling.Policy {
+		t.Helper()
+		f.write("p.yaml", platform("teams: [{name: chat, namespaces: [team-chat], limits: {nvidia.com/gpu: 32}"+team+"}]"+other))
+		if report := policies.Load(f.path); policy.Errors(report.Problems) > 0 {
+			t.Fatal(policy.Render(report.Problems))
+		}
+		return policies.Current()[0].Policy
+	}
+	first := load("", "")
+	for _, c := range []struct{ team, other string }{
+		{", policyStatus: true", ""}, {", policyStatus: true, configMaps: true", ""}, {"", ", cluster: prod"},
+		{"", ", prices: {region: eu-west-1}"}, {"", ""},
+	} {
+		if got := load(c.team, c.other); got != first {
+			t.Errorf("%s%s: the policy was compiled again", c.team, c.other)
+		}
+	}
+	if statuses, known := policies.CarrierStatuses(); !known || len(statuses) > 0 {
+		t.Errorf("carriers %v, known %v", statuses, known)
+	}
+	if got := load(", bounds: {maxReplicas: 2}", ""); got == first || got.MaxReplicas != 2 {
+		t.Errorf("maxReplicas %d with a bound of 2", got.MaxReplicas)
+	}
+}
+
 // A document that is not valid YAML must not affect other documents. There is one exception: if it may be the PlatformConfig, all policies
 // are in mode hold.
 func TestAnUnreadableDocumentCausesAHoldOnlyIfItMayBeThePlatform(t *testing.T) {
