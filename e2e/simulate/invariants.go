@@ -2,12 +2,15 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -37,7 +40,7 @@ const (
 	explained           = "each change of a target has a reason of its binding rule"
 	noPartFails         = "no part of a tick fails"
 	fewWrites           = "a replica writes a NodePool at most ten times a minute"
-	quietNoWrites       = "without a change of the load or of an object, nothing is written to a NodePool in the last minute"
+	quietNoWrites       = "without a change of the load or of an object, only a return to spot writes a NodePool in the last minute"
 	convergence         = "nine minutes after the last fault, each target is what the load needs, and what a new controller decides"
 	restoration         = "a minute after the last group is removed, each field has its owner's value, and nothing of gpuscaler is left"
 )
@@ -232,13 +235,47 @@ func (c *checker) converged() {
 		}
 	}
 	for _, p := range s.pools {
-		if since := s.now.Sub(p.touched); since >= editWait && since < editWait+2*time.Minute {
-			continue // gpuscaler overrides an edited field again after editWait, so it may write the NodePool now
-		}
-		if t := c.writeTimes[p.name]; len(t) > 0 && s.now.Sub(t[len(t)-1]) < time.Minute {
-			c.fail(quietNoWrites, "NodePool %s was written %s before the end", p.name, s.now.Sub(t[len(t)-1]))
-		}
+		c.quiet(p)
 	}
+}
+
+// returnWrites is the largest number of writes of a NodePool in a minute of a return to spot: the start of a move, the limit after it, and
+// the record at the end of the return.
+const returnWrites = 3
+
+// quiet checks the invariant quietNoWrites for a NodePool. A return to spot can continue for hours after the last fault, because its moves
+// have a pace. Each move writes the record or the limit.
+func (c *checker) quiet(p *pool) {
+	s := c.sim
+	if since := s.now.Sub(p.touched); since >= editWait && since < editWait+2*time.Minute {
+		return // gpuscaler overrides an edited field again after editWait, so it may write the NodePool now
+	}
+	minute, permitted := s.now.Add(-time.Minute), 0
+	if c.returned(p.group, minute) {
+		permitted = returnWrites
+	}
+	t := c.writeTimes[p.name]
+	first := len(t)
+	for first > 0 && t[first-1].After(minute) {
+		first--
+	}
+	if len(t)-first > permitted {
+		c.fail(quietNoWrites, "NodePool %s was written %d times in the last minute, last %s before the end", p.name, len(t)-first,
+			s.now.Sub(t[len(t)-1]))
+	}
+}
+
+// returned reports whether the leader returned replicas of a group to spot at or after the given time.
+func (c *checker) returned(group string, from time.Time) bool {
+	for _, r := range c.sim.replicas {
+		if !r.up || !r.lease.leading() {
+			continue
+		}
+		all := r.engine.Decisions().GroupHistory(group, c.sim.began, c.sim.now)
+		later, _ := slices.BinarySearchFunc(all, from, func(g engine.GroupRecord, at time.Time) int { return g.At.Compare(at) })
+		return slices.ContainsFunc(all[max(0, later-1):], func(g engine.GroupRecord) bool { return g.Phase == statemachine.Returning })
+	}
+	return false
 }
 
 // restored checks the invariant restoration: no annotation, record or override of gpuscaler is left on a NodePool or a pod.

@@ -26,6 +26,12 @@ var Cases = []struct {
 	{What: "the leader stalls for longer than its Lease before it protects a loading pod", Seed: 2, Events: []Event{
 		{Second: 30, Kind: LeaderStalls, Value: 7, Lasting: 116 * time.Second},
 	}},
+	{What: "a return to spot ends in the last minute without faults, and its end is written", Seed: 700131, Events: []Event{
+		{Second: 174, Kind: LoadChanges, Which: 11, Value: 145},
+		{Second: 245, Kind: LimitEdited, Which: 11, Value: 335},
+		{Second: 776, Kind: NodeTaken, Which: 8, Value: 467},
+		{Second: 1026, Kind: RolledBack, Value: 511},
+	}},
 	{What: "a second release is installed before the first one overrides a NodePool", Seed: 7, Events: []Event{
 		{Second: 40, Kind: LoadChanges, Which: 0, Value: 0},
 		{Second: 60, Kind: SecondInstalled, Value: 1},
