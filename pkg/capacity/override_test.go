@@ -42,6 +42,23 @@ func TestEditFasterThanTheCacheStays(t *testing.T) {
 	}
 }
 
+// The owner sets the limit to 0 while gpuscaler's writes of the same limit fail. 0 is then the owner's value: neither demand nor the
+// removal of the group restores the former limit.
+func TestEditToTheValueOfAPendingOverrideStays(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
+	c.add("team-chat/llama", 1)
+	c.deaf = true
+	c.until(20*time.Minute, "a limit of 0 is refused", func() bool { return len(c.d.Actions) > 0 })
+	c.edit(0, "limits[nvidia.com/gpu]", `"0"`)
+	c.deaf = false
+	c.run(2 * time.Minute)
+	c.releasing = true
+	c.run(time.Minute)
+	if c.limit(0) != 0 || c.limit(1) != 16 || c.pools[0].record != "" {
+		t.Errorf("limits %d and %d, want 0 as the owner set it, and the original 16; record %q", c.limit(0), c.limit(1), c.pools[0].record)
+	}
+}
+
 // Flux restores its value about every ten minutes. After the third time, gpuscaler does not override the field for six hours, even if it is
 // restarted.
 func TestThirdOverwriteBacksOffAcrossARestart(t *testing.T) {

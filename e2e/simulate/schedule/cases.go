@@ -32,6 +32,9 @@ var Cases = []struct {
 		{Second: 776, Kind: NodeTaken, Which: 8, Value: 467},
 		{Second: 1026, Kind: RolledBack, Value: 511},
 	}},
+	{What: "an owner sets a field to the value of an override just before the override is written", Seed: 710196, Events: []Event{
+		{Second: 313, Kind: WriteRaced, Which: 2, Value: 229, Lasting: 86 * time.Second},
+	}},
 	{What: "a second release is installed before the first one overrides a NodePool", Seed: 7, Events: []Event{
 		{Second: 40, Kind: LoadChanges, Which: 0, Value: 0},
 		{Second: 60, Kind: SecondInstalled, Value: 1},

@@ -35,7 +35,7 @@ func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
 		ours, theirs   [4]settled // the expected effect for each of values, if gpuscaler or another manager owns the field
 		withoutConsent [4]settled
 	}{
-		"written": {written, [4]settled{confirmed, stays, forgotten, forgotten}, [4]settled{confirmed, stays, yields, yields},
+		"written": {written, [4]settled{confirmed, stays, forgotten, forgotten}, [4]settled{yields, stays, yields, yields},
 			[4]settled{kept, forgotten, forgotten, forgotten}},
 		"confirmed": {seen, [4]settled{confirmed, forgotten, forgotten, forgotten}, [4]settled{confirmed, yields, yields, yields},
 			[4]settled{kept, forgotten, forgotten, forgotten}},

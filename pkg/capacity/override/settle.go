@@ -85,6 +85,9 @@ func (fs *Fields) settle(pool int, f nodepool.Field) {
 		*o, p.Stale = o.yield(), true
 	case o.Releasing && value.Same(o.Original):
 		// The owner's value is restored, but gpuscaler still owns the field.
+	case value.Same(o.To) && !o.Seen && !o.Releasing && !view.Ours && !fs.wasApplied(pool, f):
+		// Another manager set the same value before gpuscaler's write, so it is the owner's value and not the original value.
+		*o, p.Stale = o.overwritten(fs.At), true
 	case value.Same(o.To):
 		o.Seen = true // even if another manager also owns the field: Argo CD applies the observed value of a field that it ignores
 	case fs.isBehind(pool, f):
@@ -120,10 +123,13 @@ func (fs *Fields) isBehind(pool int, f nodepool.Field) bool {
 // wasReverted reports whether gpuscaler's write was applied and another manager reverted it before the cache showed it. In this case the
 // record of the write exists, but gpuscaler does not own the field. For example, Argo CD can revert a write before the cache is updated.
 func (fs *Fields) wasReverted(pool int, f nodepool.Field) bool {
-	o, view := &fs.State.Pools[pool].Overrides[f], fs.view(pool, f)
-	if view.Ours {
-		return false
-	}
+	return !fs.view(pool, f).Ours && fs.wasApplied(pool, f)
+}
+
+// wasApplied reports whether the observed record contains the override. Record and value are written in one request, so the write was then
+// applied.
+func (fs *Fields) wasApplied(pool int, f nodepool.Field) bool {
+	o := &fs.State.Pools[pool].Overrides[f]
 	r, _ := parseRecord(fs.Views[pool].Record)
 	for i := range r.Fields {
 		if at, known := fs.State.Limits.FieldAt(r.Fields[i].Path); known && at == f {
