@@ -47,7 +47,7 @@ func (c *checker) ticked(r *replica) {
 		now := previousTarget{engine: r.engine, uid: rec.View.UID, base: d.Uncapped - d.Extra, at: c.sim.now,
 			paused: rec.View.Operator.Paused, mode: rec.Workload.Mode, managed: rec.View.ManagedHPA.Kind}
 		before, known := c.previous[key]
-		known = known && before.engine == r.engine && before.uid == now.uid && now.at.Sub(before.at) <= 10*time.Second
+		known = known && before.engine == r.engine && before.uid == now.uid && now.at.Sub(before.at) <= engine.DefaultMaxAge
 		c.previous[key] = now
 		if loaded.broken || now.paused || known && (before.paused || before.mode != now.mode || before.managed != now.managed) {
 			continue
@@ -56,6 +56,13 @@ func (c *checker) ticked(r *replica) {
 			before = previousTarget{base: rec.View.Replicas}
 		}
 		c.changed(r, w, &loaded.workloads[i], &rec, before)
+	}
+}
+
+// forget deletes the previous targets of a replica. After the next election, its engine continues with the replicas that it observes.
+func (c *checker) forget(r *replica) {
+	for _, w := range c.sim.workloads {
+		delete(c.previous, r.name+" "+w.name)
 	}
 }
 
@@ -175,8 +182,8 @@ func (c *checker) wrote(w *write) {
 		c.fail(oneRelease, "%s wrote NodePool %s, which %s overrides", r.name, w.name, w.live.GetAnnotations()[karpenter.HolderAnnotation])
 	}
 	c.writeTimes[w.name] = append(c.writeTimes[w.name], s.now)
-	if t := c.writeTimes[w.name]; len(t) > 10 && s.now.Sub(t[len(t)-11]) < time.Minute {
-		c.fail(fewWrites, "%s wrote NodePool %s 11 times in %s", r.name, w.name, s.now.Sub(t[len(t)-11]))
+	if t := c.writeTimes[w.name]; len(t) > mostWrites && s.now.Sub(t[len(t)-1-mostWrites]) < time.Minute {
+		c.fail(fewWrites, "%s wrote NodePool %s %d times in %s", r.name, w.name, mostWrites+1, s.now.Sub(t[len(t)-1-mostWrites]))
 	}
 	consent := strings.Split(w.live.GetAnnotations()[karpenter.ConsentAnnotation], ",")
 	before, after := ownedFields(w.live), ownedFields(w.next)
@@ -187,6 +194,10 @@ func (c *checker) wrote(w *write) {
 		}
 	}
 }
+
+// mostWrites is the largest number of writes of a NodePool in a minute. The end of an override takes up to four requests: the values, their
+// owners, the remaining overrides, and the record. A schedule, a rollback and an edit of the groups can end overrides in the same minute.
+const mostWrites = 15
 
 // fieldWritten checks a write that changed a field of a NodePool.
 func (c *checker) fieldWritten(w *write, p *pool, path, consent []string) {

@@ -148,8 +148,7 @@ func (c *campaign) lead(ctx context.Context) {
 // stopped is called when this process is no longer the leader.
 func (c *campaign) stopped() {
 	c.inTurn(func() {
-		c.replica.engine.Reset()
-		c.replica.stopServing()
+		c.replica.leadsNoMore()
 		c.replica.sim.trace("%s: leads no more", c.replica.name)
 	})
 }

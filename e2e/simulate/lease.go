@@ -241,8 +241,7 @@ func (c *modelElection) step() {
 
 func (c *modelElection) lose(why string) {
 	c.holds = false
-	c.replica.engine.Reset()
-	c.replica.stopServing()
+	c.replica.leadsNoMore()
 	c.replica.sim.trace("%s: leads no more: %s", c.replica.name, why)
 }
 

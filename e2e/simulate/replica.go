@@ -146,6 +146,13 @@ func (r *replica) kill() {
 	}
 }
 
+// leadsNoMore clears the memory of the engine and stops the servers, as the product does at the end of a leadership.
+func (r *replica) leadsNoMore() {
+	r.engine.Reset()
+	r.sim.check.forget(r)
+	r.stopServing()
+}
+
 // step runs one second of the process.
 func (r *replica) step() {
 	now := r.sim.now
