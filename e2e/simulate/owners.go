@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -119,11 +120,14 @@ func (s *simulation) ownerSets(p *pool, value any, path ...string) {
 	s.ownerChanged(p, joined(path), before, text)
 }
 
-// ownerChanged records the owner's new value of a field. If gpuscaler overrode the field before the edit and can observe the edit,
-// ownerChanged also records the time, because gpuscaler must then not override the field for editWait.
+// ownerChanged records the owner's new value of a field. If gpuscaler may override the field, overrode it before the edit and can observe
+// the edit, ownerChanged also records the time, because gpuscaler must then not override the field for editWait. If the owner permits the
+// override only after the edit, gpuscaler does not wait.
 func (s *simulation) ownerChanged(p *pool, field, before, value string) {
 	grouped := s.people.settings.groups[slices.Index(groupNames[:], p.group)]
-	if before != p.owner[field] && grouped && len(s.faults.races) == 0 && s.check.canWrite() {
+	consent := strings.Split(s.nodePool(p).GetAnnotations()[karpenter.ConsentAnnotation], ",")
+	permitted := grouped && slices.Contains(consent, strings.Split(field, ".")[1])
+	if before != p.owner[field] && permitted && len(s.faults.races) == 0 && s.check.canWrite() {
 		p.edited[field] = s.now
 	}
 	p.owner[field], p.touched = value, s.now
