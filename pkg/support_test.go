@@ -130,7 +130,8 @@ var supportTables = []supportTable{
 		{"a static fleet, as a capacity group of node labels", works, "pkg/capacity TestStaticFleetCapsTheTargetAtItsNodes",
 			"[nodes without Karpenter](nodes.md)"},
 		{"nodes that an autoscaler adds up to a maximum, as a capacity group of node labels", works,
-			"pkg/capacity TestFleetIsCappedAtTheMaximumOfThePlatformTeam", "`nodeSelector` with `maxNodes` or `maxCapacity`"},
+			"e2e/fleet TestTargetIsCappedAtTheNodesThatTheAutoscalerMayAdd", "`nodeSelector` with `maxNodes` or `maxCapacity`; the autoscaler " +
+				"of the test follows rules of Cluster Autoscaler"},
 		{"Cluster Autoscaler, GKE node auto-provisioning, AKS: the components themselves", untested, "",
 			"gpuscaler prints commands that keep nodes and does not run them; it creates no ProvisioningRequest"},
 	}},
