@@ -13,6 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	reasons "github.com/gpuscaler/gpuscaler/pkg/scaling/explain"
 )
 
 // row is one workload in a list.
@@ -108,7 +109,7 @@ func (p *Page) row(r *engine.Record, unserved error) row {
 
 // binding returns the name of the rule that determined the target, and a text with the cause of the target.
 func binding(r *engine.Record, policy *scaling.Policy) (rule, text string) {
-	return r.Decision.Binding.String(), r.Decision.Why(policy)
+	return r.Decision.Binding.String(), reasons.Cause(&r.Decision, policy)
 }
 
 func badges(r *engine.Record, unserved error) (all []badge) {

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/explain"
 )
 
 // The NodePool is at its owner's limit of 8 GPUs, of which a pod without a policy uses 2. The decision and the history must contain the
@@ -44,7 +45,8 @@ func TestDecisionContainsWhyTheGroupCapsTheTarget(t *testing.T) {
 	if !reflect.DeepEqual(*got, want) {
 		t.Errorf("%+v\nwant %+v", *got, want)
 	}
-	if text := r.Decision.Text(r.Workload.Policy); !strings.Contains(text, "is at its owner's limit of 8 GPUs, 2 of them used by pods") {
+	text := explain.Decision(&r.Decision, r.Workload.Policy)
+	if !strings.Contains(text, "is at its owner's limit of 8 GPUs, 2 of them used by pods") {
 		t.Error(text)
 	}
 	h := e.Decisions().History().Of(chat, nine, w.now)

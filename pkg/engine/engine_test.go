@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/explain"
 )
 
 var nine = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
@@ -318,7 +319,7 @@ func TestMaximumOfTheManagedHPALimitsTheTarget(t *testing.T) {
 		r, _ := e.Decisions().Record(chat)
 		for _, reason := range r.Decision.Reasons.All() {
 			if reason.Rule == scaling.RuleBounds {
-				text = reason.Text(r.Workload.Policy)
+				text = explain.Reason(reason, r.Workload.Policy)
 			}
 		}
 		return r.Decision.Replicas, text

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/explain"
 )
 
 // queueAndCluster is one workload with four replicas and 87 queued requests.
@@ -44,7 +45,7 @@ func ExampleEngine_Tick() {
 	served, err := e.Decisions().Lookup(key, now)
 	fmt.Println(served.Replicas, served.Active, err)
 	record, _ := e.Decisions().Record(key)
-	fmt.Println(record.Decision.Text(record.Workload.Policy))
+	fmt.Println(explain.Decision(&record.Decision, record.Workload.Policy))
 
 	// A decision that is too old is not served, so that the HPA keeps its replicas.
 	_, err = e.Decisions().Lookup(key, now.Add(2*time.Minute))

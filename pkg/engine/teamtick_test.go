@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/explain"
 )
 
 const gpu = "nvidia.com/gpu"
@@ -114,7 +115,7 @@ func TestTargetsOfATeamStayWithinItsLimit(t *testing.T) {
 		t.Errorf("decided by %v, %d without the capacity cap", r.Decision.Binding, r.Decision.Uncapped)
 	}
 	reasons := r.Decision.Reasons.All()
-	text := reasons[len(reasons)-1].Text(r.Workload.Policy)
+	text := explain.Reason(reasons[len(reasons)-1], r.Workload.Policy)
 	if text != "capped at 2: team chat has a limit of 4 nvidia.com/gpu, and others use 2" {
 		t.Errorf("the reason is %q", text)
 	}
@@ -212,7 +213,7 @@ func TestUnknownAmountIsNotRaisedAndNotZero(t *testing.T) {
 	w.expect(t, e, "two replicas of an unknown amount count as two", 2, 8)
 	r, _ := e.Decisions().Record(a)
 	reasons := r.Decision.Reasons.All()
-	if text := reasons[len(reasons)-1].Text(r.Workload.Policy); !strings.Contains(text,
+	if text := explain.Reason(reasons[len(reasons)-1], r.Workload.Policy); !strings.Contains(text,
 		"how many nvidia.com/gpu a replica requests is not known") {
 		t.Errorf("the reason is %q", text)
 	}

@@ -34,9 +34,9 @@ func TestDecisionOfEachRuleAsText(t *testing.T) {
 			t.Errorf("%v, %s: %d reasons, target %d, want one and %d\n%s", c.rule, c.name, n, d.Replicas, c.want, table(p, &d))
 		}
 		covered[c.rule] = true
-		fmt.Fprintf(&out, "# %s: %s, last target %d\n%s\n", c.rule, c.name, c.replicas, d.Text(p))
+		fmt.Fprintf(&out, "# %s: %s, last target %d\n%s\n", c.rule, c.name, c.replicas, Explain.Decision(&d, p))
 		for _, r := range d.Reasons.All() {
-			fmt.Fprintf(&out, "    %-20s %3d -> %-3d %s\n", r.Rule, r.From, r.To, r.Text(p))
+			fmt.Fprintf(&out, "    %-20s %3d -> %-3d %s\n", r.Rule, r.From, r.To, Explain.Reason(r, p))
 		}
 		out.WriteString("\n")
 	}
@@ -137,7 +137,7 @@ func TestADecreaseDoesNotReadAsIfItWasHeld(t *testing.T) {
 				return
 			}
 			lowered++
-			parts := strings.Split(d.Why(p), "; ")
+			parts := strings.Split(Explain.Cause(&d, p), "; ")
 			if text := parts[len(parts)-1]; held.MatchString(text) {
 				t.Fatalf("%d -> %d, %q\n%s", before, d.Replicas, text, table(p, &d))
 			}

@@ -1,6 +1,7 @@
 package scaling
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
@@ -43,7 +44,7 @@ const (
 	// contains the recommendation that determines the target.
 	RuleStabilize
 	// RuleIdle scales to zero after the cooldown, and scales up from zero if there is demand. A: the seconds without activity, or one of
-	// the constants idleActive, idleHidden, idleMissing and idlePanic. B: the end of the cooldown.
+	// the constants IdleActive, IdleHidden, IdleMissing and IdlePanic. B: the end of the cooldown.
 	RuleIdle
 	// RuleRate limits the change in a period. A: the index in Direction.Rates of the rate that limits the change; -1 if the direction is
 	// Disabled. B: the replicas at the start of the period.
@@ -78,6 +79,23 @@ const (
 	numRules
 )
 
+var ruleNames = [numRules]string{
+	RuleNone: "none", RulePropose: "signal", RuleCombine: "combine", RuleObjective: "objective",
+	RuleMissing: "missing signal", RuleFallback: "fallback",
+	RuleGrowingDemand: "growing demand", RuleLoading: "loading", RuleTolerance: "tolerance", RulePanic: "panic window",
+	RuleStabilize: "stabilization window", RuleIdle: "cooldown period", RuleRate: "rate limit", RuleForecast: "forecast",
+	RuleScheduleFloor: "schedule floor", RuleScheduleCeiling: "schedule ceiling", RuleAtRisk: "nodes at risk", RuleSurge: "surge",
+	RuleCapacity: "capacity", RuleOverride: "override", RulePaused: "paused", RuleBounds: "bounds", RuleTeamLimit: "team limit",
+}
+
+// String returns the name of the rule for tables, metrics and JSON. If an HPA has the same rule, its name is the same.
+func (r Rule) String() string {
+	if r < numRules {
+		return ruleNames[r]
+	}
+	return "rule " + strconv.Itoa(int(r))
+}
+
 // SignalStatus describes whether the reading of a signal can be used in a tick, and if not, why.
 type SignalStatus uint8
 
@@ -95,14 +113,27 @@ const (
 	SignalUnmeasured
 )
 
-// Reason is the effect of one rule: the target before the rule and after it. A and B are only used in Reason.Text. Code that needs a number
-// must read a field of Decision.
+// String returns the status in a few words, such as "stale".
+func (s SignalStatus) String() string {
+	return [...]string{"ok", "missing", "stale", "low coverage", "no ready replica"}[min(s, SignalUnmeasured)]
+}
+
+// Reason is the effect of one rule: the target before the rule and after it. A and B are only for the texts of package explain. Code that
+// needs a number must read a field of Decision.
 type Reason struct {
 	Rule     Rule
 	Index    int8 // index of the signal, schedule or limit; -1 if there is none
 	From, To int32
 	A, B     float64 // see the comment of the rule
 }
+
+// Values of A in a Reason of RuleIdle that are not a number of seconds.
+const (
+	IdleActive  = 0  // demand is above an activation value
+	IdleHidden  = -1 // a pod that did not report may be serving requests
+	IdleMissing = -2 // signals are missing
+	IdlePanic   = -3 // the panic window is open
+)
 
 // MaxReasons is the maximum number of reasons of a decision. Each rule has at most one reason. If a further reason is added, the first
 // reason that did not change the target is dropped.

@@ -66,8 +66,8 @@
 //
 // # Reasons
 //
-// Decision.Text returns the target and its cause, and Reason.Text returns the effect of one rule. The texts are only for people. Code that
-// needs a number reads a field of Decision.
+// Decision.Reasons has the effect of each rule. Package explain returns texts for them. The texts are only for people. Code that needs a
+// number reads a field of Decision.
 //
 // # Files
 //
@@ -81,7 +81,7 @@
 //	schedule.go    schedule floor, schedule ceiling
 //	bounds.go      nodes at risk, surge, capacity, override, paused, bounds, team limit
 //
-// earliest.go computes the earliest scale-down, text.go and reasontext.go explain decisions, and encode.go encodes states. The packages
+// earliest.go computes the earliest scale-down, and encode.go encodes states. Package explain has the texts of decisions. The packages
 // history (windows, steps, averages), objective (the model of an SLO) and planner (what is learned in each tick) do not depend on a Policy.
 //
 // # Arithmetic

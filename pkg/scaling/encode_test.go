@@ -6,8 +6,9 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 	"pgregory.net/rapid"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 )
 
 // Two states receive the same observations, while their policies change. One of the states is packed and unpacked between the ticks. Both

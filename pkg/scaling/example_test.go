@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/explain"
 )
 
 // A queue of 893 requests with a target of 6 per replica needs more replicas than the policy allows.
@@ -19,13 +20,13 @@ func ExampleDecide() {
 		Readings: []scaling.Reading{{Value: 893, At: now, Coverage: 1, Known: true}},
 	}
 	decision, state := scaling.Decide(policy, observation, scaling.State{}, now)
-	fmt.Println(decision.Text(policy))
+	fmt.Println(explain.Decision(&decision, policy))
 
 	// The caller stores the state for the next tick. Without a reading, the target does not decrease.
 	now = now.Add(15 * time.Second)
 	observation.Replicas, observation.Readings = 12, []scaling.Reading{{Cause: scaling.CauseUnreachable}}
 	decision, _ = scaling.Decide(policy, observation, state, now)
-	fmt.Println(decision.Text(policy))
+	fmt.Println(explain.Decision(&decision, policy))
 	// Output:
 	// 12 replicas: queue 893 needs 149 replicas (target 6 per replica); capped at maxReplicas 12
 	// 12 replicas: queue is missing: no scale-down
@@ -44,7 +45,7 @@ func ExampleWithout() {
 		Readings: []scaling.Reading{{Value: 10, At: now, Coverage: 1, Known: true}},
 	}
 	decision, _ := scaling.Decide(policy, observation, state, now)
-	fmt.Println(decision.Text(policy))
+	fmt.Println(explain.Decision(&decision, policy))
 	n := scaling.Without(policy, observation, state, now, decision.Binding, decision.BindingIndex)
 	fmt.Printf("without the %v: %d\n", decision.Binding, n)
 	// Output:

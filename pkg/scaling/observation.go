@@ -40,6 +40,12 @@ const (
 	CauseUntimed           // no sample has a usable time: it is more than MaxAhead ahead of gpuscaler's clock, or not valid
 )
 
+// String returns the cause in a few words. It is empty for CauseNone.
+func (c Cause) String() string {
+	return [...]string{"", "not read yet", "no data", "source unreachable", "invalid value", "answer cut off", "forbidden",
+		"contradicts the hardware", "not from a declared exporter", "over the namespace's quota", "no usable sample time"}[min(c, CauseUntimed)]
+}
+
 // MaxAhead is how far the time of a sample may be ahead of gpuscaler's clock. Clocks that NTP synchronizes differ by less. The age of a
 // sample that is further ahead is not known. For example, if a source sends a time that is an hour ahead and then fails, its last sample
 // would count as fresh for an hour.

@@ -1,6 +1,7 @@
 package scaling
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
@@ -219,4 +220,30 @@ type Team struct {
 type ResourceLimit struct {
 	Resource string
 	Max      int64
+}
+
+// Format returns a value as text with its unit, such as 87, 91% or 250ms.
+func (u Unit) Format(v float64) string {
+	switch u {
+	case Percent:
+		return trim(v*100) + "%"
+	case Seconds:
+		if v < 1 {
+			return trim(v*1000) + "ms"
+		}
+		return trim(v) + "s"
+	}
+	return trim(v)
+}
+
+// trim formats a value of at least 1 with at most one decimal, and a smaller value with two significant digits.
+func trim(v float64) string {
+	if v > 0 && v < 1 {
+		return strconv.FormatFloat(v, 'g', 2, 64)
+	}
+	s := strconv.FormatFloat(v, 'f', 1, 64)
+	if n := len(s); n > 2 && s[n-2:] == ".0" {
+		return s[:n-2]
+	}
+	return s
 }

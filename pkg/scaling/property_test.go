@@ -140,7 +140,7 @@ func sound(t failer, p *Policy, o Observation, d *Decision) {
 		if i > 0 && (r.From != all[i-1].To || r.Rule <= all[i-1].Rule) {
 			t.Errorf("reasons do not follow each other\n%s", table(p, d))
 		}
-		if r.Text(p) == "" {
+		if Explain.Reason(r, p) == "" {
 			t.Errorf("%v says nothing", r.Rule)
 		}
 	}

@@ -25,7 +25,7 @@ func TestReplacementThatMaxReplicasPreventsIsExplained(t *testing.T) {
 		if d.Replicas > 12 {
 			t.Errorf("%d replicas exceed maxReplicas", d.Replicas)
 		}
-		return d.Why(p)
+		return Explain.Cause(&d, p)
 	}
 	for _, c := range []struct {
 		name     string

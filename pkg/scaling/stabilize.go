@@ -143,13 +143,13 @@ func (t *tick) idle() {
 	case t.inputs.degraded && t.lastTarget == 0 && !t.active:
 		return
 	case t.active:
-		since = 1000 * idleActive
+		since = 1000 * IdleActive
 	case t.panic:
-		since = 1000 * idlePanic
+		since = 1000 * IdlePanic
 	case t.inputs.degraded:
-		since = 1000 * idleMissing
+		since = 1000 * IdleMissing
 	case t.inputs.hidden && t.lastTarget > 0:
-		since = 1000 * idleHidden
+		since = 1000 * IdleHidden
 	case t.hasObjective() && (t.lastTarget == 0 || t.at >= ends):
 		to = t.n
 	case t.lastTarget == 0 || t.at >= ends:

@@ -84,7 +84,7 @@ func (w *scenario) expect(n int32, why Rule) {
 
 func table(p *Policy, d *Decision) (s string) {
 	for _, r := range d.Reasons.All() {
-		s += "\t" + r.Rule.String() + " " + itoa(r.From) + " -> " + itoa(r.To) + "  " + r.Text(p) + "\n"
+		s += "\t" + r.Rule.String() + " " + itoa(r.From) + " -> " + itoa(r.To) + "  " + Explain.Reason(r, p) + "\n"
 	}
 	return s
 }

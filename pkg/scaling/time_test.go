@@ -71,9 +71,9 @@ func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 	w.expect(0, RuleCombine)
 	w.tick(time.Second)
 	w.expect(2, RuleScheduleFloor) // ten minutes before 8
-	if text := w.last.Reasons.All(); text[len(text)-2].Text(p) != "at least 2 replicas ahead of schedule office, "+
+	if text := w.last.Reasons.All(); Explain.Reason(text[len(text)-2], p) != "at least 2 replicas ahead of schedule office, "+
 		"which begins at 08:00 Europe/Berlin" {
-		t.Errorf("it says %q", text[len(text)-2].Text(p))
+		t.Errorf("it says %q", Explain.Reason(text[len(text)-2], p))
 	}
 	at(25, 19, 59)
 	w.expect(2, RuleScheduleFloor)

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/rounds"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/explain"
 )
 
 const (
@@ -170,12 +171,12 @@ func (r *Reporter) send(p *transition, now time.Time) bool {
 // text returns the Event message: "6 -> 9: gateway 87 needs 9 replicas (target 10 per replica) (policy team/chat)". The cause of the change
 // is first. If signals are missing, they follow it.
 func (p *transition) text() string {
-	numbers, cause := strconv.Itoa(int(p.after.Replicas)), p.after.Why(p.workload.Policy)
+	numbers, cause := strconv.Itoa(int(p.after.Replicas)), explain.Cause(&p.after, p.workload.Policy)
 	if p.before != p.after.Replicas {
-		numbers, cause = strconv.Itoa(int(p.before))+" -> "+numbers, p.changed.Why(p.policy)
+		numbers, cause = strconv.Itoa(int(p.before))+" -> "+numbers, explain.Cause(&p.changed, p.policy)
 	}
 	for _, r := range p.after.Reasons.All() {
-		if missing := r.Text(p.workload.Policy); r.Rule == scaling.RuleMissing && !strings.Contains(cause, missing) {
+		if missing := explain.Reason(r, p.workload.Policy); r.Rule == scaling.RuleMissing && !strings.Contains(cause, missing) {
 			cause += "; " + missing
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	reasons "github.com/gpuscaler/gpuscaler/pkg/scaling/explain"
 )
 
 // Served is the value of Explanation.Served while the target is served to the HPA and to KEDA.
@@ -122,7 +123,7 @@ func FromRecord(r engine.Record, cluster string) Explanation {
 		From: r.Before, Target: d.Replicas, Current: r.View.Replicas, Ready: r.View.Ready, Loading: r.View.Loading, Pending: r.View.Pending,
 		Crashing: r.View.Crashing, CrashingPod: r.View.CrashingPod, Rejected: r.View.Rejected, Rejection: r.View.Rejection,
 		Mode: r.Workload.Mode.String(), Origin: r.Workload.Origin, Active: d.Active, Degraded: d.Degraded,
-		Binding: RuleName(r.Workload.Policy, d.Binding, d.BindingIndex), Why: d.Text(r.Workload.Policy),
+		Binding: RuleName(r.Workload.Policy, d.Binding, d.BindingIndex), Why: reasons.Decision(d, r.Workload.Policy),
 		Served: served(r), EarliestScaleDown: d.EarliestScaleDown,
 		ScaledBy: newScaledBy(r.View.ManagedHPA), Operator: NewOperator(r.View), NotDecided: notDecided(&r),
 		Objective: newObjective(&r), CappedBy: newCappedBy(&r),
@@ -139,7 +140,7 @@ func FromRecord(r engine.Record, cluster string) Explanation {
 	for _, reason := range d.Reasons.All() {
 		e.Rules = append(e.Rules, Rule{
 			Name: RuleName(r.Workload.Policy, reason.Rule, reason.Index), From: reason.From, To: reason.To,
-			Text: d.ReasonText(reason, r.Workload.Policy), Binding: reason.Rule == d.Binding && reason.Index == d.BindingIndex,
+			Text: reasons.ReasonIn(d, reason, r.Workload.Policy), Binding: reason.Rule == d.Binding && reason.Index == d.BindingIndex,
 		})
 	}
 	for _, w := range r.Without {

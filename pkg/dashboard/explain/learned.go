@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
-	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	reasons "github.com/gpuscaler/gpuscaler/pkg/scaling/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
@@ -41,7 +41,7 @@ func newObjective(r *engine.Record) *Objective {
 	if o == nil {
 		return nil
 	}
-	out := &Objective{SLO: scaling.ObjectiveText(o)}
+	out := &Objective{SLO: reasons.Objective(o)}
 	if p := r.Decision.Plan; p != nil {
 		if p.Safe != objective.NotSafe {
 			out.SafePolicy = p.Safe.String()

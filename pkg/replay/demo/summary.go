@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/explain"
 )
 
 // Summary is the result of a run, printed as text or JSON.
@@ -71,7 +72,7 @@ func (d *Demo) policy(l *simulator.LoadResult) Policy {
 func reasons(r *engine.Record) []string {
 	out := []string{}
 	for _, reason := range r.Decision.Reasons.All() {
-		out = append(out, fmt.Sprintf("%s %d -> %d %s", reason.Rule, reason.From, reason.To, reason.Text(r.Workload.Policy)))
+		out = append(out, fmt.Sprintf("%s %d -> %d %s", reason.Rule, reason.From, reason.To, explain.Reason(reason, r.Workload.Policy)))
 	}
 	return out
 }

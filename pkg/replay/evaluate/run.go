@@ -8,6 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/explain"
 )
 
 // maxReasons limits the number of reasons in a run. Without this limit, a policy that changes its target every minute for two weeks fills
@@ -16,7 +17,8 @@ const maxReasons = 2000
 
 func reasonOf(r engine.Record, start time.Time) Reason {
 	d, p := &r.Decision, r.Workload.Policy
-	out := Reason{At: r.At.Sub(start).Seconds(), From: r.Before, To: d.Replicas, Ready: r.View.Ready, Rule: d.Binding.String(), Text: d.Why(p)}
+	out := Reason{At: r.At.Sub(start).Seconds(), From: r.Before, To: d.Replicas, Ready: r.View.Ready,
+		Rule: d.Binding.String(), Text: explain.Cause(d, p)}
 	if d.Binding == scaling.RuleCombine && d.BindingIndex >= 0 && int(d.BindingIndex) < len(p.Signals) {
 		out.Rule += " (" + p.Signals[d.BindingIndex].Name + ")"
 	}
