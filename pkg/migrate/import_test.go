@@ -105,6 +105,30 @@ func TestTriggerWithoutNameGetsOne(t *testing.T) {
 	}
 }
 
+// The replacement is applied to the cluster, so it must contain also the fields of a trigger that a newer KEDA added. KEDA's own type would
+// drop them, and would refuse the number in the metadata, which users write in files.
+func TestUnknownFieldsOfATriggerAreKept(t *testing.T) {
+	plan, err := Import(parse(t, scaledObjectOf("  - {type: prometheus, name: a, newField: {deep: [1]}, metadata: {serverAddress: x, "+
+		"query: up, threshold: 5, newKey: kept}}\n", "")), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back unstructured.Unstructured
+	if err := yaml.Unmarshal([]byte(plan.Replacement), &back.Object); err != nil {
+		t.Fatal(err)
+	}
+	triggers, _, err := unstructured.NestedSlice(back.Object, "spec", "triggers")
+	if err != nil || len(triggers) != 2 {
+		t.Fatalf("%v %v", triggers, err)
+	}
+	first := triggers[0].(map[string]any)
+	deep, _, _ := unstructured.NestedSlice(first, "newField", "deep")
+	key, _, _ := unstructured.NestedString(first, "metadata", "newKey")
+	if len(deep) != 1 || key != "kept" || !strings.Contains(plan.Policy, "target: 5") {
+		t.Errorf("newField %v, newKey %q in\n%s\n%s", deep, key, plan.Replacement, plan.Policy)
+	}
+}
+
 func TestDefaultTargetOfKEDAIsTheSignalsTarget(t *testing.T) {
 	plan, err := Import(parse(t, scaledObjectOf("  - {type: kafka, name: k, metadata: {topic: t}}\n", "")), Options{})
 	if err != nil {
