@@ -166,11 +166,11 @@ func TestAPathMayNameSeveralNamespacesOrAll(t *testing.T) {
 	}
 	any := store.Path{Name: filepath.Join(x.dir, "chat"), Namespaces: []string{store.AnyNamespace}}
 	x.write("chat/more.yaml", policyText("team-x", "any", "2"))
-	if problems := store.ValidatePaths(any); len(problems) > 0 {
+	if problems, _ := store.ValidateWith(nil, any); len(problems) > 0 {
 		t.Error(policy.Render(problems))
 	}
 	x.write("chat/more.yaml", freezing)
-	if problems := store.ValidatePaths(any); policy.Errors(problems) != 1 || problems[0].Field != "kind" {
+	if problems, _ := store.ValidateWith(nil, any); policy.Errors(problems) != 1 || problems[0].Field != "kind" {
 		t.Errorf("a PlatformConfig where every namespace is accepted: %s", policy.Render(problems))
 	}
 }

@@ -13,16 +13,13 @@ import (
 // Validate checks files and directories in the same way as a new store loads them. It returns all problems in the order of the files.
 // policy.Errors returns how many of them cause a document to be refused. Validate also reports a path without documents, because in CI the
 // usual reason is a renamed directory. It checks a file with a price book as a price book.
-func Validate(paths ...string) []policy.Problem { return ValidatePaths(Trusted(paths...)...) }
-
-// ValidatePaths is like Validate, but accepts from each path only the documents that the Path permits.
-func ValidatePaths(paths ...Path) []policy.Problem {
-	problems, _ := ValidateWith(nil, paths...)
+func Validate(paths ...string) []policy.Problem {
+	problems, _ := ValidateWith(nil, Trusted(paths...)...)
 	return problems
 }
 
-// ValidateWith is like ValidatePaths, but also returns the number of documents. For a path with the name "-", it checks the parameter text
-// instead of a file.
+// ValidateWith is like Validate, but accepts from each path only the documents that the Path permits, and also returns the number of
+// documents. For a path with the name "-", it checks the parameter text instead of a file.
 func ValidateWith(text []byte, paths ...Path) (problems []policy.Problem, documents int) {
 	files, regions := expandManifests(readPaths(text, paths))
 	for _, f := range files {

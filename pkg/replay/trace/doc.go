@@ -8,8 +8,7 @@
 //	generated  the requests of a [Profile]                  drawn from a seed as they are read
 //
 // CV is the coefficient of variation of the time between arrivals, and family its distribution. Package tracefile reads logs and rates from
-// files. [Generate] returns a trace of a Profile, and [NewGenerator] returns traffic of a Profile that does not end. [Summarize] describes
-// a trace for a user.
+// files. [Generate] returns a trace of a Profile. [Summarize] describes a trace for a user.
 //
 // Unknown values are not guessed: a request without token counts has [UnknownTokens], and one without a service time has 0.
 //

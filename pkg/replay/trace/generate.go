@@ -20,9 +20,8 @@ func Generate(p Profile) (*Trace, error) {
 		drawing: Drawing{Seed: p.Seed, Tokens: p.Tokens}}, nil
 }
 
-// Generator generates the requests of a profile, without an end. It is for a simulation whose length is not known in advance. It is not
-// safe for concurrent use.
-type Generator struct {
+// generator generates the requests of a profile, without an end.
+type generator struct {
 	p         Profile
 	src       reproducible.Draws // random numbers for intervals and tokens
 	burstSrc  reproducible.Draws // random numbers for bursts; separate, so that the rate does not influence the bursts
@@ -38,20 +37,11 @@ type Generator struct {
 	waiting bool
 }
 
-// genStep is the length of the steps for which a Generator computes the rate. The rate is constant within a step.
+// genStep is the length of the steps for which a generator computes the rate. The rate is constant within a step.
 const genStep = time.Second
 
-// NewGenerator returns a Generator for a profile. It ignores Profile.Duration.
-func NewGenerator(p Profile) (*Generator, error) {
-	p, err := p.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	return newGenerator(p), nil
-}
-
-func newGenerator(p Profile) *Generator {
-	g := &Generator{p: p, intervals: reproducible.NewIntervals(p.Family, p.CV),
+func newGenerator(p Profile) *generator {
+	g := &generator{p: p, intervals: reproducible.NewIntervals(p.Family, p.CV),
 		src: reproducible.Numbered(p.Seed, "arrivals", 0), burstSrc: reproducible.Numbered(p.Seed, "bursts", 0)}
 	// The trace starts at a random time within an interval between two arrivals. The first arrival is at the end of that interval, so only a
 	// random part of the interval remains until the first arrival (see Spanning).
@@ -61,17 +51,8 @@ func newGenerator(p Profile) *Generator {
 	return g
 }
 
-// Until returns dst with the next arrivals before the time t appended, in order. It returns each arrival only once, so it appends nothing
-// if an earlier call had a later t.
-func (g *Generator) Until(dst []Request, t time.Duration) []Request {
-	for r, ok := g.nextBefore(t); ok; r, ok = g.nextBefore(t) {
-		dst = append(dst, r)
-	}
-	return dst
-}
-
 // nextBefore returns the next arrival if it is before t.
-func (g *Generator) nextBefore(t time.Duration) (Request, bool) {
+func (g *generator) nextBefore(t time.Duration) (Request, bool) {
 	for !g.waiting && g.at < t {
 		g.step()
 	}
@@ -83,7 +64,7 @@ func (g *Generator) nextBefore(t time.Duration) (Request, bool) {
 }
 
 // step generates the next arrival if it is within the current genStep. Otherwise it starts the next genStep.
-func (g *Generator) step() {
+func (g *generator) step() {
 	if left := g.rate - g.used; g.toGo > left || g.rate == 0 {
 		g.toGo -= left
 		g.at += genStep
@@ -99,7 +80,7 @@ func (g *Generator) step() {
 }
 
 // requests returns the expected number of requests in the genStep that begins at g.at.
-func (g *Generator) requests() float64 {
+func (g *generator) requests() float64 {
 	rate := reproducible.Mul(g.p.baseRate(g.at), genStep.Seconds())
 	if g.p.Bursts.Every == 0 {
 		return rate
@@ -113,7 +94,7 @@ func (g *Generator) requests() float64 {
 	return rate
 }
 
-func (g *Generator) nextBurst(after time.Duration) {
+func (g *generator) nextBurst(after time.Duration) {
 	wait := time.Duration(reproducible.Mul(g.burstSrc.Exponential(), float64(g.p.Bursts.Every)))
 	g.burst = Hours{From: after + wait, To: after + wait + g.p.Bursts.Length}
 }

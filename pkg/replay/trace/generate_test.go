@@ -122,22 +122,29 @@ func TestGeneratorAgreesWithGenerate(t *testing.T) {
 		}
 		p.Duration = 2 * time.Hour
 		want := mustCollect(t, mustGenerate(t, p))
-		g, err := NewGenerator(p)
+		p, err := p.withDefaults()
 		if err != nil {
 			t.Fatal(err)
 		}
+		g := newGenerator(p)
+		until := func(all []Request, end time.Duration) []Request {
+			for r, more := g.nextBefore(end); more; r, more = g.nextBefore(end) {
+				all = append(all, r)
+			}
+			return all
+		}
 		var got []Request
 		for now := time.Duration(0); now < p.Duration; now += 7777 * time.Millisecond {
-			got = g.Until(got, min(now, p.Duration))
+			got = until(got, min(now, p.Duration))
 			if n := len(got); n > 0 && got[n-1].At >= now {
 				t.Fatalf("%s: an arrival at %v came before %v", name, got[n-1].At, now)
 			}
 		}
-		got = g.Until(got, p.Duration)
+		got = until(got, p.Duration)
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %d arrivals in parts, %d in the trace", name, len(got), len(want))
 		}
-		if more := g.Until(nil, time.Minute); more != nil {
+		if more := until(nil, time.Minute); more != nil {
 			t.Errorf("%s: time ran backwards and %d arrivals came again", name, len(more))
 		}
 	}
@@ -184,9 +191,6 @@ func TestInvalidProfileIsRejected(t *testing.T) {
 			_, err := Generate(p)
 			refused(t, err, 0, "profile generated")
 		})
-	}
-	if _, err := NewGenerator(Profile{}); err == nil {
-		t.Error("a generator of nothing")
 	}
 	if _, ok := Preset("none"); ok || !strings.Contains(strings.Join(PresetNames(), " "), "diurnal") {
 		t.Error("Preset knows what it does not name")

@@ -211,9 +211,9 @@ func (s *logStream) Next() (Request, bool) {
 	return r, true
 }
 
-// limited is a Stream of the requests of a Generator before end.
+// limited is a Stream of the requests of a generator before end.
 type limited struct {
-	from *Generator
+	from *generator
 	end  time.Duration
 }
 
