@@ -86,6 +86,7 @@ type simNode struct {
 	usable         bool
 	changed        time.Time
 	notice         bool
+	drifted        bool
 	reserved       bool // the node belongs to a capacity reservation of its NodePool
 	blockingPods   int32
 	pool           *simPool
