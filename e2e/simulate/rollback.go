@@ -38,7 +38,6 @@ func (s *simulation) rollBack(unknown bool) {
 				"value": apiserver.TextOf(newerField.override), "original": newerField.owner})
 		}
 		s.applyNewer(u, apiserver.TextOf(record), unknown)
-		clear(p.edited) // the current version does not read the times of edits from a record of a newer version
 	}
 }
 
@@ -86,6 +85,7 @@ func (s *simulation) finishNewer() {
 			panic(err)
 		}
 		s.api.Store(apiserver.KindNodePool, live, next)
+		clear(p.edited) // the waits after edits were in the record
 	}
 }
 
@@ -96,7 +96,7 @@ func isNewer(u *unstructured.Unstructured) bool {
 }
 
 // newerRecordKept checks a write to a NodePool that has a record of a newer version: the write may only set fields to their owner's values,
-// and may remove the record only if no override is left.
+// and may remove the record only if no override is left. It may then write a record of its own version, with the waits after edits.
 func (c *checker) newerRecordKept(w *write) {
 	if !isNewer(w.live) {
 		return
@@ -112,7 +112,7 @@ func (c *checker) newerRecordKept(w *write) {
 		}
 	}
 	record := w.next.GetAnnotations()[karpenter.RecordAnnotation]
-	if record != w.live.GetAnnotations()[karpenter.RecordAnnotation] && (record != "" || left) {
+	if record != w.live.GetAnnotations()[karpenter.RecordAnnotation] && (left || isNewer(w.next) || strings.Contains(record, `"on":true`)) {
 		c.fail(newerRecord, "%s changed the record of %s to %q while an override was in force: %v", w.replica.name, w.name, record,
 			fmt.Sprint(after))
 	}

@@ -43,6 +43,38 @@ func TestOlderControllerRestoresFromANewerRecord(t *testing.T) {
 	}
 }
 
+// The owner edits the limit of a NodePool during a zero limit, and a rollback follows. The older controller replaces the newer record by
+// one with the wait after the edit: neither it nor the next leader may set the zero limit before ten minutes have passed. The other
+// NodePool, which was not edited, gets its zero limit again.
+func TestRollbackKeepsTheWaitAfterAnEdit(t *testing.T) {
+	for name, newer := range map[string]func(string) string{
+		"a newer version":  func(r string) string { return strings.Replace(r, `"v":1`, `"v":2,"horizon":{"a":[7]}`, 1) },
+		"an unknown field": func(r string) string { return strings.Replace(r, `[`, `[{"path":"/spec/x","retry":"soon"},`, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _, _ := zeroLimitCluster(t)
+			edited := c.now
+			c.edit(0, "limits[nvidia.com/gpu]", "7")
+			c.run(2 * time.Second)
+			c.rollBack(newer)
+			c.run(30 * time.Second)
+			if !strings.Contains(c.pools[0].record, `"v":1`) || !strings.Contains(c.pools[0].record, `"retry"`) || c.limit(0) != 7 {
+				t.Fatalf("limit %d, record %s; want 7 and a record of this version with the wait", c.limit(0), c.pools[0].record)
+			}
+			c.s = State{} // the next leader
+			for c.now.Sub(edited) < 10*time.Minute {
+				if c.step(); c.limit(0) != 7 {
+					t.Fatalf("limit %d, %v after its owner set it to 7", c.limit(0), c.now.Sub(edited))
+				}
+			}
+			c.run(time.Minute)
+			if c.limit(0) != 0 || c.limit(1) != 0 {
+				t.Errorf("limits %d and %d after the wait, want zero limits\n%s", c.limit(0), c.limit(1), c.why())
+			}
+		})
+	}
+}
+
 // A newer record contains an override of a field that an older controller does not know. The older controller restores the other fields,
 // keeps the record unchanged, and overrides nothing, even after the PlatformConfig has changed.
 func TestOlderControllerKeepsWhatItDoesNotUnderstand(t *testing.T) {

@@ -10,7 +10,8 @@ import (
 
 // This file reads records of a newer version of gpuscaler, which are on NodePools after a rollback. A version of gpuscaler that does not
 // understand a record completely must not lose the owner's values in it. It therefore overrides no field of the NodePool, restores the
-// fields whose entries it understands, and keeps the record until no other entry is left.
+// fields whose entries it understands, and keeps the record until no other entry is left. It then replaces the record by one of its own
+// with the waits after edits of other managers.
 
 // stableRecord is the part of a record that has the same meaning in every version of gpuscaler. A newer version may add keys and entries
 // with other paths. A version that changes the meaning of one of these keys stores its overrides in a list with another name; Fields is
@@ -28,6 +29,34 @@ type stableField struct {
 	To       nodepool.Value `json:"value"`
 	Original nodepool.Value `json:"original"`
 	Owner    string         `json:"owner"`
+
+	Overwrites lenientInt `json:"overwrites"`
+	Yielded    lenientInt `json:"yielded"`
+	Retry      lenientInt `json:"retry"`
+}
+
+// lenientInt is a number of a newer record that is not necessary to restore the owner's values. Another JSON type than a number counts as
+// 0, so that the other keys can be read.
+type lenientInt int64
+
+// UnmarshalJSON never returns an error.
+func (n *lenientInt) UnmarshalJSON(b []byte) error {
+	var v int64
+	if json.Unmarshal(b, &v) == nil {
+		*n = lenientInt(v)
+	}
+	return nil
+}
+
+// wait returns an override that is not in force and contains the counted edits of a field and the wait after them. It returns the zero
+// value if they need not be stored any more.
+func (fs *Fields) wait(saved *stableField) Override {
+	o := Override{Overwrites: uint8(min(max(saved.Overwrites, 0), maxOverwrites)), Yielded: fs.clip(int64(saved.Yielded)),
+		Retry: fs.clip(int64(saved.Retry))}
+	if o.forgotten(fs.At) {
+		return Override{}
+	}
+	return o
 }
 
 // newerRecord is a record that this version does not understand completely: it has a higher version, a key that this version does not
@@ -69,8 +98,8 @@ func newNewerRecord(text string, limits *Limits) *newerRecord {
 	for _, saved := range r.Fields {
 		f, known := limits.FieldAt(saved.Path)
 		switch {
-		case !saved.On:
-		case known && n.fields[f] == stableField{} && len(saved.Original) <= maxOriginal:
+		case !saved.On && (!known || n.fields[f] != stableField{}):
+		case known && !n.fields[f].On && (!saved.On || len(saved.Original) <= maxOriginal):
 			n.fields[f] = saved
 		case n.unknown == "":
 			n.unknown = saved.Path
@@ -92,11 +121,19 @@ func (fs *Fields) examineRecord(pool int) {
 	newer := newNewerRecord(text, &fs.State.Limits)
 	switch {
 	case newer == nil && p.newer != nil:
-		*p = Pool{}
+		*p = Pool{Overrides: p.waits()}
 	case newer != nil && p.Record != text: // if they are equal, the state was restored from a snapshot and continues
-		*p = Pool{Record: text}
+		*p = Pool{Record: text, Overrides: p.waits()}
 	}
 	p.examined, p.newer = text, newer
+}
+
+// waits returns the counted edits of each field and the waits after them, without the overrides.
+func (p *Pool) waits() (out [nodepool.NumFields]Override) {
+	for f := range p.Overrides {
+		out[f] = p.Overrides[f].yield()
+	}
+	return out
 }
 
 // adoptNewer reads those overrides of a newer record that the NodePool still has, so that they are restored. A field that gpuscaler does
@@ -105,17 +142,20 @@ func (fs *Fields) adoptNewer(pool int) {
 	p := &fs.State.Pools[pool]
 	for f := range nodepool.NumFields {
 		saved, o, view := &p.newer.fields[f], &p.Overrides[f], fs.view(pool, f)
+		if *o == (Override{}) {
+			*o = fs.wait(saved)
+		}
 		restored := view.Value.Same(saved.Original) // the value is restored, but gpuscaler still owns the field
 		if saved.On && !o.On && view.Ours && (restored || view.Value.Same(saved.To)) {
 			*o = Override{On: true, Seen: true, Releasing: restored, To: saved.To, Before: view.Value, Original: saved.Original, Owner: saved.Owner,
-				Rule: explain.RuleRelease, Since: fs.At}
+				Rule: explain.RuleRelease, Since: fs.At, Overwrites: o.Overwrites, Yielded: o.Yielded, Retry: o.Retry}
 		}
 	}
 	fs.Report.Find(explain.Finding{Kind: explain.FindNewerRecord, Pool: int8(pool), Count: p.newer.version, Name: p.newer.unknown})
 }
 
 // writeNewer completes a patch that restores fields of a NodePool with a newer record, and reports whether it must be written. When no
-// override is left, the patch removes the record.
+// override is left, the patch removes the record, or replaces it by one of this version if a field waits after an edit.
 func (fs *Fields) writeNewer(pool int, patch *Patch) (due bool) {
 	p := &fs.State.Pools[pool]
 	if fs.Views[pool].Consent&nodepool.ConsentAny == 0 {
@@ -126,7 +166,7 @@ func (fs *Fields) writeNewer(pool int, patch *Patch) (due bool) {
 		if fs.hasOverride(pool) || !fs.repeatDue(p.WrittenAt) {
 			return false
 		}
-		patch.Record, patch.KeepsRecord, p.WrittenAt = "", false, fs.At
+		patch.Record, patch.KeepsRecord, p.WrittenAt = fs.encode(pool), false, fs.At
 	}
 	return true
 }
