@@ -14,12 +14,13 @@ const ResourceNotOffered = "ResourceNotOffered"
 // nvidia.com/gpu.shared, if Karpenter has no node and no instance type with this resource. The function partitions returns the parts of
 // GPUs that a workload needs: those that its pods request, and the resource of its capacity group. The function offers reports whether
 // Karpenter has a node or an instance type with a resource.
-func UnofferedResources(policies []*policy.Compiled, partitions func(*scaling.Workload) []string, offers func(string) bool,
+func UnofferedResources(policies []*policy.Compiled, platform *policy.Platform, partitions func(*scaling.Workload) []string,
+	offers func(string) bool,
 ) (all []Finding) {
 	for _, c := range policies {
 		w := &c.Workload
-		if w.Group == "" {
-			continue
+		if g := platform.Group(w.Group); w.Group == "" || g != nil && len(g.NodeSelector) > 0 {
+			continue // Karpenter launches no node for the workload
 		}
 		for _, resource := range partitions(w) {
 			if offers(resource) {

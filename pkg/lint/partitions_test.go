@@ -17,7 +17,7 @@ func TestUnofferedResources(t *testing.T) {
 	}
 	needs := map[string][]string{"mig": {"nvidia.com/mig-1g.10gb"}, "shared": {"nvidia.com/gpu.shared"},
 		"without-a-group": {"nvidia.com/mig-1g.10gb"}}
-	found := UnofferedResources(policies, func(w *scaling.Workload) []string { return needs[w.Key.Name] },
+	found := UnofferedResources(policies, &policy.Platform{}, func(w *scaling.Workload) []string { return needs[w.Key.Name] },
 		func(resource string) bool { return resource == "nvidia.com/gpu.shared" })
 	if len(found) != 1 || found[0].About != "ScalingPolicy team-chat/mig" || found[0].Check != ResourceNotOffered ||
 		found[0].Severity != Warning || !strings.Contains(found[0].What, "nvidia.com/mig-1g.10gb") {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/snapshot"
 	"github.com/gpuscaler/gpuscaler/pkg/lint"
 	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
@@ -44,8 +45,9 @@ func lintCommand() *cobra.Command {
 		Long: `Check policies (files and directories at PATH) against the cluster and the Prometheus server that they use.
 A metric is reported if it does not exist, was renamed, is absent at zero replicas, is a counter that is read as a
 gauge, or has labels that do not name pods, and GPU_UTIL if no other signal decides. A workload is reported if two
-autoscalers scale it or if its rollout would wait for a GPU, an HPA if its fields change the target, and a NodePool
-if it cannot scale to zero or has no fallback. ScaledObjects of other teams are checked too.
+autoscalers scale it or if its rollout would wait for a GPU, an HPA if its fields change the target, a NodePool if
+it cannot scale to zero or has no fallback, and a capacity group of labeled nodes if the nodes do not suffice.
+ScaledObjects of other teams are checked too.
 
 Without policies the command checks the server that is registered for external metrics, the versions of Kubernetes,
 KEDA and Karpenter, and whether the labels of the DCGM exporter name pods.
@@ -144,6 +146,9 @@ func (o *lintOptions) collect(ctx context.Context, names []string) (*linted, err
 		found, objects, err := o.snapshot(ctx)
 		if err != nil {
 			return nil, err
+		}
+		if slices.ContainsFunc(store.Groups(), (*capacity.Group).SelectsNodes) {
+			found.ReadNodes(ctx, objects)
 		}
 		l.cluster(found, store, known)
 		templates := readTemplates(ctx, objects, store)

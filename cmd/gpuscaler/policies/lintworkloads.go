@@ -15,9 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/snapshot"
 	"github.com/gpuscaler/gpuscaler/pkg/lint"
+	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -30,6 +33,7 @@ type podTemplate struct {
 	extended []gpupods.Amount
 	claims   bool                       // the template claims devices by dynamic resource allocation
 	strategy *appsv1.DeploymentStrategy // nil if the object is no Deployment
+	pod      *corev1.PodSpec
 }
 
 type templateKey struct{ kind, namespace, name string }
@@ -44,7 +48,7 @@ func (p podTemplates) add(u *unstructured.Unstructured) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template, pod); err != nil {
 		return
 	}
-	t := podTemplate{extended: gpupods.ExtendedResources(pod), claims: len(gpupods.ClaimRefs(pod)) > 0}
+	t := podTemplate{extended: gpupods.ExtendedResources(pod), claims: len(gpupods.ClaimRefs(pod)) > 0, pod: pod}
 	d := &appsv1.Deployment{}
 	if u.GetKind() == "Deployment" && runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, d) == nil {
 		t.strategy = &d.Spec.Strategy
@@ -140,10 +144,33 @@ func (l *linted) teams(policies *store.Store, templates podTemplates) {
 	l.Findings = append(l.Findings, lint.IgnoredClaims(policies.Compiled(), templates.claims)...)
 }
 
-// nodes adds findings about what the NodePools cannot provide: partitions of GPUs, and GPUs for the additional pods of a rollout.
+// nodeFacts returns the facts about the nodes of capacity groups with a nodeSelector.
+func nodeFacts(s *snapshot.Snapshot, policies *store.Store, templates podTemplates) lint.NodeFacts {
+	groups := policies.Groups()
+	compiled := func(g *policy.Group) *capacity.Group {
+		return groups[slices.IndexFunc(groups, func(c *capacity.Group) bool { return c.Name == g.Name })]
+	}
+	return lint.NodeFacts{
+		Requests: templates.request,
+		Nodes:    func(g *policy.Group) (objects.GroupNodes, bool) { return s.GroupNodes(compiled(g), groups) },
+		Placement: func(w *scaling.Workload, g *policy.Group) (objects.Placement, bool) {
+			t, known := templates.of(w)
+			if !known {
+				return objects.Placement{}, false
+			}
+			return s.Placement(t.pod, compiled(g), groups)
+		},
+		Selector: func(g *policy.Group) string { return compiled(g).Selector() },
+		Raise:    func(g *policy.Group, nodes int64) string { return explain.RaiseMaximum(compiled(g).Selector(), nodes) },
+	}
+}
+
+// nodes adds findings about what the nodes cannot provide: partitions of GPUs, GPUs for minReplicas, and GPUs for the additional pods of a
+// rollout.
 func (l *linted) nodes(s *snapshot.Snapshot, policies *store.Store, templates podTemplates) {
 	of := func(w *scaling.Workload) []string { return templates.partitions(w, policies.Platform()) }
-	l.Findings = append(l.Findings, lint.UnofferedResources(policies.Compiled(), of, s.Offers)...)
+	l.Findings = append(l.Findings, lint.UnofferedResources(policies.Compiled(), policies.Platform(), of, s.Offers)...)
+	l.Findings = append(l.Findings, lint.NodeGroups(policies.Compiled(), policies.Platform(), nodeFacts(s, policies, templates))...)
 	l.Findings = append(l.Findings, lint.Rollouts(policies.Compiled(), policies.Platform(), lint.Fleet{
 		Requests: templates.request, Rollout: templates.rollout,
 		Room: func(g *policy.Group) (int64, bool) {

@@ -51,25 +51,44 @@ func (f Finding) fleetText(names Names) string {
 // AKS or EKS. For other labels it returns the command that sets the annotation of Cluster Autoscaler. most is the greatest number of
 // nodes, 0 if it is not known.
 func KeepNodes(selector string, nodes int, most int64) string {
+	limit := "MAX"
+	if most > 0 {
+		limit = strconv.FormatInt(most, 10)
+	}
+	if command := resize(selector, strconv.Itoa(nodes), limit, "minSize="+strconv.Itoa(nodes)); command != "" {
+		return command
+	}
+	return "kubectl annotate nodes -l " + selector + " cluster-autoscaler.kubernetes.io/scale-down-disabled=true"
+}
+
+// RaiseMaximum returns what allows an autoscaler to have a number of nodes with the labels of a selector: the command of the provider that
+// the labels name, or an instruction.
+func RaiseMaximum(selector string, nodes int64) string {
+	most := strconv.FormatInt(nodes, 10)
+	if command := resize(selector, "MIN", most, "maxSize="+most); command != "" {
+		return "run `" + command + "`"
+	}
+	return "set the maximum of the autoscaler to at least " + most + " nodes"
+}
+
+// resize returns the command that sets the minimum and the maximum of a node pool, for the provider that the labels name. eks is the
+// scaling configuration for EKS. It returns "" for other labels.
+func resize(selector, least, most, eks string) string {
 	labels := map[string]string{}
 	for _, term := range strings.Split(selector, ",") {
 		key, value, _ := strings.Cut(term, "=")
 		labels[key] = value
 	}
-	limit := "MAX"
-	if most > 0 {
-		limit = strconv.FormatInt(most, 10)
-	}
 	if name := labels["cloud.google.com/gke-nodepool"]; name != "" {
-		return fmt.Sprintf("gcloud container clusters update CLUSTER --node-pool %s --enable-autoscaling --total-min-nodes %d "+
-			"--total-max-nodes %s", name, nodes, limit)
+		return fmt.Sprintf("gcloud container clusters update CLUSTER --node-pool %s --enable-autoscaling --total-min-nodes %s "+
+			"--total-max-nodes %s", name, least, most)
 	}
 	if name := cmp.Or(labels["kubernetes.azure.com/agentpool"], labels["agentpool"]); name != "" {
 		return fmt.Sprintf("az aks nodepool update --resource-group GROUP --cluster-name CLUSTER --name %s --update-cluster-autoscaler "+
-			"--min-count %d --max-count %s", name, nodes, limit)
+			"--min-count %s --max-count %s", name, least, most)
 	}
 	if name := labels["eks.amazonaws.com/nodegroup"]; name != "" {
-		return fmt.Sprintf("aws eks update-nodegroup-config --cluster-name CLUSTER --nodegroup-name %s --scaling-config minSize=%d", name, nodes)
+		return fmt.Sprintf("aws eks update-nodegroup-config --cluster-name CLUSTER --nodegroup-name %s --scaling-config %s", name, eks)
 	}
-	return "kubectl annotate nodes -l " + selector + " cluster-autoscaler.kubernetes.io/scale-down-disabled=true"
+	return ""
 }

@@ -44,6 +44,8 @@ type Snapshot struct {
 	scaledObjects   []*unstructured.Unstructured
 	pools, overlays []*unstructured.Unstructured
 	nodePoolsServed bool // the API server serves NodePools as karpenter.sh/v1
+	nodes           []*corev1.Node
+	nodesRead       bool
 }
 
 var (
@@ -98,7 +100,7 @@ func (s *Snapshot) list(ctx context.Context, client dynamic.Interface, r schema.
 	return all.Items, true
 }
 
-// Add adds an HPA, a ScaledObject, a NodePool or a NodeOverlay of the API server or of a file. It ignores other kinds.
+// Add adds an HPA, a ScaledObject, a NodePool, a NodeOverlay or a Node of the API server or of a file. It ignores other kinds.
 func (s *Snapshot) Add(u *unstructured.Unstructured) error {
 	switch u.GetKind() {
 	case cache.HPAKind:
@@ -117,6 +119,8 @@ func (s *Snapshot) Add(u *unstructured.Unstructured) error {
 		s.pools = append(s.pools, u)
 	case overlayKind:
 		s.overlays = append(s.overlays, u)
+	case "Node":
+		s.addNode(u)
 	}
 	return nil
 }

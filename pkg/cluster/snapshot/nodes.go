@@ -1,0 +1,124 @@
+package snapshot
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
+)
+
+var nodes = corev1.SchemeGroupVersion.WithResource("nodes")
+
+// ReadNodes adds the Nodes of a cluster. If they cannot be listed, it adds the reason to Unread.
+func (s *Snapshot) ReadNodes(ctx context.Context, client dynamic.Interface) {
+	before := len(s.Unread)
+	all, _ := s.list(ctx, client, nodes, "")
+	if s.nodesRead = len(s.Unread) == before; s.nodesRead {
+		for i := range all {
+			s.addNode(&all[i])
+		}
+	}
+}
+
+// addNode adds a Node of the API server or of a file. A Node that cannot be decoded is ignored.
+func (s *Snapshot) addNode(u *unstructured.Unstructured) {
+	n := &corev1.Node{}
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, n) == nil {
+		s.nodes, s.nodesRead = append(s.nodes, n), true
+	}
+}
+
+// nearLabels is the maximum number of labels in objects.GroupNodes.Near.
+const nearLabels = 5
+
+// GroupNodes returns the Nodes of a capacity group with a NodeSelector. known is false if Nodes were not read.
+func (s *Snapshot) GroupNodes(g *capacity.Group, groups []*capacity.Group) (found objects.GroupNodes, known bool) {
+	near := map[string]bool{}
+	for _, n := range s.nodes {
+		if !member(n, g, groups) {
+			for key := range g.NodeSelector {
+				if value, has := n.Labels[key]; has && value != g.NodeSelector[key] {
+					near[key+"="+value] = true
+				}
+			}
+			continue
+		}
+		units := allocatable(n, g.Resource)
+		found.Nodes, found.Units, found.Largest = found.Nodes+1, found.Units+units, max(found.Largest, units)
+	}
+	found.Near = slices.Sorted(maps.Keys(near))
+	found.Near = found.Near[:min(len(found.Near), nearLabels)]
+	return found, s.nodesRead
+}
+
+// member reports whether a Node belongs to the group. Karpenter's nodes do not. A node that matches several groups belongs to the first.
+func member(n *corev1.Node, g *capacity.Group, groups []*capacity.Group) bool {
+	first := capacity.FirstMatch(groups, n.Labels)
+	return n.Labels[karpv1.NodePoolLabelKey] == "" && first != nil && first.Name == g.Name
+}
+
+func allocatable(n *corev1.Node, resource string) int64 {
+	quantity := n.Status.Allocatable[corev1.ResourceName(resource)]
+	return quantity.Value()
+}
+
+// Placement returns on which Nodes the pods of a template can run, by their node selector, required node affinity and tolerations. known is
+// false if Nodes were not read.
+func (s *Snapshot) Placement(template *corev1.PodSpec, g *capacity.Group, groups []*capacity.Group) (p objects.Placement, known bool) {
+	pod := &corev1.Pod{Spec: *template}
+	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
+	p.Tolerates = len(template.Tolerations) > 0
+	for _, key := range slices.Sorted(maps.Keys(template.NodeSelector)) {
+		if want, selected := g.NodeSelector[key]; selected && want != template.NodeSelector[key] {
+			p.Label, p.LabelOfGroup = key+"="+template.NodeSelector[key], true
+		}
+	}
+	for _, n := range s.nodes {
+		matches, err := affinity.Match(n)
+		matches = matches && err == nil
+		taint, untolerated := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, template.Tolerations,
+			blocksScheduling, false)
+		switch {
+		case !member(n, g, groups):
+			if matches && !untolerated && allocatable(n, g.Resource) > 0 {
+				p.Elsewhere++
+			}
+		case matches && !untolerated:
+			p.Accepted++
+		case matches:
+			p.Taint = taint.ToString()
+		case p.Label == "":
+			p.Label = missingLabel(template.NodeSelector, n.Labels)
+		}
+	}
+	return p, s.nodesRead
+}
+
+// blocksScheduling reports whether a taint permanently keeps pods off a node. Taints about the condition of a node, such as those of a
+// cordoned or unreachable node, end with it.
+func blocksScheduling(t *corev1.Taint) bool {
+	transient := t.Key == corev1.TaintNodeUnschedulable || t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable
+	return !transient && t.Effect != corev1.TaintEffectPreferNoSchedule
+}
+
+// missingLabel returns the first label of a node selector that a node does not have, as key=value. It returns "" if the node has all of
+// them: the node affinity then excludes the node.
+func missingLabel(selector, labels map[string]string) string {
+	for _, key := range slices.Sorted(maps.Keys(selector)) {
+		if value, has := labels[key]; !has || value != selector[key] {
+			return key + "=" + selector[key]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,17 @@
+package objects
+
+// GroupNodes are the nodes of a capacity group whose nodes are found by their labels.
+type GroupNodes struct {
+	Nodes          int
+	Units, Largest int64    // units of the group's resource: of all nodes, and of the largest node
+	Near           []string // labels of other nodes that have a key of the group's nodeSelector with another value, as key=value
+}
+
+// Placement is on which nodes the pods of a workload can run.
+type Placement struct {
+	Accepted, Elsewhere int    // number of nodes of the group, and of other nodes with the group's resource, that accept the pods
+	Taint               string // a taint of the group's nodes that the pods do not tolerate; ""
+	Tolerates           bool   // the pods have tolerations
+	Label               string // a label that the pods require and the group's nodes do not have, as key=value; ""
+	LabelOfGroup        bool   // the key of Label is in the group's nodeSelector, which has another value
+}
