@@ -69,7 +69,8 @@ func TrimHPA(obj any) (any, error) {
 	h.policy, h.readsTarget = objects.ReadsTarget(&object.Spec)
 	h.composite = h.ScaledObject != "" && objects.ReadsComposite(&object.Spec)
 	if h.readsTarget || h.composite {
-		h.spec = &object.Spec
+		spec := object.Spec // a copy: a pointer into the object would keep its status and metadata in memory
+		h.spec = &spec
 	}
 	if h.ScaledObject == "" {
 		h.operator = manual.ReadOperator(object.Annotations, object.ManagedFields)

@@ -24,7 +24,7 @@ const (
 	inCrashLoop              // on a node and restarted again and again: it does not become Ready by itself
 )
 
-// Pod contains the fields of a pod that the cache stores. It takes about 600 bytes; a corev1.Pod takes several KiB.
+// Pod contains the fields of a pod that the cache stores. With its labels it takes about 2 KB; a corev1.Pod takes about 11 KB.
 type Pod struct {
 	metav1.ObjectMeta // only name, namespace, uid, resourceVersion, creationTimestamp and labels
 	phase             phase
