@@ -208,17 +208,28 @@ func (f *faultRun) edit(ctx context.Context) error {
 	return f.served(ctx, "change of all signals after half of the policies were edited", f.raise())
 }
 
-// crash kills the leader, and measures the reads of the other replica from then on.
+// crash kills the leader, measures the reads of the other replica from then on, and adds to the report how long reads failed.
 func (f *faultRun) crash(ctx context.Context) error {
 	standby, err := f.standby(ctx)
 	if err != nil {
 		return err
 	}
-	f.d = max(f.d, 30*time.Second) // twice the lease, because all reads fail until it expires
-	if _, err := killLeader(ctx, f.ours); err != nil {
+	f.d = max(f.d, 2*lease) // because all reads fail until the lease expires
+	killed, err := killLeader(ctx, f.ours)
+	if err != nil {
 		return err
 	}
-	return f.reads(ctx, standby, "the leader was killed")
+	if err := f.reads(ctx, standby, "the leader was killed"); err != nil {
+		return err
+	}
+	failed := f.report.rows[len(f.report.rows)-1].lastFailure.Sub(killed)
+	f.report.events = append(f.report.events, "reads failed after the leader was killed for "+inLeases(failed))
+	return nil
+}
+
+// inLeases returns a duration as text, also as a multiple of the lease. The aim is the lease and 2 s.
+func inLeases(d time.Duration) string {
+	return fmt.Sprintf("%s, %.2f times the lease of %s", d.Round(100*time.Millisecond), d.Seconds()/lease.Seconds(), lease)
 }
 
 // standby returns the replica that does not lead, as a target that is read through the API server only.

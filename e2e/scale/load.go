@@ -94,6 +94,7 @@ func (r *reader) value(ctx context.Context, i int) (string, error) {
 type latencies struct {
 	p50, p99      time.Duration
 	reads, failed int
+	lastFailure   time.Time // end of the last read that failed; zero: no read failed
 }
 
 // load reads each of n policies every hpaPeriod for the given time. It returns an error if all reads fail. The latency of a read is
@@ -103,6 +104,7 @@ func (r *reader) load(ctx context.Context, n int, d time.Duration) (latencies, e
 	var reads sync.WaitGroup
 	var took []time.Duration
 	var failed []error
+	var lastFailure time.Time
 	began := time.Now()
 	for i := 0; ; i++ {
 		due := began.Add(hpaPeriod * time.Duration(i) / time.Duration(n))
@@ -115,7 +117,7 @@ func (r *reader) load(ctx context.Context, n int, d time.Duration) (latencies, e
 			mu.Lock()
 			defer mu.Unlock()
 			if took = append(took, time.Since(due)); err != nil {
-				failed = append(failed, err)
+				failed, lastFailure = append(failed, err), time.Now()
 			}
 		})
 	}
@@ -127,7 +129,7 @@ func (r *reader) load(ctx context.Context, n int, d time.Duration) (latencies, e
 		return latencies{}, fmt.Errorf("all reads failed, the first with: %w", failed[0])
 	}
 	slices.Sort(took)
-	return latencies{took[len(took)/2], took[len(took)*99/100], len(took), len(failed)}, nil
+	return latencies{took[len(took)/2], took[len(took)*99/100], len(took), len(failed), lastFailure}, nil
 }
 
 // served is how long it took until the first and the last of n policies had the expected value.
