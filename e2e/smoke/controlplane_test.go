@@ -24,15 +24,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
 func TestPodsUseFreeGPUsAndLoadForTheirStartupTime(t *testing.T) {
 	ns := namespace(t, "gpus")
-	big := deployment(ns, "big", 2)
+	big := workload.Deployment(ns, "big", 2)
 	big.Spec.Template.Spec.Containers[0].Resources.Limits[stack.GPU] = resource.MustParse("9")
-	slow := deployment(ns, "slow", 1)
+	slow := workload.Deployment(ns, "slow", 1)
 	slow.Spec.Template.Annotations = map[string]string{stack.StartupAnnotation: "6s"}
-	create(t, big, slow, deployment(ns, "small", 2))
+	create(t, big, slow, workload.Deployment(ns, "small", 2))
 
 	stack.Eventually(t, time.Minute, "two pods of one GPU are ready", replicas(ns, "small", 2, 2))
 	stack.Eventually(t, time.Minute, "the slow pod is ready", replicas(ns, "slow", 1, 1))
@@ -106,7 +107,7 @@ func TestRealHPAFollowsAnAggregatedMetricByOneReplica(t *testing.T) {
 	metric := &metricServer{}
 	metric.value.Store(10)
 	serveAggregated(t, ns, metric)
-	create(t, deployment(ns, "chat", 10), exactHPA(ns, "chat"))
+	create(t, workload.Deployment(ns, "chat", 10), exactHPA(ns, "chat"))
 
 	for _, desired := range []int32{10, 11, 10} {
 		metric.value.Store(int64(desired))

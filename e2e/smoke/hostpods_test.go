@@ -23,6 +23,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/kubelet"
 	"github.com/gpuscaler/gpuscaler/e2e/leaderproxy"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
 // helperVariable is the environment variable with which the test binary runs helper instead of the tests. The pods of these tests set it.
@@ -46,7 +47,7 @@ func hostDeployment(t *testing.T, ns string) *appsv1.Deployment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := deployment(ns, "who", 2)
+	d := workload.Deployment(ns, "who", 2)
 	template := &d.Spec.Template
 	template.Labels[stack.HostProcess] = "true"
 	field := func(path string) *corev1.EnvVarSource {

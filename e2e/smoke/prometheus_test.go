@@ -11,11 +11,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/exporter"
 	"github.com/gpuscaler/gpuscaler/e2e/faults"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
 func TestPrometheusScrapesReplicasAndDropsDeletedOnes(t *testing.T) {
 	ns := namespace(t, "scrape")
-	create(t, deployment(ns, "chat", 3))
+	create(t, workload.Deployment(ns, "chat", 3))
 	stack.Eventually(t, time.Minute, "three replicas", replicas(ns, "chat", 3, 3))
 	load := &exporter.Knobs{}
 	load.Set(exporter.Values{Waiting: 7, Running: 4, GPUBusy: 0.5, KVCache: 0.25})
@@ -51,7 +52,7 @@ func TestPrometheusScrapesReplicasAndDropsDeletedOnes(t *testing.T) {
 	e.DCGM.Set(faults.None)
 	eventually(t, engines, 3)
 
-	d := deployment(ns, "chat", 1)
+	d := workload.Deployment(ns, "chat", 1)
 	if err := shared.Client.Update(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}

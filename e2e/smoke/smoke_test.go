@@ -8,9 +8,6 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
@@ -43,25 +40,6 @@ func run(m *testing.M) int {
 		shared.Keep()
 	}
 	return code
-}
-
-// deployment returns a Deployment whose pods request one GPU each.
-func deployment(namespace, name string, replicas int32) *appsv1.Deployment {
-	labels := map[string]string{"app": name}
-	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas,
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: corev1.PodSpec{Containers: []corev1.Container{{
-					Name: "vllm", Image: "vllm/vllm-openai",
-					Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{stack.GPU: resource.MustParse("1")}},
-				}}},
-			},
-		},
-	}
 }
 
 func create(t *testing.T, objects ...client.Object) {
