@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline/commandtest"
 )
 
 // A command must fail if it cannot write its result, even if the result itself contains no problem.
@@ -18,7 +19,7 @@ func TestCommandsFailIfTheirResultCannotBeWritten(t *testing.T) {
 	}
 	defer full.Close()
 	log := filepath.Join(t.TempDir(), "log")
-	write(t, log, []byte(`{"msg":"transition","explanation":{"policy":"team/x","at":"2026-11-22T09:00:00Z"}}`+"\n"))
+	commandtest.Write(t, log, []byte(`{"msg":"transition","explanation":{"policy":"team/x","at":"2026-11-22T09:00:00Z"}}`+"\n"))
 	examples := "../../config/examples"
 	for name, args := range map[string][]string{
 		"validate":             {"validate", examples},
@@ -58,7 +59,7 @@ func TestMissingKubeconfigIsExplained(t *testing.T) {
 			t.Errorf("%v: exit code %d: %s", args, code, problem)
 		}
 	}
-	write(t, file, []byte(`{apiVersion: v1, kind: Config, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}],
+	commandtest.Write(t, file, []byte(`{apiVersion: v1, kind: Config, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}],
 contexts: [{name: prod, context: {cluster: a}}, {name: dev, context: {cluster: a}}]}`))
 	for _, c := range []struct {
 		args []string
@@ -88,14 +89,5 @@ func TestUnknownCommandsHaveSuggestionsAndTheVersionIsACommand(t *testing.T) {
 // runLine runs a command line, and returns the exit code, standard output and standard error.
 func runLine(t *testing.T, args ...string) (code int, out, problem string) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	code = commandline.Run(t.Context(), rootCommand(), args, &stdout, &stderr)
-	return code, stdout.String(), stderr.String()
-}
-
-func write(t *testing.T, file string, text []byte) {
-	t.Helper()
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	return commandtest.Run(t, rootCommand(), args...)
 }

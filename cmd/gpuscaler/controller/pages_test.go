@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline/commandtest"
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/inspect"
 
 	"context"
@@ -14,7 +15,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,15 +53,8 @@ func knowsAnna(t *testing.T) (kubeconfig string) {
 	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}], users: [{name: `+
 		`u, user: {}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`, server.URL)
-	write(t, kubeconfig, []byte(text))
+	commandtest.Write(t, kubeconfig, []byte(text))
 	return kubeconfig
-}
-
-func write(t *testing.T, file string, text []byte) {
-	t.Helper()
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // client contains the arguments of `gpuscaler explain`: the address of a server, and the file with the token for it.
@@ -74,10 +67,10 @@ func TestTenantAddressNeedsATokenAndLoopbackDoesNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := func(name string) string { return filepath.Join(dir, name) }
-	write(t, file("crt"), pem)
-	write(t, file("key"), key)
-	write(t, file("anna"), []byte("anna's"))
-	write(t, file("mallory"), []byte("made up"))
+	commandtest.Write(t, file("crt"), pem)
+	commandtest.Write(t, file("key"), key)
+	commandtest.Write(t, file("anna"), []byte("anna's"))
+	commandtest.Write(t, file("mallory"), []byte("made up"))
 	o := runOptions{
 		kubeconfig: knowsAnna(t), externalMetrics: "off", leaseDuration: 15 * time.Second, lease: "gpuscaler",
 		namespace: "gpuscaler-system", pod: "a",

@@ -3,10 +3,10 @@ package controller
 import (
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline/commandtest"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
@@ -27,19 +27,10 @@ spec:
 
 const platformHead = "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: p}\nspec:\n"
 
-func written(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 func spendingOf(t *testing.T, spec, path string) *spending {
 	t.Helper()
 	documents := store.New(store.Options{})
-	if problems := documents.Load(written(t, "platform.yaml", platformHead+spec)).Problems; policy.Errors(problems) > 0 {
+	if problems := documents.Load(commandtest.File(t, "platform.yaml", platformHead+spec)).Problems; policy.Errors(problems) > 0 {
 		t.Fatal(policy.Render(problems))
 	}
 	platform := documents.Platform()
@@ -49,7 +40,7 @@ func spendingOf(t *testing.T, spec, path string) *spending {
 }
 
 func TestPresentCostUsesPlatformPricesThenThePriceBook(t *testing.T) {
-	book := written(t, "prices.yaml", ownBook)
+	book := commandtest.File(t, "prices.yaml", ownBook)
 	for name, c := range map[string]struct {
 		prices, path, kind, zone string
 		want                     float64
@@ -78,7 +69,7 @@ func TestPresentCostUsesPlatformPricesThenThePriceBook(t *testing.T) {
 // The price book is a file of a ConfigMap, which can change while the controller runs. If the new file is invalid, the last valid prices
 // must remain.
 func TestPriceBookIsReloadedAndAnInvalidOneIsIgnored(t *testing.T) {
-	path := written(t, "prices.yaml", ownBook)
+	path := commandtest.File(t, "prices.yaml", ownBook)
 	s := spendingOf(t, "  prices: {region: us-east-1}\n", path)
 	offer := cost.Offer{InstanceType: "g6e.xlarge", CapacityType: cost.OnDemand}
 	for _, step := range []struct {

@@ -3,6 +3,8 @@ package controller
 import (
 	"k8s.io/client-go/rest"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline/commandtest"
+
 	"context"
 	"io"
 	"net/http"
@@ -97,8 +99,8 @@ func TestMetricsWithAuthorizationAreNotServedToOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, c.options.metrics.certFile, pem)
-	write(t, c.options.metrics.keyFile, key)
+	commandtest.Write(t, c.options.metrics.certFile, pem)
+	commandtest.Write(t, c.options.metrics.keyFile, key)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.options.metrics.serve(ctx, c) }()

@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"encoding/csv"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline/commandtest"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promtest"
 )
@@ -35,15 +34,6 @@ func runReport(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func written(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 const platformHead = "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: p}\nspec:\n  cluster: prod-use1\n"
 
 func TestReportOfADayWithTheBuiltInPrices(t *testing.T) {
@@ -62,7 +52,7 @@ func TestReportOfADayWithTheBuiltInPrices(t *testing.T) {
 
 // Pod labels of an exporter are used only if a flag or the PlatformConfig declares that exporters run in its namespace.
 func TestReportTrustsDeclaredExportersOnly(t *testing.T) {
-	elsewhere := written(t, "p.yaml", platformHead+"  dataSources: [{name: prom, type: prometheus, address: \"http://prom\"}]\n  "+
+	elsewhere := commandtest.File(t, "p.yaml", platformHead+"  dataSources: [{name: prom, type: prometheus, address: \"http://prom\"}]\n  "+
 		"exporters: [{type: dcgm, namespace: gpu}]\n")
 	for _, args := range [][]string{{"--exporter-namespace", "gpu"}, {"--platform", elsewhere}} {
 		if text, err := runReport(t, args...); err == nil || !strings.Contains(err.Error(), "gpu-operator/exp are not declared exporters") {
@@ -75,7 +65,7 @@ func TestReportTrustsDeclaredExportersOnly(t *testing.T) {
 }
 
 func TestChargebackHasTeamClusterAndOverriddenPrice(t *testing.T) {
-	platform := written(t, "platform.yaml", platformHead+`  teams: [{name: chat, namespaces: [team-chat]}]
+	platform := commandtest.File(t, "platform.yaml", platformHead+`  teams: [{name: chat, namespaces: [team-chat]}]
   prices: {overrides: [{instanceType: g6e.xlarge, capacityType: on-demand, hourly: 1}]}
 `)
 	text, err := runReport(t, "--platform", platform, "-o", "csv")
@@ -112,10 +102,11 @@ func TestReportErrorsNameTheNextStep(t *testing.T) {
 		"invalid --until":                  {[]string{"--until", "yesterday"}, "use 2026-11-21"},
 		"a step longer than the time":      {[]string{"--step", "20h"}, "at least two steps"},
 		"a price book that does not exist": {[]string{"--prices", "/nowhere/prices.yaml"}, "price book: open /nowhere"},
-		"a price book with a mistake": {[]string{"--prices", written(t, "prices.yaml",
+		"a price book with a mistake": {[]string{"--prices", commandtest.File(t, "prices.yaml",
 			"apiVersion: gpuscaler.io/v1alpha1\nkind: PriceBook\nmetadata: {name: x}\nspec: {region: []}\n")}, "prices.yaml:4:8: spec.region: " +
 			"there is no such field, did you mean \"regions\"?"},
-		"a file without a PlatformConfig":  {[]string{"--platform", written(t, "policy.yaml", "kind: Nothing\n")}, "no PlatformConfig in"},
+		"a file without a PlatformConfig": {
+			[]string{"--platform", commandtest.File(t, "policy.yaml", "kind: Nothing\n")}, "no PlatformConfig in"},
 		"a day without GPUs":               {[]string{"--until", "2026-01-01"}, "gpuscaler lint --prometheus"},
 		"a kubeconfig that does not exist": {[]string{"--kubeconfig", "/nowhere/config"}, "/nowhere/config"},
 	} {
@@ -145,7 +136,7 @@ func TestPrintedPriceBookIsAValidPriceBook(t *testing.T) {
 	if err := o.run(t.Context(), &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	o = reportOptions{prices: written(t, "prices.yaml", out.String())}
+	o = reportOptions{prices: commandtest.File(t, "prices.yaml", out.String())}
 	platform, err := openPlatform(nil)
 	if err != nil {
 		t.Fatal(err)

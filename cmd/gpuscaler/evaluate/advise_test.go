@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline/commandtest"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/advise"
@@ -50,7 +51,7 @@ func TestAdviseRejectsWrongFlags(t *testing.T) {
 		t.Errorf("without traffic: %v", err)
 	}
 	empty := filepath.Join(t.TempDir(), "empty.csv")
-	write(t, empty, []byte("timestamp\n"))
+	commandtest.Write(t, empty, []byte("timestamp\n"))
 	if _, err := executed("advise", "--requests", empty); err == nil || !strings.Contains(err.Error(), "empty.csv") {
 		t.Errorf("empty traffic: %v", err)
 	}
@@ -97,7 +98,7 @@ func TestAdvisedPolicyIsValidAndCostsWhatTheAnswerSays(t *testing.T) {
 // of the PlatformConfig to the candidates.
 func TestAdviseKeepsThePolicyAndTheBoundsOfThePlatform(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "all.yaml")
-	write(t, file, []byte(`apiVersion: gpuscaler.io/v1alpha1
+	commandtest.Write(t, file, []byte(`apiVersion: gpuscaler.io/v1alpha1
 kind: PlatformConfig
 metadata: {name: test}
 spec:

@@ -1,10 +1,6 @@
 package evaluate
 
 import (
-	"os"
-	"path/filepath"
-	"testing"
-
 	"github.com/spf13/cobra"
 
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/policies"
@@ -17,18 +13,4 @@ func rootCommand() *cobra.Command {
 	root.AddCommand(Commands()...)
 	root.AddCommand(policies.Commands()...)
 	return root
-}
-
-func write(t *testing.T, file string, text []byte) {
-	t.Helper()
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func written(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	write(t, path, []byte(text))
-	return path
 }

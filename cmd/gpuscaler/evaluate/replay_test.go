@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline/commandtest"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -149,11 +150,11 @@ func TestReplayOfSeveralWorkloads(t *testing.T) {
 // --verify must fail for a recording without a complete tick, and for a recording or policy file that does not exist.
 func TestVerifyRejectsARecordingWithoutATick(t *testing.T) {
 	for name, args := range map[string][]string{
-		"an empty file":   {"--verify", written(t, "empty.jsonl", "")},
-		"a line cut off":  {"--verify", written(t, "cut.jsonl", `{"start":`)},
-		"no such policy":  {"--verify", written(t, "other.jsonl", ""), "--policy", "/nowhere.yaml"},
+		"an empty file":   {"--verify", commandtest.File(t, "empty.jsonl", "")},
+		"a line cut off":  {"--verify", commandtest.File(t, "cut.jsonl", `{"start":`)},
+		"no such policy":  {"--verify", commandtest.File(t, "other.jsonl", ""), "--policy", "/nowhere.yaml"},
 		"no such file":    {"--verify", "/nowhere.jsonl"},
-		"a line of noise": {"--verify", written(t, "noise.jsonl", "noise\n")},
+		"a line of noise": {"--verify", commandtest.File(t, "noise.jsonl", "noise\n")},
 	} {
 		c := replayCommand()
 		c.SetArgs(args)

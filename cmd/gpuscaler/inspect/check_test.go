@@ -20,6 +20,7 @@ import (
 	utilproxy "k8s.io/apimachinery/pkg/util/proxy"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline/commandtest"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/installation"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
@@ -121,7 +122,8 @@ func (k checkedCluster) start(t *testing.T) (kubeconfig string) {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	write(t, kubeconfig, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}],
+	commandtest.Write(t, kubeconfig, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c,
+  clusters: [{name: c, cluster: {server: %q}}],
   users: [{name: u, user: {token: secret}}], contexts: [{name: c, context: {cluster: c, user: u, namespace: team-chat}}]}`, server.URL))
 	return kubeconfig
 }
@@ -238,7 +240,8 @@ func TestCheckWithoutAReleaseOrAnAPIServerFails(t *testing.T) {
 		t.Errorf("--pre: exit code %d\n%s", code, out)
 	}
 	gone := filepath.Join(t.TempDir(), "kubeconfig")
-	write(t, gone, []byte(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}],
+	commandtest.Write(t, gone, []byte(`{apiVersion: v1, kind: Config, current-context: c,
+  clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}],
   users: [{name: u, user: {}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`))
 	code, out, _ := runLine(t, "check", "--kubeconfig", gone)
 	if code != 1 || !strings.Contains(out, "✗ the API server does not answer") || strings.Contains(out, "After the installation") {
@@ -253,7 +256,8 @@ func TestCheckEndsAtItsTimeLimit(t *testing.T) {
 	defer server.Close()
 	defer close(release)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	write(t, kubeconfig, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}],
+	commandtest.Write(t, kubeconfig, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c,
+  clusters: [{name: c, cluster: {server: %q}}],
   users: [{name: u, user: {}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`, server.URL))
 	code, out, problem := runLine(t, "check", "--kubeconfig", kubeconfig, "--timeout", "200ms", "--prometheus", server.URL)
 	if code != 1 || !strings.Contains(out, "✗ the API server does not answer") || problem != "" {

@@ -22,6 +22,7 @@ import (
 	apiserverproxy "k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/client-go/tools/portforward"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline/commandtest"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 )
 
@@ -152,7 +153,8 @@ func TestExplainUsesTheExternalMetricsAPI(t *testing.T) {
 	}))
 	defer server.Close()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	write(t, kubeconfig, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q, `+
+	commandtest.Write(t, kubeconfig, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c,
+  clusters: [{name: c, cluster: {server: %q, `+
 		`insecure-skip-tls-verify: true}}],
   users: [{name: u, user: {token: secret}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`, server.URL))
 	t.Setenv("TZ", "Europe/Berlin")

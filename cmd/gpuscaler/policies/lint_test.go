@@ -6,13 +6,12 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline/commandtest"
 	"github.com/gpuscaler/gpuscaler/pkg/lint"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promtest"
 )
@@ -26,15 +25,6 @@ func runLint(t *testing.T, args ...string) (string, error) {
 	c.SilenceErrors, c.SilenceUsage = true, true
 	err := c.ExecuteContext(t.Context())
 	return out.String(), err
-}
-
-func written(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // served starts a Prometheus server with the given series and returns its URL. The samples begin 40 minutes before now.
@@ -75,7 +65,7 @@ func TestPreflightOfAServer(t *testing.T) {
 }
 
 func TestLintErrorReturnsAnErrorAndJSON(t *testing.T) {
-	text, err := runLint(t, written(t, "chat.yaml", lintedChat), "--offline", "-o", "json", "--prometheus", served(t,
+	text, err := runLint(t, commandtest.File(t, "chat.yaml", lintedChat), "--offline", "-o", "json", "--prometheus", served(t,
 		`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60`))
 	if !errors.Is(err, commandline.ErrReported) {
 		t.Errorf("%v", err)
@@ -90,7 +80,7 @@ func TestLintErrorReturnsAnErrorAndJSON(t *testing.T) {
 }
 
 func TestPolicyWithExistingMetricsHasNoError(t *testing.T) {
-	text, err := runLint(t, written(t, "chat.yaml", lintedChat), "--offline", "--prometheus", served(t, `
+	text, err := runLint(t, commandtest.File(t, "chat.yaml", lintedChat), "--offline", "--prometheus", served(t, `
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60
 vllm:gpu_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`)) // the old name, which the controller also reads
 	if err != nil {
@@ -103,11 +93,11 @@ func TestSourcesChecksThePlatformsServer(t *testing.T) {
 	server := served(t, `
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60
 vllm:gpu_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`)
-	path := written(t, "chat.yaml", strings.Replace(lintedChat, "http://prometheus.example:9090", server, 1))
+	path := commandtest.File(t, "chat.yaml", strings.Replace(lintedChat, "http://prometheus.example:9090", server, 1))
 	if text, err := runLint(t, path, "--offline", "--sources"); err != nil || !strings.Contains(text, "at "+server) {
 		t.Errorf("%v\n%s", err, text)
 	}
-	without := written(t, "none.yaml", strings.Replace(lintedChat,
+	without := commandtest.File(t, "none.yaml", strings.Replace(lintedChat,
 		"dataSources: [{name: prom, type: prometheus, default: true, address: \"http://prometheus.example:9090\"}]", "cluster: p", 1))
 	if text, err := runLint(t, without, "--offline", "--sources"); err != nil || !strings.Contains(text, "the PlatformConfig declares none") {
 		t.Errorf("%v\n%s", err, text)
@@ -121,7 +111,7 @@ vllm:gpu_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`)
 // Just after an installation a metric can lack series, because Prometheus has not scraped it yet. With --fresh lint must report that as a
 // warning, but other mistakes, such as a metric that has another name, still as an error.
 func TestFreshWarnsOfMetricsWithoutSeriesAndFailsForMistakes(t *testing.T) {
-	path, empty := written(t, "chat.yaml", lintedChat), served(t, "up 1x60")
+	path, empty := commandtest.File(t, "chat.yaml", lintedChat), served(t, "up 1x60")
 	if text, err := runLint(t, path, "--offline", "--prometheus", empty); !errors.Is(err, commandline.ErrReported) || !strings.Contains(text,
 		"ERROR MetricMissing") {
 		t.Errorf("without --fresh: %v\n%s", err, text)
@@ -161,7 +151,7 @@ func TestServerThatDoesNotRespondIsAFinding(t *testing.T) {
 }
 
 func TestRefusedPolicyIsAFinding(t *testing.T) {
-	bad := written(t, "chat.yaml", strings.Replace(lintedChat, "maxReplicas: 8", "maxReplica: 8", 1))
+	bad := commandtest.File(t, "chat.yaml", strings.Replace(lintedChat, "maxReplicas: 8", "maxReplica: 8", 1))
 	text, err := runLint(t, bad, "--offline", "--prometheus", served(t, `up 1x60`))
 	if !errors.Is(err, commandline.ErrReported) || !strings.Contains(text, "ERROR PolicyRefused") || !strings.Contains(text,
 		`did you mean "maxReplicas"`) {
@@ -189,7 +179,7 @@ func TestLintErrorsNameTheNextStep(t *testing.T) {
 // files, without a cluster or a Prometheus server.
 func TestLintChecksTheObjectsOfFiles(t *testing.T) {
 	hpa := func(metric string) string {
-		return written(t, "hpa.yaml", `apiVersion: v1
+		return commandtest.File(t, "hpa.yaml", `apiVersion: v1
 kind: List
 items:
 - apiVersion: autoscaling/v2

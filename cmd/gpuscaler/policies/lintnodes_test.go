@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline/commandtest"
 )
 
 // fleetPlatform returns a PlatformConfig with the capacity group chat, whose nodes have the label accelerator=l40s.
 func fleetPlatform(t *testing.T, more string) string {
-	return written(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
+	return commandtest.File(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
 kind: PlatformConfig
 metadata: {name: prod}
 spec:
@@ -97,8 +99,8 @@ func TestLintReportsGroupsOfLabeledNodesThatCannotWork(t *testing.T) {
 			"", ""},
 		{"no pod template", "", two, minimum("4"), "", ""},
 	} {
-		text, _ := runLint(t, "--offline", "--objects", written(t, "objects.yaml", c.objects), fleetPlatform(t, c.group),
-			written(t, "policies.yaml", c.policies))
+		text, _ := runLint(t, "--offline", "--objects", commandtest.File(t, "objects.yaml", c.objects), fleetPlatform(t, c.group),
+			commandtest.File(t, "policies.yaml", c.policies))
 		if !strings.Contains(text, c.check) || !strings.Contains(text, c.text) {
 			t.Errorf("%s: want %s: %q\n%s", c.name, c.check, c.text, text)
 		}

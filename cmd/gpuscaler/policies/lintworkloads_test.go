@@ -3,6 +3,8 @@ package policies
 import (
 	"strings"
 	"testing"
+
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline/commandtest"
 )
 
 // llamaPolicy is a policy in the capacity group chat.
@@ -19,13 +21,13 @@ spec:
 // The team's limit is lower than what its workloads need at minReplicas, so lint must report it. What a workload needs is minReplicas times
 // the requests of its pod template, which lint reads from the files of --objects.
 func TestLintReportsMinReplicasAboveTheLimitOfATeam(t *testing.T) {
-	platform := written(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
+	platform := commandtest.File(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
 kind: PlatformConfig
 metadata: {name: prod}
 spec:
   teams: [{name: chat, namespaces: [team-chat], limits: {nvidia.com/gpu: 16}}]
 `)
-	policies := written(t, "policies.yaml", `apiVersion: gpuscaler.io/v1alpha1
+	policies := commandtest.File(t, "policies.yaml", `apiVersion: gpuscaler.io/v1alpha1
 kind: ScalingPolicy
 metadata: {name: llama, namespace: team-chat}
 spec: {scaleTargetRef: {name: llama}, minReplicas: 2, maxReplicas: 9, signals: [{name: queue, type: vllm, target: 10}]}
@@ -36,7 +38,7 @@ metadata: {name: batch, namespace: team-chat}
 spec: {scaleTargetRef: {kind: StatefulSet, name: batch}, minReplicas: 1, maxReplicas: 9, signals: [{name: queue, type: vllm, target: 10}]}
 `)
 	objects := func(gpus string) string {
-		return written(t, "objects.yaml", `apiVersion: apps/v1
+		return commandtest.File(t, "objects.yaml", `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: llama, namespace: team-chat}
 spec: {template: {spec: {containers: [{name: server, resources: {limits: {nvidia.com/gpu: "`+gpus+`"}}}]}}}
@@ -58,16 +60,16 @@ spec: {template: {spec: {containers: [{name: server, resources: {limits: {nvidia
 }
 
 func TestLintReportsThatKarpenterIgnoresClaims(t *testing.T) {
-	platform := written(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
+	platform := commandtest.File(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
 kind: PlatformConfig
 metadata: {name: prod}
 spec:
   teams: [{name: chat, namespaces: [team-chat], capacityGroups: [chat]}]
   capacityGroups: [{name: chat, resource: nvidia.com/gpu, nodePools: {spot: l40s-spot}}]
 `)
-	policies := written(t, "policies.yaml", llamaPolicy)
+	policies := commandtest.File(t, "policies.yaml", llamaPolicy)
 	objects := func(more string) string {
-		return written(t, "objects.yaml", `apiVersion: apps/v1
+		return commandtest.File(t, "objects.yaml", `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: llama, namespace: team-chat}
 spec: {template: {spec: {containers: [{name: server}]`+more+`}}}
@@ -85,14 +87,14 @@ spec: {template: {spec: {containers: [{name: server}]`+more+`}}}
 // A policy whose pods request a MIG partition is reported unless a node of a NodePool has it or a NodeOverlay adds it.
 func TestLintReportsPartitionsThatKarpenterDoesNotOffer(t *testing.T) {
 	platform := func(resource string) string {
-		return written(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
+		return commandtest.File(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
 kind: PlatformConfig
 metadata: {name: prod}
 spec:
   capacityGroups: [{name: chat, resource: `+resource+`, nodePools: {on-demand: a100}}]
 `)
 	}
-	policies := written(t, "policies.yaml", llamaPolicy)
+	policies := commandtest.File(t, "policies.yaml", llamaPolicy)
 	const mig = "nvidia.com/mig-1g.10gb"
 	overlay := `---
 apiVersion: karpenter.sh/v1alpha1
@@ -125,7 +127,7 @@ metadata: {name: llama, namespace: team-chat}
 spec: {template: {spec: {containers: [{name: server, resources: {limits: {` + c.requested + `: "1"}}}]}}}
 `
 		}
-		text, _ := runLint(t, "--offline", "--objects", written(t, "objects.yaml", objects), platform(c.counted), policies)
+		text, _ := runLint(t, "--offline", "--objects", commandtest.File(t, "objects.yaml", objects), platform(c.counted), policies)
 		if strings.Contains(text, "ResourceNotOffered") != c.reported {
 			t.Errorf("%s: want the finding: %t\n%s", c.name, c.reported, text)
 		}
@@ -135,7 +137,7 @@ spec: {template: {spec: {containers: [{name: server, resources: {limits: {` + c.
 // If a Deployment uses all GPUs of its NodePools and starts a new pod before it removes an old one, the rollout never ends: the new pod
 // waits for a GPU, and the old pods wait until the new pod is ready.
 func TestLintReportsRolloutsThatWouldWaitForGPUs(t *testing.T) {
-	platform := written(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
+	platform := commandtest.File(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
 kind: PlatformConfig
 metadata: {name: prod}
 spec:
@@ -202,7 +204,8 @@ spec: {` + strategy + `template: {spec: {containers: [{name: server, resources: 
 ---
 `
 		}
-		text, err := runLint(t, "--offline", "--objects", written(t, "objects.yaml", objects), platform, written(t, "policies.yaml", c.policies))
+		text, err := runLint(t, "--offline", "--objects", commandtest.File(t, "objects.yaml", objects), platform,
+			commandtest.File(t, "policies.yaml", c.policies))
 		if got := strings.Contains(text, "RolloutNeedsMoreGPUs"); got != (c.reported != "") || !strings.Contains(text, c.reported) {
 			t.Errorf("%s: want %q, %v\n%s", c.name, c.reported, err, text)
 		}
