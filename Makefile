@@ -91,7 +91,7 @@ simulate: ## run two replicas in virtual time with faults from random seeds; SIM
 	@cd e2e && $(GO) run ./simulate $(SIMULATE)
 
 simulate-mutants: ## put defects into the product and expect the simulation to find each (half an hour); MUTANTS='REGEXP' chooses some
-	@cd e2e && SIMULATE_MUTANTS='$(or $(MUTANTS),.)' $(GO) test -count=1 -timeout 3h -v -run '^TestMutants$$' ./simulate/mutants
+	@cd e2e && SIMULATE_MUTANTS='$(or $(MUTANTS),.)' $(GO) test -count=1 -timeout 3h -v -run '^Test(Mutants|StoriesNeedTheirFix)$$' ./simulate/mutants
 
 fuzz: ## a minute of each fuzz target
 	@for package in $$($(GO) list ./pkg/...); do \

@@ -24,7 +24,7 @@ func (s *simulation) releaseChanges(e schedule.Event) {
 
 // happen applies an event of the schedule to the simulation.
 func (s *simulation) happen(e schedule.Event) {
-	s.trace("event: %s (which %d, value %d, for %s)", e.Kind.Name(), e.Which, e.Value, e.Lasting)
+	s.trace("event: %s", e.Sentence())
 	switch {
 	case e.Kind <= schedule.NodeTaken || e.Kind == schedule.PodDeleted:
 		s.environmentChanges(e)

@@ -90,8 +90,7 @@ func (s *simulation) poolNamed(name string) *pool {
 func (s *simulation) writeFails(e schedule.Event) {
 	switch f := &s.faults; e.Kind {
 	case schedule.WriteRaced:
-		e.Kind = []schedule.Kind{schedule.LimitEdited, schedule.ConsentEdited, schedule.WeightEdited, schedule.LimitEdited,
-			schedule.DisruptionEdited, schedule.PoolReplaced}[e.Which%6]
+		e.Kind = schedule.RacedKind(e.Which)
 		f.races = append(f.races, e)
 	case schedule.LeaderStalls:
 		next := stall{request: e.Value % 4, lasting: 10*time.Second + e.Lasting/4}

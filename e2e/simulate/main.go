@@ -7,7 +7,9 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,17 +21,23 @@ func main() {
 	testing.Init() // a bubble of testing/synctest needs a test
 	seed := flag.Uint64("seed", 0, "run this seed only and print its trace")
 	seeds := flag.Int("seeds", 0, "number of seeds; 0: until -for has passed")
+	file := flag.String("story", "", "run this story only and print its trace")
 	first := flag.Uint64("first", uint64(time.Now().UnixNano()/1e6), "the first seed")
 	lasting := flag.Duration("for", 2*time.Minute, "how long random seeds run")
 	whole := flag.Bool("noshrink", false, "print a failing run with all of its events")
 	flag.Parse()
 	shrinks = !*whole
 	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "Simulate", F: func(t *testing.T) {
-		if *seed != 0 {
-			if !runOne(t, *seed) {
-				t.Fail()
-			}
-		} else if !runMany(t, *first, *seeds, *lasting) {
+		passed := false
+		switch {
+		case *file != "":
+			passed = runFile(t, *file)
+		case *seed != 0:
+			passed = runOne(t, *seed)
+		default:
+			passed = runMany(t, *first, *seeds, *lasting)
+		}
+		if !passed {
 			t.Fail()
 		}
 	}}}, nil, nil)
@@ -57,13 +65,42 @@ func runOne(t *testing.T, seed uint64) bool {
 	return false
 }
 
-// runMany runs the fixed cases, and then consecutive seeds until a seed fails, the given number of seeds has run or the given time has
-// passed.
+// runFile runs the story in a file and prints its trace.
+func runFile(t *testing.T, file string) bool {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	story, err := schedule.ParseStory(string(text))
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return runStory(t, os.Stdout, &story)
+}
+
+// runStory runs a story. If an invariant is violated or the trace lacks an expected line, it prints the trace and returns false.
+func runStory(t *testing.T, out io.Writer, story *schedule.Story) bool {
+	r := inBubble(t, story.Seed, story.Events)
+	if r.violation != nil {
+		report(out, story.Seed, story.Events, r)
+		return false
+	}
+	missing := story.Missing(r.lines)
+	if missing != "" {
+		_, _ = fmt.Fprintf(out, "%s\nthe trace lacks the line %q after the expected lines before it\n", strings.Join(r.lines, "\n"), missing)
+	}
+	return missing == ""
+}
+
+// runMany runs the stories, and then consecutive seeds until a seed fails, the given number of seeds has run or the given time has passed.
 func runMany(t *testing.T, first uint64, seeds int, lasting time.Duration) bool {
-	for _, c := range schedule.Cases {
-		if r := inBubble(t, c.Seed, c.Events); r.violation != nil {
-			fmt.Println("fixed case:", c.What)
-			report(os.Stdout, c.Seed, c.Events, r)
+	stories, err := schedule.Stories()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, story := range stories {
+		if !runStory(t, os.Stdout, &story) {
+			fmt.Println("story:", story.Name)
 			return false
 		}
 	}

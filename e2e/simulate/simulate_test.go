@@ -67,7 +67,7 @@ func TestEveryKindOfEventIsDrawn(t *testing.T) {
 		}
 	}
 	if i := slices.Index(kinds[:], 0); i >= 0 {
-		t.Errorf("no seed has the schedule.Event %q", schedule.Kind(i).Name())
+		t.Errorf("no seed has an event like %q", schedule.Event{Kind: schedule.Kind(i)})
 	}
 	if i := slices.Index(sources[:], 0); i >= 0 {
 		t.Errorf("in no seed Prometheus %s", prometheus.Fault(1+i))
@@ -104,12 +104,41 @@ func TestStory(t *testing.T) {
 	}
 }
 
-func TestFixedCases(t *testing.T) {
-	for _, c := range schedule.Cases {
-		if r := inBubble(t, c.Seed, c.Events); r.violation != nil {
+// TestStories runs the stories that are kept in the folder schedule/stories.
+func TestStories(t *testing.T) {
+	stories, err := schedule.Stories()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, story := range stories {
+		t.Run(story.Name, func(t *testing.T) {
 			var text strings.Builder
-			report(&text, c.Seed, c.Events, r)
-			t.Errorf("%s: %s", c.What, text.String())
+			if !runStory(t, &text, &story) {
+				t.Error(text.String())
+			}
+		})
+	}
+}
+
+// TestASentenceContainsTheWholeEvent checks that the events of a seed have the same effects after they were printed and read.
+func TestASentenceContainsTheWholeEvent(t *testing.T) {
+	for _, seed := range []uint64{3, 7, 11} {
+		events := schedule.Draw(seed)
+		for i, e := range events {
+			read, err := schedule.ParseEvent(e.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			events[i] = read
+		}
+		drawn, read := inBubble(t, seed, schedule.Draw(seed)), inBubble(t, seed, events)
+		for i := range min(len(drawn.lines), len(read.lines)) {
+			if drawn.lines[i] != read.lines[i] {
+				t.Fatalf("seed %d: line %d differs:\n%s\n%s", seed, i, drawn.lines[i], read.lines[i])
+			}
+		}
+		if drawn.hash != read.hash {
+			t.Errorf("seed %d: the traces have %d and %d lines", seed, len(drawn.lines), len(read.lines))
 		}
 	}
 }

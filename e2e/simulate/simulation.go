@@ -198,15 +198,14 @@ func (s *simulation) traceGroup(r *replica, g *engine.GroupRecord) {
 	s.trace("%s: group %s: %s, demand %d", r.name, g.Group.Name, g.Phase, g.Demand.Total())
 }
 
-// report prints a failing run: the seed, the events, the last lines of the trace, and the command that repeats this run.
+// report prints a failing run: the last lines of the trace, the command that repeats the run, and the story of the run. Saved as
+// schedule/stories/NAME.story, the story is a regression test.
 func report(out io.Writer, seed uint64, events []schedule.Event, r result) {
-	_, _ = fmt.Fprintf(out, "seed %d: violated: %s\n  %s\n  events:\n", seed, r.violation.invariant, r.violation.text)
-	for _, e := range events {
-		_, _ = fmt.Fprintf(out, "    %s\n", e)
-	}
+	_, _ = fmt.Fprintf(out, "seed %d: violated: %s\n  %s\n", seed, r.violation.invariant, r.violation.text)
 	_, _ = fmt.Fprintf(out, "  the last lines:\n")
 	for _, line := range r.lines[max(0, len(r.lines)-25):] {
 		_, _ = fmt.Fprintf(out, "    %s\n", line)
 	}
-	_, _ = fmt.Fprintf(out, "  repeat: cd e2e && go run ./simulate -seed %d\n", seed)
+	story := schedule.Story{Text: r.violation.text, Violates: r.violation.invariant, Seed: seed, Events: events}
+	_, _ = fmt.Fprintf(out, "  repeat: cd e2e && go run ./simulate -seed %d\n  story:\n%s", seed, &story)
 }

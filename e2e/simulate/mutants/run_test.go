@@ -7,9 +7,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 )
 
 const repository = "../../.."
@@ -50,7 +53,35 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-func (m *mutant) run(t *testing.T) {
+// TestStoriesNeedTheirFix runs each story with its mutant. The run must violate the invariant that the story names. As TestMutants, it runs
+// only with SIMULATE_MUTANTS.
+func TestStoriesNeedTheirFix(t *testing.T) {
+	stories, err := schedule.Stories()
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen := regexp.MustCompile(os.Getenv("SIMULATE_MUTANTS"))
+	for _, story := range stories {
+		i := slices.IndexFunc(mutants, func(m mutant) bool { return m.what == story.Mutant })
+		if story.Mutant != "" && i < 0 {
+			t.Errorf("%s: no mutant is called %q", story.Name, story.Mutant)
+		}
+		if i < 0 || os.Getenv("SIMULATE_MUTANTS") == "" || !chosen.MatchString(story.Mutant) {
+			continue
+		}
+		t.Run(story.Name, func(t *testing.T) {
+			file := filepath.Join("..", "schedule", "stories", story.Name+".story")
+			out, err := exec.Command(mutants[i].build(t), "-story", file).CombinedOutput()
+			if err == nil || !strings.Contains(string(out), "violated: "+story.Violates+"\n") {
+				t.Errorf("with the mutant %q, the story does not violate %q:\n%s", story.Mutant, story.Violates, out)
+			}
+		})
+	}
+}
+
+// build builds the simulation with the mutant and returns the file of the program.
+func (m *mutant) build(t *testing.T) string {
+	t.Helper()
 	text, err := m.source()
 	if err != nil {
 		t.Fatal(err)
@@ -73,6 +104,11 @@ func (m *mutant) run(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", list, "-o", binary, "..").CombinedOutput(); err != nil {
 		t.Fatalf("%s: does not compile: %v\n%s", m.what, err, out)
 	}
+	return binary
+}
+
+func (m *mutant) run(t *testing.T) {
+	binary := m.build(t)
 	seeds, began := m.seeds, time.Now()
 	if seeds == 0 {
 		seeds = 100

@@ -1,8 +1,8 @@
-// Package schedule draws the events of a run from a seed, contains the fixed cases, and reduces the events of a failing run.
+// Package schedule draws the events of a run from a seed and reduces the events of a failing run. It also reads and prints stories: short
+// runs in a readable form that are kept as regression tests.
 package schedule
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -62,17 +62,6 @@ const (
 	NumKinds
 )
 
-var names = [NumKinds]string{
-	"load changes", "Prometheus fails", "the cloud refuses launches", "the cloud takes a node", "a replica is killed", "a replica is paused",
-	"a replica receives SIGTERM", "a replica does not reach the API server", "watches lag", "writes fail", "writes are slow",
-	"bounds are edited",
-	"a group is removed", "a group is added", "mode hold", "the policy files are broken", "a limit is edited", "a weight is edited",
-	"disruption settings are edited", "kubectl scale", "a workload is paused", "a Deployment is replaced", "a pod is deleted",
-	"a NodePool is annotated", "signals are edited", "the consent is edited", "budgets are edited", "a limit is applied",
-	"a NodePool is replaced", "the owner edits before a write", "the leader stalls at a write", "writes are applied late",
-	"a newer version is rolled back", "a second release is installed", "the second release is killed", "Redis fails", "KEDA's streams break",
-}
-
 // weights contains how often each kind of event is drawn, relative to the other kinds.
 var weights = [NumKinds]int{
 	LoadChanges: 14, SourceBreaks: 8, LaunchesRefused: 3, NodeTaken: 4, ReplicaKilled: 4, ReplicaPaused: 3, ReplicaStopped: 2, ReplicaCut: 3,
@@ -80,10 +69,6 @@ var weights = [NumKinds]int{
 	LimitEdited: 3, WeightEdited: 2, DisruptionEdited: 2, ScaledByHand: 3, WorkloadPaused: 2, DeploymentReplaced: 2, PodDeleted: 2,
 	PoolAnnotated: 1, SignalsEdited: 4, ConsentEdited: 4, BudgetsEdited: 2, LimitApplied: 2, PoolReplaced: 1, WriteRaced: 4, LeaderStalls: 3,
 	WritesDelayed: 2,
-}
-
-func (e Event) String() string {
-	return fmt.Sprintf("%4ds %s (which %d, value %d, for %s)", e.Second, names[e.Kind], e.Which, e.Value, e.Lasting)
 }
 
 // Parts of a run, in seconds. Events happen before FaultsEnd. Then the run continues without faults and with constant load until Settled,
@@ -158,9 +143,6 @@ const (
 	rollbacks      = 8
 	secondReleases = 7
 )
-
-// Name returns the description of a kind of event for the trace.
-func (k Kind) Name() string { return names[k] }
 
 // realElections sets the share of the seeds that run the election of client-go: one seed in five. The other seeds run a model, because the
 // election of client-go takes as much CPU as the rest of a run.
