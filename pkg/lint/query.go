@@ -53,6 +53,9 @@ func (c *check) subject(ctx context.Context, of *Subject) error {
 			others++
 		}
 	}
+	if err := c.gracePeriod(ctx, of); err != nil {
+		return err
+	}
 	if util > 0 && others == 0 {
 		c.add(Finding{Warning, UtilAlone, of.About, "GPU utilization is the only signal",
 			"a model server at its limit and one with spare capacity both report about 100%, and waiting requests are not visible: " +

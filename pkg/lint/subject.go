@@ -14,6 +14,7 @@ type Subject struct {
 	Namespace   string // namespace of the workload
 	MinReplicas int32
 	Signals     []Signal
+	Ending      Ending // how the pods of the workload end; the zero value: not known
 }
 
 // Signal is one metric or query that a Subject reads.
@@ -51,12 +52,13 @@ func Queries(p *policy.Platform) (out []Subject) {
 	return out
 }
 
-// Policies returns a subject for each policy. If the policy has a schedule with a minimum above zero, the subject has an additional signal
-// for the schedule.
+// Policies returns a subject for each policy, in the same order. If the policy has a schedule with a minimum above zero, the subject has an
+// additional signal for the schedule.
 func Policies(all []*policy.Compiled, platform *policy.Platform) (out []Subject) {
 	for _, c := range all {
 		p := c.Workload.Policy
 		s := Subject{About: "ScalingPolicy " + c.Workload.Key.String(), Namespace: c.Workload.Key.Namespace, MinReplicas: p.MinReplicas}
+		s.Ending = endingOf(c)
 		for i := range c.Sources {
 			g := signalOf(p.Signals[i].Name, &c.Sources[i])
 			d := platform.DataSource(c.Sources[i].DataSource)

@@ -79,6 +79,8 @@ Every finding says what is wrong, what it causes and how to fix it. The exit cod
 type linted struct {
 	Facts    []fact         `json:"facts"`
 	Findings []lint.Finding `json:"findings"`
+
+	templates podTemplates // those that were read
 }
 
 // fact is one result that is printed even without a problem, for example the version of Kubernetes.
@@ -151,10 +153,10 @@ func (o *lintOptions) collect(ctx context.Context, names []string) (*linted, err
 			found.ReadNodes(ctx, objects)
 		}
 		l.cluster(found, store, known)
-		templates := readTemplates(ctx, objects, store)
-		l.teams(store, templates)
+		l.templates = readTemplates(ctx, objects, store)
+		l.teams(store, l.templates)
 		found.ReadOverlays(ctx, objects)
-		l.nodes(found, store, templates)
+		l.nodes(found, store, l.templates)
 		triggers = found.Queries()
 	case len(o.objects) > 0:
 		if err := l.files(o.objects, store, known); err != nil {
@@ -171,8 +173,7 @@ func (o *lintOptions) collect(ctx context.Context, names []string) (*linted, err
 		l.fact("Prometheus", server.why)
 		return l, nil
 	}
-	return l, l.server(ctx, server, slices.Concat(lint.Policies(store.Compiled(), store.Platform()), lint.Queries(store.Platform()),
-		subjects(triggers)))
+	return l, l.server(ctx, server, slices.Concat(l.templates.subjects(store), lint.Queries(store.Platform()), subjects(triggers)))
 }
 
 func (l *linted) fact(what, value string) { l.Facts = append(l.Facts, fact{what, value}) }
@@ -245,6 +246,7 @@ func (l *linted) files(names []string, store *store.Store, known bool) error {
 	l.judge(s, store, known)
 	l.teams(store, templates)
 	l.nodes(s, store, templates)
+	l.templates = templates
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -54,6 +55,25 @@ func (p podTemplates) add(u *unstructured.Unstructured) {
 		t.strategy = &d.Spec.Strategy
 	}
 	p[templateKey{u.GetKind(), u.GetNamespace(), u.GetName()}] = t
+}
+
+// defaultGrace is the terminationGracePeriodSeconds that the API server sets in a pod template without it.
+const defaultGrace = corev1.DefaultTerminationGracePeriodSeconds * time.Second
+
+// subjects returns a subject for each policy, with the termination grace period of its pods if their template was read.
+func (p podTemplates) subjects(policies *store.Store) []lint.Subject {
+	out := lint.Policies(policies.Compiled(), policies.Platform())
+	for i, c := range policies.Compiled() {
+		t, read := p.of(&c.Workload)
+		if !read {
+			continue
+		}
+		out[i].Ending.Grace = defaultGrace
+		if s := t.pod.TerminationGracePeriodSeconds; s != nil {
+			out[i].Ending.Grace = time.Duration(*s) * time.Second
+		}
+	}
+	return out
 }
 
 func (p podTemplates) of(w *scaling.Workload) (t podTemplate, known bool) {

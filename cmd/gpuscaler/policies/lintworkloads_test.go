@@ -3,8 +3,11 @@ package policies
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline/commandtest"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
 // llamaPolicy is a policy in the capacity group chat.
@@ -208,6 +211,33 @@ spec: {` + strategy + `template: {spec: {containers: [{name: server, resources: 
 			commandtest.File(t, "policies.yaml", c.policies))
 		if got := strings.Contains(text, "RolloutNeedsMoreGPUs"); got != (c.reported != "") || !strings.Contains(text, c.reported) {
 			t.Errorf("%s: want %q, %v\n%s", c.name, c.reported, err, text)
+		}
+	}
+}
+
+// The grace period of the pods is that of the pod template, or the one that the API server sets without it. Without the template it is not
+// known.
+func TestGracePeriodsAreThoseOfThePodTemplates(t *testing.T) {
+	policies := store.New(store.Options{})
+	policies.Load(commandtest.File(t, "llama.yaml", strings.Replace(llamaPolicy, "  capacityGroup: chat\n", "", 1)))
+	template := func(spec string) string {
+		return "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: llama, namespace: team-chat}\nspec: {template: {spec: {" + spec +
+			"containers: [{name: c, image: i}]}}}\n"
+	}
+	for object, want := range map[string]time.Duration{
+		"": 0, template(""): 30 * time.Second, template("terminationGracePeriodSeconds: 600, "): 10 * time.Minute,
+	} {
+		templates := podTemplates{}
+		if object != "" {
+			objects, err := commandline.ReadObjects([]string{commandtest.File(t, "objects.yaml", object)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			templates.add(objects[0])
+		}
+		subjects := templates.subjects(policies)
+		if len(subjects) != 1 || subjects[0].Ending.Grace != want || subjects[0].Ending.Workload != "Deployment llama" {
+			t.Errorf("%q: %+v, want a grace period of %v", object, subjects, want)
 		}
 	}
 }

@@ -1,0 +1,65 @@
+package lint
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
+)
+
+// durations are the requests of two pods of the Deployment llama, and of a pod of another workload with longer requests. 2 of 100 requests
+// of the first ones take between 60 and 120 seconds.
+const durations = healthy + `
+vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="llama-5f-a",le="60"} 0+98x40
+vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="llama-5f-a",le="120"} 0+100x40
+vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="llama-5f-a",le="+Inf"} 0+100x40
+vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="batch-1",le="120"} 0+0x40
+vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="batch-1",le="600"} 0+1000x40
+vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="batch-1",le="+Inf"} 0+1000x40
+`
+
+func TestGracePeriodShorterThanRequestsIsReported(t *testing.T) {
+	buckets := []string{"vllm:e2e_request_latency_seconds_bucket", "vllm_e2e_request_latency_seconds_bucket"}
+	for name, c := range map[string]struct {
+		ending Ending
+		series string
+		want   bool
+	}{
+		"Kubernetes' default":        {Ending{"Deployment llama", "llama-", 30 * time.Second, buckets}, durations, true},
+		"as long as the requests":    {Ending{"Deployment llama", "llama-", 90 * time.Second, buckets}, durations, false},
+		"the template was not read":  {Ending{"Deployment llama", "llama-", 0, buckets}, durations, false},
+		"a server without durations": {Ending{"Deployment llama", "llama-", 30 * time.Second, nil}, durations, false},
+		"no request":                 {Ending{"Deployment llama", "llama-", 30 * time.Second, buckets}, healthy, false},
+	} {
+		subject := Subject{About: "ScalingPolicy chat/llama", Namespace: "chat", MinReplicas: 1, Ending: c.ending,
+			Signals: []Signal{{Name: "queue", Names: []string{"vllm:num_requests_waiting"}}}}
+		found := findingsOf(t, c.series, nil, subject)
+		if got := slices.Equal(checks(found), []string{GraceTooShort}); got != c.want || len(checks(found)) > 1 {
+			t.Errorf("%s: %+v", name, found)
+		}
+		if c.want && (!strings.Contains(found[0].What, "took more than 90s, and terminationGracePeriodSeconds of Deployment llama is 30") ||
+			!strings.Contains(found[0].Fix, "set terminationGracePeriodSeconds: 90 or more")) {
+			t.Errorf("%s: %+v", name, found[0])
+		}
+	}
+}
+
+func TestDurationsOfRequestsAreKnownForModelServersWithHistograms(t *testing.T) {
+	policies := store.New(store.Options{})
+	policies.Load("../../config/examples")
+	known := 0
+	for i, c := range policies.Compiled() {
+		s := Policies(policies.Compiled(), policies.Platform())[i]
+		if s.Ending.Pods != c.Workload.Target.Name+"-" {
+			t.Errorf("%s: pods %s", s.About, s.Ending.Pods)
+		}
+		if slices.Contains(s.Ending.Buckets, "vllm:e2e_request_latency_seconds_bucket") {
+			known++
+		}
+	}
+	if known == 0 {
+		t.Error("no example with vLLM has durations of requests")
+	}
+}
