@@ -82,7 +82,7 @@ bench-spot: build ## availability and cost on every shared spot trace, compared 
 	@./bin/gpuscaler replay bench-spot $(BENCH_SPOT_FLAGS)
 
 bench-decisions: ## SLO and cost of objectives on traffic families and shared traces, compared with tuned baselines and an oracle; about 20 minutes
-	@$(GO) test -count=1 -timeout 3h ./pkg/replay/decisions -run '^TestBenchDecisions$$' -args -families all $(BENCH_DECISIONS_FLAGS)
+	@$(GO) test -v -count=1 -timeout 3h ./pkg/replay/decisions -run '^TestBenchDecisions$$' -args -families all $(BENCH_DECISIONS_FLAGS)
 
 defences: ## remove each defence in turn and expect its rows of the hostile table to fail (about an hour); DEFENCES='REGEXP' chooses some
 	@$(GO) test -tags defences -count=1 -timeout 3h -v -run '^TestEachRowFailsWithoutItsDefence$$' ./pkg

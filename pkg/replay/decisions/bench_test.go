@@ -40,7 +40,7 @@ func TestBenchDecisions(t *testing.T) {
 	g.colds, g.waits = parsed(t, *benchColds, time.ParseDuration), parsed(t, *benchWaits, time.ParseDuration)
 	g.percentiles = parsed(t, *benchPct, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })
 	of, only := chosenRequests()
-	if g.writeRequests(os.Stdout, of); only {
+	if g.writeRequests(os.Stdout, of, *benchQuiet); only {
 		return
 	}
 	g.families = chosenFamilies(t)

@@ -201,7 +201,7 @@ type requestResults struct {
 	seeds       bySeed
 }
 
-func (g grid) requestResults(f *requestFamily, percentile float64) (out requestResults) {
+func (g grid) requestResults(f *requestFamily, percentile float64, rows io.Writer) (out requestResults) {
 	allowed := allowedLate(percentile)
 	for _, slots := range []int{1, 4, 8, 32} {
 		for _, seed := range g.seeds {
@@ -209,7 +209,8 @@ func (g grid) requestResults(f *requestFamily, percentile float64) (out requestR
 			fleet := smallestFleet(requests, length, slots, g.waits[0], allowed)
 			for _, cold := range g.colds {
 				s := newServers(slots, 1, cold, g.waits[0])
-				got := g.learnRequests(s, requests, length, percentile)
+				got, m := g.learnRequests(s, requests, length, percentile)
+				writeRequestRow(rows, fmt.Sprintf("%-8s %3d %3d %5.0f %5v", f.name, seed, slots, cold.Seconds(), percentile), s, m, fleet, allowed)
 				out.costs = append(out.costs, got.Cost/fleet.Cost)
 				out.seeds.add(seed, got.Cost/fleet.Cost)
 				if got.lateShare() <= allowed {
@@ -226,10 +227,19 @@ func (g grid) requestResults(f *requestFamily, percentile float64) (out requestR
 }
 
 // writeRequests prints a summary of the runs with whole requests for each family and percentile.
-func (g grid) writeRequests(w io.Writer, families []requestFamily) {
+// With quiet, it omits the row of each run.
+func (g grid) writeRequests(w io.Writer, families []requestFamily, quiet bool) {
+	rows := w
+	if quiet {
+		rows = io.Discard
+	}
+	if len(families) > 0 {
+		fmt.Fprintf(rows, "%-8s %3s %3s %5s %5s | %7s %7s %6s %6s %6s %8s\n", "requests", "sd", "slt", "cold", "pct", "late", "before",
+			"fleet", "mean", "cost", "capacity")
+	}
 	for i := range families {
 		for _, percentile := range g.percentiles {
-			r := g.requestResults(&families[i], percentile)
+			r := g.requestResults(&families[i], percentile, rows)
 			n := len(r.costs)
 			fmt.Fprintf(w, "requests, %-8s %5v%%: SLO attained in %d of %d cells, before the scored part in %d; cost/smallest fixed fleet "+
 				"%v median %.2f p90 %.2f worst %.2f\n", families[i].name, percentile, r.met, n, r.before,
@@ -239,10 +249,19 @@ func (g grid) writeRequests(w io.Writer, families []requestFamily) {
 }
 
 // learnRequests runs the servers with a model that knows only the objective.
-func (g grid) learnRequests(s *servers, requests []request, length, percentile float64) score {
+func (g grid) learnRequests(s *servers, requests []request, length, percentile float64) (score, *objective.Model) {
 	m, o := objective.NewTuned(g.tuning), objective.Objective{Limit: time.Duration(s.wait) * time.Second, Percentile: percentile}
-	return s.serve(requests, length, func(now time.Time, e *objective.Evidence) int32 {
+	got := s.serve(requests, length, func(now time.Time, e *objective.Evidence) int32 {
 		m.Observe(now, e)
 		return m.Plan(now, o, objective.Limits{Min: 1, Max: 40}).Replicas
 	})
+	return got, m
+}
+
+// writeRequestRow prints the result of one run: the late work of the scored part and of the time before it, each divided by the allowed
+// late work; the smallest fixed fleet and the mean number of replicas; and the learned capacity divided by the true one.
+func writeRequestRow(w io.Writer, name string, s *servers, m *objective.Model, fleet score, allowed float64) {
+	seconds := s.at - s.from
+	fmt.Fprintf(w, "%s | %7.2f %7.2f %6.0f %6.2f %6.2f %8.2f\n", name, s.lateShare()/allowed, s.before.lateShare()/allowed,
+		fleet.Cost/seconds, s.Cost/seconds, s.Cost/fleet.Cost, m.Learned().Capacity.P50*serviceSeconds/float64(s.slots))
 }

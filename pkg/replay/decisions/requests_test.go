@@ -42,7 +42,7 @@ func TestObjectiveOnFewRequests(t *testing.T) {
 	f.days = 1
 	for _, slots := range []int{4, 8, 32} {
 		requests, length := f.draw(1, slots)
-		got := g.learnRequests(newServers(slots, 1, 5*time.Minute, 10*time.Second), requests, length, 99)
+		got, _ := g.learnRequests(newServers(slots, 1, 5*time.Minute, 10*time.Second), requests, length, 99)
 		fleet := smallestFleet(requests, length, slots, 10*time.Second, allowedLate(99))
 		if got.lateShare() > allowedLate(99) || got.Cost > 1.1*fleet.Cost {
 			t.Errorf("%d slots, %d requests: %.2f%% late at %.2f of the cost of the smallest fixed fleet, want at most 1%% and 1.1", slots,
