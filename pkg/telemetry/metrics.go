@@ -10,7 +10,7 @@ import (
 
 // causeNames contains the text of each scaling.Cause for metrics and logs. The index is the value of the cause.
 var causeNames = [...]string{
-	"ok", "never", "empty", "unreachable", "invalid", "truncated", "forbidden", "sentinel", "undeclared", "quota", "untimed",
+	"ok", "never", "empty", "unreachable", "invalid", "truncated", "forbidden", "sentinel", "undeclared", "quota", "untimed", "restarted",
 }
 
 // pollMetrics are the Prometheus metrics about the polls of data sources.

@@ -17,17 +17,24 @@ import (
 // realRedis starts a real Redis server on a free port. It skips the test if redis-server is not installed.
 func realRedis(t *testing.T, args ...string) string {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("no redis-server on this machine: consumer groups are shown on canned replies only")
-	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
-	_, port, _ := net.SplitHostPort(address)
 	l.Close()
+	startRedis(t, address, args...)
+	return address
+}
+
+// startRedis starts a real Redis server with the given address and no data.
+func startRedis(t *testing.T, address string, args ...string) {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("no redis-server on this machine: consumer groups are shown on canned replies only")
+	}
+	_, port, _ := net.SplitHostPort(address)
 	server := exec.Command(path, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir",
 		t.TempDir()}, args...)...)
 	if err := server.Start(); err != nil {
@@ -41,7 +48,7 @@ func realRedis(t *testing.T, args ...string) string {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			c.Close()
-			return address
+			return
 		}
 		if time.Now().After(deadline) {
 			t.Fatal(err)
@@ -106,6 +113,46 @@ func TestRealRedisListsStreamsAndConsumerGroups(t *testing.T) {
 
 	must(client.Del(ctx, "jobs").Err())
 	look("the list is worked off", 0, 9, 0, scaling.CauseInvalid)
+}
+
+// A server with three jobs fails and is started again without its data, at the same address. The queue must not count as empty: the reading
+// is missing, so that it cannot lower the target. When producers add a job, the reading is used again.
+func TestRealRedisThatRestartsEmptyIsNotAnEmptyQueue(t *testing.T) {
+	address := realRedis(t)
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: address})
+	defer client.Close()
+	w := compiled("embed", "worker", listOf("jobs"))
+	p := newPoller(t, Options{})
+	p.SetPolicies([]*policy.Compiled{w}, platformOf(redisSource(address)))
+	look := func(step string, value float64, cause scaling.Cause) {
+		t.Helper()
+		pollOnce(t, p)
+		if r := read(p, w)[0]; r.Known != (cause == 0) || r.Cause != cause || r.Known && r.Value != value {
+			t.Errorf("%s: %+v, want %g (cause %q)", step, r, value, cause)
+		}
+	}
+	push := func() {
+		t.Helper()
+		if err := client.RPush(ctx, "jobs", "a").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look("an empty server", 0, 0)
+	push()
+	look("one job", 1, 0)
+	if err := client.LPop(ctx, "jobs").Err(); err != nil {
+		t.Fatal(err)
+	}
+	look("the job is done", 0, 0)
+	push()
+	look("one more job", 1, 0)
+	_ = client.ShutdownNoSave(ctx).Err() // the server ends without a reply, so there is always an error
+	startRedis(t, address)
+	pollOnce(t, p) // the pool of connections may still have one of the former server
+	look("restarted without the data", 0, scaling.CauseRestarted)
+	push()
+	look("a new job", 1, 0)
 }
 
 func TestRealRedisWithUsersAndPasswords(t *testing.T) {

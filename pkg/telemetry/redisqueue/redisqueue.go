@@ -37,6 +37,9 @@ var limits = resp.Limits{Bytes: 8 << 20, Elements: 1 << 18, String: 64 << 10, Li
 type Fetcher struct {
 	client *redis.Client
 	noRole bool // true after the server has rejected the command ROLE
+	noInfo bool // true after the server has rejected the command INFO
+
+	restarts restarts
 }
 
 // discard is a logger that drops all lines. go-redis writes a line to standard error for each connection that fails, but package telemetry
@@ -153,7 +156,7 @@ func (f *Fetcher) batch(ctx context.Context, requests []source.Request, out []sc
 	for i := range requests {
 		commands[i] = pipe.Do(ctx, command(requests[i].Source)...)
 	}
-	role := f.requestRole(ctx, pipe)
+	role, info := f.requestRole(ctx, pipe), f.requestInfo(ctx, pipe)
 	// Exec returns the error of the first command that failed. If the error is about a single key, the other requests still have a reading.
 	if _, err := pipe.Exec(ctx); err != nil {
 		if e := redis.Error(nil); !errors.As(err, &e) || concernsServer(e) {
@@ -163,8 +166,13 @@ func (f *Fetcher) batch(ctx context.Context, requests []source.Request, out []sc
 	if f.disconnected(role) {
 		return errDisconnectedReplica
 	}
+	f.restarts.observe(f.run(info), at)
 	for i := range requests {
-		v, cause := value(requests[i].Source, commands[i])
+		s := requests[i].Source
+		v, cause := value(s, commands[i])
+		if cause == scaling.CauseNone && !f.restarts.trusts(keyOf(s), v, at) {
+			cause = scaling.CauseRestarted
+		}
 		out[i] = source.Missing(cause)
 		if cause == scaling.CauseNone {
 			out[i] = scaling.Reading{Value: v, At: at, Coverage: 1, Reported: -1, Known: true}
@@ -184,6 +192,39 @@ func (f *Fetcher) requestRole(ctx context.Context, pipe redis.Pipeliner) *redis.
 		return nil
 	}
 	return pipe.Do(ctx, "ROLE")
+}
+
+// requestInfo appends the command INFO to a pipeline. It returns nil if the server has rejected INFO before, which happens if the user
+// lacks the permission +info.
+func (f *Fetcher) requestInfo(ctx context.Context, pipe redis.Pipeliner) *redis.Cmd {
+	if f.noInfo {
+		return nil
+	}
+	return pipe.Do(ctx, "INFO", "server")
+}
+
+// run returns the run_id of the server, or "" if it is not known.
+func (f *Fetcher) run(info *redis.Cmd) string {
+	if info == nil {
+		return ""
+	}
+	text, err := info.Text()
+	if err != nil {
+		f.noInfo = true
+		return ""
+	}
+	return runID(text)
+}
+
+// keyOf returns the name of the queue that a signal reads.
+func keyOf(s *policy.Source) string {
+	switch {
+	case s.ListName != "":
+		return s.ListName
+	case s.ConsumerGroup == "":
+		return s.Stream
+	}
+	return s.Stream + " " + s.ConsumerGroup
 }
 
 // disconnected reports whether the server is a replica that is not connected to its master.

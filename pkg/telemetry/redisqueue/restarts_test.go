@@ -1,0 +1,80 @@
+package redisqueue
+
+import (
+	"testing"
+	"time"
+)
+
+// A server with three jobs restarts empty. Its length 0 must not be used for ten minutes, but a length above 0 must be used at once. A
+// queue that was empty before the restart is empty.
+func TestEmptyAfterARestartIsInDoubt(t *testing.T) {
+	now := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+	var r restarts
+	poll := func(step, run string, length float64, want bool) {
+		t.Helper()
+		now = now.Add(5 * time.Second)
+		if r.observe(run, now); r.trusts("jobs", length, now) != want {
+			t.Errorf("%s: length %g of server %q trusted: %v", step, length, run, !want)
+		}
+	}
+	poll("the first poll", "a", 3, true)
+	poll("all jobs are done", "a", 0, true)
+	poll("a restart while the queue is empty", "b", 0, true)
+	poll("jobs", "b", 3, true)
+	poll("INFO failed once", "", 3, true)
+	poll("a restart without the data", "c", 0, false)
+	poll("still empty, and INFO failed", "", 0, false)
+	poll("the data was loaded", "c", 2, true)
+	poll("these jobs are done", "c", 0, true)
+
+	poll("jobs", "c", 1, true)
+	poll("another restart", "d", 0, false)
+	now = now.Add(doubtTime - 10*time.Second)
+	poll("almost ten minutes later", "d", 0, false)
+	poll("ten minutes later", "d", 0, true)
+	poll("and from then on", "d", 0, true)
+}
+
+// A load balancer sends each poll to another of two servers. If both are empty, the length 0 must be used after ten minutes, although the
+// run_id changes with each poll.
+func TestAlternatingServersAreNotInDoubtForever(t *testing.T) {
+	now := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+	var r restarts
+	r.observe("a", now)
+	r.trusts("jobs", 3, now)
+	polls := 0
+	for ; polls < 1000; polls++ {
+		now = now.Add(5 * time.Second)
+		r.observe([]string{"b", "a"}[polls%2], now)
+		if r.trusts("jobs", 0, now) {
+			break
+		}
+	}
+	if polls != 120 {
+		t.Errorf("empty after %d polls of 5s, want 120", polls)
+	}
+	if r.observe("a", now.Add(-time.Hour)); !r.trusts("jobs", 0, now.Add(-time.Hour)) {
+		t.Error("a clock that was set back: a queue that is known to be empty is in doubt")
+	}
+}
+
+func TestManyQueuesAreForgotten(t *testing.T) {
+	var r restarts
+	now := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+	for i := range maxKeys + 5 {
+		r.trusts(string(rune('a'+i%26))+time.Duration(i).String(), 1, now)
+	}
+	if len(r.busy) != 5 {
+		t.Errorf("%d queues are stored", len(r.busy))
+	}
+}
+
+func TestRunIDOfAReply(t *testing.T) {
+	for text, want := range map[string]string{
+		"# Server\r\nredis_version:7.0.15\r\nrun_id:4f3a\r\ntcp_port:6379\r\n": "4f3a", "run_id:4f3a": "4f3a", "": "", "tcp_port:6379\r\n": "",
+	} {
+		if got := runID(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
