@@ -210,7 +210,7 @@ func (g grid) requestResults(f *requestFamily, percentile float64, rows io.Write
 			for _, cold := range g.colds {
 				s := newServers(slots, 1, cold, g.waits[0])
 				got, m := g.learnRequests(s, requests, length, percentile)
-				writeRequestRow(rows, fmt.Sprintf("%-8s %3d %3d %5.0f %5v", f.name, seed, slots, cold.Seconds(), percentile), s, m, fleet, allowed)
+				requestRun{s, m, fleet, allowed}.write(rows, fmt.Sprintf("%-8s %3d %3d %5.0f %5v", f.name, seed, slots, cold.Seconds(), percentile))
 				out.costs = append(out.costs, got.Cost/fleet.Cost)
 				out.seeds.add(seed, got.Cost/fleet.Cost)
 				if got.lateShare() <= allowed {
@@ -258,10 +258,19 @@ func (g grid) learnRequests(s *servers, requests []request, length, percentile f
 	return got, m
 }
 
-// writeRequestRow prints the result of one run: the late work of the scored part and of the time before it, each divided by the allowed
-// late work; the smallest fixed fleet and the mean number of replicas; and the learned capacity divided by the true one.
-func writeRequestRow(w io.Writer, name string, s *servers, m *objective.Model, fleet score, allowed float64) {
+// requestRun is one run with the model.
+type requestRun struct {
+	servers *servers
+	model   *objective.Model
+	fleet   score // of the smallest fixed fleet that meets the SLO
+	allowed float64
+}
+
+// write prints the result of the run: the late work of the scored part and of the time before it, each divided by the allowed late work;
+// the smallest fixed fleet and the mean number of replicas; and the learned capacity divided by the true one.
+func (r requestRun) write(w io.Writer, name string) {
+	s := r.servers
 	seconds := s.at - s.from
-	fmt.Fprintf(w, "%s | %7.2f %7.2f %6.0f %6.2f %6.2f %8.2f\n", name, s.lateShare()/allowed, s.before.lateShare()/allowed,
-		fleet.Cost/seconds, s.Cost/seconds, s.Cost/fleet.Cost, m.Learned().Capacity.P50*serviceSeconds/float64(s.slots))
+	fmt.Fprintf(w, "%s | %7.2f %7.2f %6.0f %6.2f %6.2f %8.2f\n", name, s.lateShare()/r.allowed, s.before.lateShare()/r.allowed,
+		r.fleet.Cost/seconds, s.Cost/seconds, s.Cost/r.fleet.Cost, r.model.Learned().Capacity.P50*serviceSeconds/float64(s.slots))
 }
