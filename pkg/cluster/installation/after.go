@@ -114,7 +114,8 @@ func (c *Cluster) lease(ctx context.Context, d *appsv1.Deployment) Result {
 		return leaseError(c.Namespace, name, err)
 	}
 	if holder(found) == "" {
-		return Fail(Lease, fmt.Sprintf("no replica holds the Lease %s/%s", c.Namespace, name), "read the logs of the pods")
+		return Fail(Lease, fmt.Sprintf("no replica holds the Lease %s/%s", c.Namespace, name),
+			"after a rollout, repeat the command some seconds later; otherwise read the logs of the pods")
 	}
 	if found.Spec.RenewTime == nil || found.Spec.LeaseDurationSeconds == nil {
 		return Fail(Lease, fmt.Sprintf("the Lease %s/%s has no renewal time", c.Namespace, name), "read the logs of the pods")

@@ -63,6 +63,7 @@ func (f overlay) applySpec(written *spec.Policy, text, field string) {
 		inner.Problems[i].Field = strings.TrimSuffix(field+"."+inner.Problems[i].Field, ".")
 	}
 	f.Include(inner.Problems)
+	f.Decoded = len(f.Problems)
 	if f.tooMany(field+".signals", len(top.Signals), scaling.MaxSignals) ||
 		f.tooMany(field+".schedules", len(top.Schedules), scaling.MaxSchedules) {
 		return

@@ -411,3 +411,12 @@ func TestTheStatusOfAnObjectFollowsItsChanges(t *testing.T) {
 		t.Errorf("%+v", policies.Statuses())
 	}
 }
+
+// A target that is not a number has no value. This must not be reported as a second mistake.
+func TestMistakeInAnAnnotatedSpecIsReportedOnce(t *testing.T) {
+	policies, _ := storeWith(t)
+	problems := setObject(policies, scaledObject(map[string]string{"gpuscaler.io/spec": "signals:\n- {name: queue, type: vllm, target: ten}"}))
+	if len(problems) != 1 || !strings.Contains(problems[0].Message, "is not a number") {
+		t.Errorf("%s", policy.Render(problems))
+	}
+}
