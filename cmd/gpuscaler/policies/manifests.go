@@ -27,7 +27,7 @@ given files and no cluster. The comments in the manifests say what to check befo
   gpuscaler manifests scaledobject team-embed/embed-images --config platform.yaml --config policies/ | kubectl apply --server-side -f -`,
 	}
 	c.AddCommand(manifestsHPACommand(), manifestsScaledObjectCommand(), manifestsAuthenticationCommand(), manifestsPlaceholderCommand(),
-		manifestsGitopsCommand())
+		manifestsProvisioningCommand(), manifestsGitopsCommand())
 	return c
 }
 

@@ -11,10 +11,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/migrate"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
@@ -31,15 +29,16 @@ func manifestsPlaceholderCommand() *cobra.Command {
 		Use:   "placeholder --from DEPLOYMENT",
 		Short: "Print placeholder pods that keep GPU nodes ready before a peak",
 		Long: `Print a Deployment of pods that do nothing and request what a replica of --from requests: the same resources,
-node selector, affinity and tolerations. Karpenter provisions nodes for them. When real replicas start, the
+node selector, affinity and tolerations. Karpenter or Cluster Autoscaler adds nodes for them. When real replicas start, the
 scheduler evicts placeholders (priority -10, preemptionPolicy Never) and the node is ready. The output also has
 the policy that scales the Deployment up in a time window, and the HPA that follows the policy.
 
 Prefer leadTime of the workload's own policy: replicas that start early need no second pod. Use placeholders for
-models that must not load before a given time. If Karpenter serves CapacityBuffers, use a buffer: it needs no
-pods.
+models that must not load before a given time. If Karpenter or Cluster Autoscaler serves CapacityBuffers, use a
+buffer: it needs no pods.
 
-The priority is not lower than -10, because Karpenter treats a node as empty if all its pods have a priority of
+The priority is not lower than -10: Cluster Autoscaler adds no node for a pod with a lower one
+(--expendable-pods-priority-cutoff), and Karpenter treats a node as empty if all its pods have a priority of
 -33554432 or less.`,
 		Example: `  kubectl -n team-chat get deployment llama-chat -o yaml > chat.yaml
   gpuscaler manifests placeholder --from chat.yaml --replicas 4 --timezone Europe/Berlin --start "40 7 * * 1-5" --end "15 8 * * 1-5"`,
@@ -64,22 +63,15 @@ func (o *placeholderOptions) run(out io.Writer) error {
 	if o.replicas < 1 {
 		return errors.New("--replicas: use 1 or more")
 	}
-	objects, err := commandline.ReadObjects([]string{o.from})
+	of, err := readDeployment(o.from)
 	if err != nil {
 		return err
 	}
-	if len(objects) != 1 || objects[0].GetKind() != "Deployment" {
-		return fmt.Errorf("%s: expected exactly one Deployment", o.from)
-	}
-	var of appsv1.Deployment
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(objects[0].Object, &of); err != nil {
-		return fmt.Errorf("%s: %w", o.from, err)
-	}
-	deployment, err := yaml.Marshal(o.deployment(&of))
+	deployment, err := yaml.Marshal(o.deployment(of))
 	if err != nil {
 		return err
 	}
-	document := o.policy(&of)
+	document := o.policy(of)
 	hpa, err := followerOf(document)
 	if err != nil {
 		return err
@@ -146,22 +138,11 @@ func followerOf(document string) (string, error) {
 }
 
 func (o *placeholderOptions) deployment(of *appsv1.Deployment) map[string]any {
-	pod := of.Spec.Template.Spec
 	name := placeholderName(of)
 	labels := map[string]any{"app.kubernetes.io/name": name}
-	spec := map[string]any{
-		"priorityClassName": "gpuscaler-placeholder", "terminationGracePeriodSeconds": 0, "automountServiceAccountToken": false,
-		"containers": []any{map[string]any{"name": "hold", "image": o.image, "resources": resourcesOf(&pod)}},
-	}
-	if len(pod.NodeSelector) > 0 {
-		spec["nodeSelector"] = pod.NodeSelector
-	}
-	if len(pod.Tolerations) > 0 {
-		spec["tolerations"] = pod.Tolerations
-	}
-	if pod.Affinity != nil && pod.Affinity.NodeAffinity != nil {
-		spec["affinity"] = map[string]any{"nodeAffinity": pod.Affinity.NodeAffinity}
-	}
+	spec := sameNodes(of, "hold", o.image)
+	spec["priorityClassName"], spec["terminationGracePeriodSeconds"] = "gpuscaler-placeholder", 0
+	spec["automountServiceAccountToken"] = false
 	return map[string]any{
 		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": name, "namespace": of.Namespace, "labels": labels},
 		"spec": map[string]any{

@@ -256,7 +256,8 @@ func (c *Cache) CheckResponses(now time.Time) {
 		if b.ours && !b.responded && now.Sub(b.created) > responseTimeout && c.ignoredSince.IsZero() {
 			c.ignoredSince = now
 			c.options.Log.Warn("no autoscaler has set a condition on the CapacityBuffer within a minute; its feature gate is probably off; "+
-				"no buffer is written for an hour", "buffer", b.key(), "karpenter", "FEATURE_GATES=CapacityBuffer=true")
+				"no buffer is written for an hour", "buffer", b.key(), "karpenter", "FEATURE_GATES=CapacityBuffer=true", "cluster autoscaler",
+				"--capacity-buffer-controller-enabled --capacity-buffer-pod-injection-enabled")
 		}
 	}
 }
