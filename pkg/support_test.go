@@ -134,8 +134,11 @@ var supportTables = []supportTable{
 		{"nodes that an autoscaler adds up to a maximum, as a capacity group of node labels", works,
 			"e2e/fleet TestTargetIsCappedAtTheNodesThatTheAutoscalerMayAdd", "`nodeSelector` with `maxNodes` or `maxCapacity`; the autoscaler " +
 				"of the test follows rules of Cluster Autoscaler"},
+		{"placeholder pods, for which an autoscaler adds nodes before a peak", works, "e2e/fleet TestPlaceholderAddsANodeThatAReplicaUses",
+			"`gpuscaler manifests placeholder` prints them; you apply them"},
+		{"ProvisioningRequest", untested, "", "`gpuscaler manifests provisioningrequest` prints one; gpuscaler creates none"},
 		{"Cluster Autoscaler, GKE node auto-provisioning, AKS: the components themselves", untested, "",
-			"gpuscaler prints commands that keep nodes and does not run them; it creates no ProvisioningRequest"},
+			"gpuscaler prints commands that keep nodes and does not run them"},
 	}},
 }
 

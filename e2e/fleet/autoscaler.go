@@ -34,6 +34,7 @@ type autoscaler struct {
 
 // nodeGroup is a group of equal nodes, as an instance group of a cloud provider.
 type nodeGroup struct {
+	name   string // prefix of the names of its nodes
 	labels map[string]string
 	gpus   int64 // of each node
 	max    int   // "sets min,max size [...] for a node group" (parameter nodes)
@@ -48,6 +49,8 @@ const (
 	utilizationThreshold = 0.5
 	// "Pods that have the following annotation set" to "false" prevent the removal of their node.
 	safeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	// "Default priority cutoff is -10": pods with a lower priority "don't trigger scale-ups" and "don't prevent scale-downs".
+	priorityCutoff = -10
 	// A node is considered for removal if "it doesn't have scale-down disabled annotation".
 	scaleDownDisabled = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 )
@@ -101,6 +104,7 @@ func (a *autoscaler) read(ctx context.Context) (*state, error) {
 	s := &state{nodes: nodes.Items, pods: map[string][]corev1.Pod{}}
 	for _, p := range pods.Items {
 		switch {
+		case p.Spec.Priority != nil && *p.Spec.Priority < priorityCutoff:
 		case p.Spec.NodeName != "":
 			s.pods[p.Spec.NodeName] = append(s.pods[p.Spec.NodeName], p)
 		case unschedulable(&p) && a.fits(&p):
@@ -112,8 +116,13 @@ func (a *autoscaler) read(ctx context.Context) (*state, error) {
 
 // unschedulable: "Unschedulable pods are recognized by their PodCondition. Whenever a Kubernetes scheduler fails to find a place to run a
 // pod, it sets "schedulable" PodCondition to false and reason to "unschedulable"."
+//
+// "Cluster Autoscaler also doesn't trigger scale-up if an unschedulable pod is already waiting for a lower priority pod preemption."
 func unschedulable(p *corev1.Pod) bool {
-	return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+	if p.DeletionTimestamp != nil || p.Status.NominatedNodeName != "" {
+		return false
+	}
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 	})
 }
@@ -166,7 +175,7 @@ func (a *autoscaler) template() *corev1.Node {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.created++
-	name := "fleet-" + strconv.Itoa(a.created)
+	name := a.group.name + "-" + strconv.Itoa(a.created)
 	labels := map[string]string{corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", "type": "kwok"}
 	for key, value := range a.group.labels {
 		labels[key] = value

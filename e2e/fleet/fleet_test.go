@@ -51,7 +51,7 @@ behavior:
 func TestTargetIsCappedAtTheNodesThatTheAutoscalerMayAdd(t *testing.T) {
 	ns, load := suite.Namespace(t, "fleet"), &exporter.Knobs{}
 	set := func(replicas int32) { load.Set(exporter.Values{Upstream: float64(replicas)*10 - 3}) }
-	nodes := &autoscaler{client: suite.Stack.Client, group: nodeGroup{labels: l40s, gpus: 4, max: 3}}
+	nodes := &autoscaler{client: suite.Stack.Client, group: nodeGroup{name: "l40s", labels: l40s, gpus: 4, max: 3}}
 	go nodes.run(t.Context())
 	set(1)
 	suite.Export(t, workload.Metrics(ns, "chat", load))
