@@ -238,3 +238,20 @@ func TestCertificatesAreGeneratedOnlyWithoutAnotherIssuer(t *testing.T) {
 		}
 	}
 }
+
+// `helm test --logs` prints the log of a pod only if the pod has one container. It reads the logs after it has deleted the pods with the
+// policy hook-succeeded.
+func TestLogsOfHelmTestCanBeRead(t *testing.T) {
+	pods := rendered[corev1.Pod](t, Release{Name: "gpuscaler", Namespace: "gpuscaler-system"}, "tests/config.yaml", "Pod")
+	if len(pods) != 2 {
+		t.Errorf("%d pods, want those of validate and lint", len(pods))
+	}
+	for _, pod := range pods {
+		if len(pod.Spec.Containers) != 1 {
+			t.Errorf("%s has %d containers", pod.Name, len(pod.Spec.Containers))
+		}
+		if policy := pod.Annotations["helm.sh/hook-delete-policy"]; policy != "before-hook-creation" {
+			t.Errorf("%s is deleted at %s", pod.Name, policy)
+		}
+	}
+}

@@ -103,7 +103,7 @@ func (h *helm) uninstall(name string, hooks bool) {
 	}
 }
 
-// test runs helm test and returns the output of its pod.
+// test runs helm test and returns the output of the pod that runs `gpuscaler lint`.
 func (h *helm) test(name string) (said string, err error) {
 	h.t.Helper()
 	if h.edit != nil {
@@ -112,7 +112,7 @@ func (h *helm) test(name string) (said string, err error) {
 	run := action.NewReleaseTesting(h.config)
 	run.Namespace, run.Timeout = h.namespace, 2*time.Minute
 	_, err = run.Run(name)
-	text, _ := os.ReadFile(filepath.Join(cluster.Dir, "logs", h.namespace+"-"+name+"-test.log"))
+	text, _ := os.ReadFile(filepath.Join(cluster.Dir, "logs", h.namespace+"-"+name+"-test-lint.log"))
 	return string(text), err
 }
 

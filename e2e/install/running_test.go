@@ -109,15 +109,14 @@ func (h host) change(o *unstructured.Unstructured) error {
 	switch {
 	case o.GetKind() == "Service" && o.GetName() == "gpuscaler":
 		o.Object["spec"] = map[string]any{"type": "ExternalName", "externalName": "localhost"}
-	case o.GetKind() == "Pod": // the pod of helm test; package kubelet runs one container of a pod
+	case o.GetKind() == "Pod": // a pod of helm test
 		o.SetLabels(map[string]string{stack.HostProcess: "true"})
 		containers, _, err := unstructured.NestedSlice(o.Object, "spec", "containers")
 		if err != nil {
 			return err
 		}
-		only := slices.IndexFunc(containers, func(c any) bool { return c.(map[string]any)["name"] == "lint" })
-		h.run(containers[only].(map[string]any))
-		return unstructured.SetNestedSlice(o.Object, containers[only:only+1], "spec", "containers")
+		h.run(containers[0].(map[string]any))
+		return unstructured.SetNestedSlice(o.Object, containers, "spec", "containers")
 	case o.GetKind() == "Deployment" || o.GetKind() == "Job":
 		if err := unstructured.SetNestedField(o.Object, "true", "spec", "template", "metadata", "labels", stack.HostProcess); err != nil {
 			return err
@@ -144,7 +143,10 @@ func (h host) run(c map[string]any) {
 	if args[0] == "run" {
 		args = append(args, "--allow-loopback-pods")
 	}
-	c["args"] = append(args, "--kubeconfig=$(KUBECONFIG_IN)")
+	if args[0] != "validate" { // it reads files only
+		args = append(args, "--kubeconfig=$(KUBECONFIG_IN)")
+	}
+	c["args"] = args
 	env, _ := c["env"].([]any)
 	c["env"] = append(env,
 		map[string]any{"name": "POD_IP", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.podIP"}}},
