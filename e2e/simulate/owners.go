@@ -195,4 +195,5 @@ func (s *simulation) replacePool(p *pool) {
 	}
 	s.api.Remove(apiserver.KindNodePool, p.name)
 	s.createPool(p)
+	p.touched = s.now // for gpuscaler, the values of the new NodePool are edits of its overrides
 }
