@@ -7,8 +7,8 @@ import (
 )
 
 // placeOf returns the position of v in tries, counted from 0. tries contains values in ascending or descending order. Position 1.5 is
-// halfway between the second and the third value, on a logarithmic scale if both are above 0. The position of a value outside the range is
-// that of the nearer end.
+// halfway between the second and the third value, on the scale that logarithmic selects. The position of a value outside the range is that
+// of the nearer end.
 func placeOf(tries []float64, v float64) float64 {
 	last := len(tries) - 1
 	for i, at := range tries {
@@ -17,7 +17,7 @@ func placeOf(tries []float64, v float64) float64 {
 			return float64(i)
 		case i > 0 && (tries[i-1] < v) == (v < at):
 			from := tries[i-1]
-			if from > 0 && at > 0 {
+			if logarithmic(from, at) {
 				return float64(i-1) + math.Log(v/from)/math.Log(at/from)
 			}
 			return float64(i-1) + (v-from)/(at-from)
@@ -29,9 +29,15 @@ func placeOf(tries []float64, v float64) float64 {
 	return float64(last)
 }
 
-// valueAt returns the value at a position in tries, 0 to the last index. Between two values it interpolates: on a logarithmic
-// scale if both are above 0, so that a target of one millisecond stays above 0, and linearly otherwise. The result is rounded to a few
-// digits and is never outside the two values.
+// logarithmic reports whether positions between two values are on a logarithmic scale, so that a target of one millisecond stays above 0.
+// Otherwise they are on a linear scale: one of the values is not above 0, or their ratio exceeds the range of a float64.
+func logarithmic(from, to float64) bool {
+	ratio := to / from
+	return from > 0 && ratio > 0 && !math.IsInf(ratio, 1)
+}
+
+// valueAt returns the value at a position in tries, 0 to the last index. Between two values it interpolates on the scale that logarithmic
+// selects. The result is rounded to a few digits and is never outside the two values.
 func valueAt(tries []float64, place float64) float64 {
 	i := int(place)
 	if i+1 >= len(tries) || float64(i) == place {
@@ -39,15 +45,15 @@ func valueAt(tries []float64, place float64) float64 {
 	}
 	from, to, part := tries[i], tries[i+1], place-float64(i)
 	v := from + float64(part*(to-from))
-	if from > 0 && to > 0 {
+	if logarithmic(from, to) {
 		v = from * math.Pow(to/from, part)
 	}
 	switch {
 	case v >= 10:
 		v = math.Round(v)
-	case from > 0 && to > 0:
+	case logarithmic(from, to):
 		v = ThreeDigits(v)
-	default: // one end is 0: the number of digits is that of the other end
+	default: // the smaller end is 0, or almost 0: the number of digits is that of the other end
 		unit := digit(max(math.Abs(from), math.Abs(to)))
 		v = reproducible.ThreeDigits(math.Round(v/unit) * unit)
 	}

@@ -82,6 +82,17 @@ func TestSearchIsNeverWorseThanItsStart(t *testing.T) {
 	})
 }
 
+// Found by the property above: 2.5 / 1.1e-308 is infinite, so the position of a value between the two was NaN, which is no index.
+func TestPositionBetweenValuesWhoseRatioIsInfinite(t *testing.T) {
+	for _, tries := range [][]float64{{1.1125369292536007e-308, 2.5}, {2.5, 1.1125369292536007e-308}, {2.5, 5e-324}} {
+		if place := placeOf(tries, 1); !(place > 0 && place < 1) {
+			t.Errorf("position of 1 in %v: %v", tries, place)
+		} else if v := valueAt(tries, place); math.Abs(v-1) > 0.01 {
+			t.Errorf("value at position %v in %v: %v, want 1", place, tries, v)
+		}
+	}
+}
+
 // On several cores, concurrent runs finish in any order. The search must still return the same settings.
 func TestSearchResultDoesNotDependOnTheNumberOfCores(t *testing.T) {
 	var found [2]Tried[run]
