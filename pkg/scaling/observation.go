@@ -39,13 +39,15 @@ const (
 	CauseQuota             // the namespace exceeds its quota of selectors at the data source, so the selector of this signal is not queried
 	CauseUntimed           // no sample has a usable time: it is more than MaxAhead ahead of gpuscaler's clock, or not valid
 	CauseRestarted         // the queue has been empty since its server was replaced or restarted without its data
+
+	Causes // the number of causes
 )
 
 // String returns the cause in a few words. It is empty for CauseNone.
 func (c Cause) String() string {
-	return [...]string{"", "not read yet", "no data", "source unreachable", "invalid value", "answer cut off", "forbidden",
+	return [Causes]string{"", "not read yet", "no data", "source unreachable", "invalid value", "answer cut off", "forbidden",
 		"contradicts the hardware", "not from a declared exporter", "over the namespace's quota", "no usable sample time",
-		"empty since its server restarted"}[min(c, CauseRestarted)]
+		"empty since its server restarted"}[min(c, Causes-1)]
 }
 
 // MaxAhead is how far the time of a sample may be ahead of gpuscaler's clock. Clocks that NTP synchronizes differ by less. The age of a

@@ -5,11 +5,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// causeNames contains the text of each scaling.Cause for metrics and logs. The index is the value of the cause.
-var causeNames = [...]string{
+// causeNames contains the name of each scaling.Cause in metrics and logs.
+var causeNames = [scaling.Causes]string{
 	"ok", "never", "empty", "unreachable", "invalid", "truncated", "forbidden", "sentinel", "undeclared", "quota", "untimed", "restarted",
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 func TestPollsAreCountedByResultAndReadingsByCause(t *testing.T) {
@@ -47,5 +48,19 @@ func TestPollsAreCountedByResultAndReadingsByCause(t *testing.T) {
 	}
 	if _, err := New(Options{Registerer: registry}); err == nil {
 		t.Error("two pollers use one registry")
+	}
+}
+
+// A cause without a name would be an empty label of a metric, and two causes with one name could not be distinguished.
+func TestEachCauseHasItsOwnName(t *testing.T) {
+	names, texts := map[string]bool{}, map[string]bool{}
+	for cause := range scaling.Causes {
+		names[causeNames[cause]], texts[cause.String()] = true, true
+		if causeNames[cause] == "" || (cause.String() == "") != (cause == scaling.CauseNone) {
+			t.Errorf("cause %d has the name %q and the text %q", cause, causeNames[cause], cause)
+		}
+	}
+	if n := int(scaling.Causes); len(names) != n || len(texts) != n {
+		t.Errorf("%d names and %d texts of %d causes", len(names), len(texts), n)
 	}
 }
