@@ -67,8 +67,6 @@ var supportTables = []supportTable{
 			"one pod at a time; `gpuscaler lint` reports a strategy that would wait forever"},
 		{"Job and CronJob", works, "e2e/karpenter TestPodsOfACronJobAreDemandUntilTheyComplete",
 			"their pods are demand for nodes; gpuscaler does not scale them"},
-		{"the only replica of a Deployment on a node that drifts", works, "e2e/karpenter TestOnlyReplicaLeavesADriftedNodeWithoutAGap",
-			"with `karpenter.sh/do-not-disrupt` in the pod template, a second replica is ready before the first one is deleted"},
 		{"gangs of JobSet, PyTorchJob, RayJob and Volcano", works, "pkg/cluster TestGangIsDemandWithAllItsPods",
 			"waiting and running pods are demand together; no override is written because of them"},
 		{"gangs that Kueue admits", works, "pkg/cluster TestGangIsDemandOnceKueueAdmitsIt",

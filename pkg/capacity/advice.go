@@ -34,7 +34,7 @@ type exposure struct {
 // second is the reserve for expected further losses. The provider gives notice only two minutes before it takes a node, and a cold start
 // takes longer, so the reserve must be ready before a notice.
 func (t *tick) addAtRisk() {
-	var noticed, expected, drifted float64
+	var noticed, expected float64
 	var all exposure
 	for i := range t.o.Workloads {
 		w := &t.o.Workloads[i]
@@ -42,10 +42,6 @@ func (t *tick) addAtRisk() {
 		all.pods, all.needed = all.pods+int64(replicas)*int64(w.size()), all.needed+needed
 		t.d.Advice[i].AtRisk = risk
 		noticed += float64(risk)
-		if risk == 0 && t.needsSuccessor(w) {
-			t.d.Advice[i].AtRisk = 1
-			drifted++
-		}
 	}
 	lost := int32(0)
 	if nodes := t.expectedLosses(); nodes > 0 {
@@ -58,48 +54,6 @@ func (t *tick) addAtRisk() {
 	if noticed+expected > 0 {
 		t.because(explain.Reason{Rule: explain.RuleAtRisk, Pool: -1, A: noticed, B: expected})
 	}
-	if drifted > 0 {
-		t.because(explain.Reason{Rule: explain.RuleDrift, Pool: -1, A: drifted})
-	}
-}
-
-// needsSuccessor reports whether the only replica of a workload must be replaced because its node drifted, and has no ready successor yet.
-// It is replaced only if its owner forbids Karpenter to disrupt it: Karpenter would otherwise never replace the node. The replica must have
-// its deletion cost already, so that the scale-in deletes it and not the successor.
-func (t *tick) needsSuccessor(w *Workload) (needed bool) {
-	if t.s.Move.Step != statemachine.NoMove || t.g.Advisory || t.roomOnDrifted() >= nodepool.Units(w.GPUs) {
-		return false
-	}
-	for i := range w.Pods {
-		p := &w.Pods[i]
-		switch {
-		case !p.Ready:
-		case !t.leavesDrifted(w, p):
-			return false
-		case p.DeletionCost.Value == noticeCost:
-			needed = true
-		}
-	}
-	return needed
-}
-
-// leavesDrifted reports whether a pod is the replica that needsSuccessor replaces, or its successor on another drifted node.
-func (a *analysis) leavesDrifted(w *Workload, p *Pod) bool {
-	n := a.node(p)
-	return n != nil && n.Drifted && !n.Notice && !n.Deleting && p.Owner == OwnerReplicaSet && w.size() == 1 && w.needs() == 1 &&
-		p.DoNotDisrupt.Value != "" && p.DoNotDisrupt.Value != "false" && !p.DoNotDisrupt.Ours
-}
-
-// roomOnDrifted returns the greatest number of free units of a drifted node. A successor could be scheduled to it and would not help.
-func (a *analysis) roomOnDrifted() (most int64) {
-	for i := range a.views() {
-		for j := range a.o.Pools[i].Nodes {
-			if n := &a.o.Pools[i].Nodes[j]; n.Drifted && !n.Deleting {
-				most = max(most, n.GPUs-n.Used)
-			}
-		}
-	}
-	return most
 }
 
 // addReserve distributes the reserve over the workloads, in proportion to the number of their exposed replicas that are necessary for the

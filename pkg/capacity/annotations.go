@@ -92,7 +92,7 @@ func (t *tick) deletionCost(w *Workload, p *Pod) (string, explain.Rule) {
 	if n == nil || t.g.Advisory || t.releasing || p.Owner != OwnerReplicaSet || w.Paused {
 		return "", explain.RulePacking
 	}
-	if n.Notice && !n.Voluntary || t.leavesDrifted(w, p) {
+	if n.Notice && !n.Voluntary {
 		return noticeCost, explain.RuleAtRisk // a replacement is requested already; a scale-in must delete this pod and not the replacement
 	}
 	// Without EmptyWholeNodes, pods need a deletion cost only while there are additional replicas for expected losses, and more on-demand

@@ -2,7 +2,6 @@ package capacity
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -176,54 +175,5 @@ func TestVoluntaryDisruptionIsNoRisk(t *testing.T) {
 		if d, _ := Decide(g, o, State{}, midnight); d.Advice[0].AtRisk != c.want {
 			t.Errorf("%s: %+v", name, d.Advice[0])
 		}
-	}
-}
-
-// Karpenter may not disrupt the only replica of a workload, because its owner set karpenter.sh/do-not-disrupt. When its node drifts, a
-// second replica is added, and the first one is deleted once the second is ready. The workload always has a ready replica, and Karpenter
-// then replaces the drifted node because it is empty.
-func TestOnlyReplicaLeavesADriftedNodeOnceItsSuccessorIsReady(t *testing.T) {
-	theirs := Annotation{Value: "true"}
-	for name, c := range map[string]struct {
-		want     int32
-		shield   Annotation
-		owner    Owner
-		gpus     int64 // of a node
-		replaced bool
-	}{
-		"the only replica":                       {1, theirs, OwnerReplicaSet, 1, true},
-		"Karpenter may disrupt it":               {1, Annotation{}, OwnerReplicaSet, 1, false},
-		"another replica serves meanwhile":       {2, theirs, OwnerReplicaSet, 1, false},
-		"a StatefulSet would delete the new one": {1, theirs, OwnerStatefulSet, 1, false},
-		"the new one could start on the node":    {1, theirs, OwnerReplicaSet, 2, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newCluster(t, nil)
-			s.pools[0].gpus = c.gpus
-			chat := s.add("team-chat/llama", 1)
-			chat.want, chat.owner = c.want, c.owner
-			s.until(10*time.Minute, "all are ready", s.whole(chat))
-			first, node := chat.pods[0], chat.pods[0].node
-			for _, p := range chat.pods {
-				p.shield = c.shield
-			}
-			node.drifted, node.blockingPods = true, 0
-			most := int32(0)
-			for range 15 * 60 {
-				s.step()
-				most = max(most, int32(len(chat.pods)))
-				if chat.ready() < c.want {
-					t.Fatalf("%s: %d ready replicas\n%s", s.clock(), chat.ready(), s.why())
-				}
-			}
-			gone := !slices.Contains(chat.pods, first)
-			if gone != c.replaced || c.replaced != (most == c.want+1) || s.d.Advice[0].AtRisk != 0 || int32(len(chat.pods)) != c.want {
-				t.Errorf("replaced: %t, at most %d pods, at the end %d, advice %+v; want replaced: %t\n%s", gone, most, len(chat.pods),
-					s.d.Advice[0], c.replaced, s.why())
-			}
-			if c.replaced && slices.Contains(s.pools[0].nodes, node) {
-				t.Error("the drifted node exists although it is empty")
-			}
-		})
 	}
 }

@@ -86,7 +86,6 @@ type simNode struct {
 	usable         bool
 	changed        time.Time
 	notice         bool
-	drifted        bool
 	reserved       bool // the node belongs to a capacity reservation of its NodePool
 	blockingPods   int32
 	pool           *simPool

@@ -16,8 +16,7 @@
 //	capOnDemand          on-demand does not grow while pods wait for spot
 //	limitToZero          limit 0 while no demand exists
 //	freezeConsolidation  no consolidation while known demand arrives
-//	addAtRisk            successors for replicas on nodes that are about to be lost, for expected losses, and for the only replica of a
-//	                     workload on a drifted node if Karpenter may not disrupt it
+//	addAtRisk            successors for replicas on nodes that are about to be lost, and for expected losses
 //	capTargets           limits targets to the replicas that have nodes, and one more
 //	buffer               nodes for known demand, where the cluster serves CapacityBuffers
 //	check                reports what keeps empty nodes, with their price

@@ -68,7 +68,6 @@ type Node struct {
 	Deleting  bool
 	Voluntary bool // Karpenter set a DisruptionReason: Karpenter removes the node itself, so it is not a loss
 	Notice    bool // the provider announced that it takes the node
-	Drifted   bool `json:",omitempty"` // Karpenter replaces the node as soon as it may disrupt the pods
 
 	// The following fields describe what prevents the removal of the node while it is empty, that is, while none of its pods requests the
 	// group's resource.

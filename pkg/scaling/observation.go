@@ -60,7 +60,7 @@ type Advice struct {
 	Cap      int32           // greatest number of replicas for which nodes can be launched; -1: no cap
 	CapCause *capcause.Cause // why Cap was set; nil: the group has another reason, such as Rejected
 	Rejected bool            // Cap was set because the API server rejects further pods
-	AtRisk   int32           // ready replicas on nodes that are about to be interrupted or replaced
+	AtRisk   int32           // ready replicas on nodes that are about to be interrupted
 	Surge    int32           // replicas to add for a move between NodePools
 }
 

@@ -47,7 +47,7 @@ func TestReplacementThatMaxReplicasPreventsIsExplained(t *testing.T) {
 		{"the capacity cap", 11, 110, Advice{Cap: 11, AtRisk: 1}, nil,
 			"capped at 11: no node can be launched beyond 11 replicas; " +
 				"a replacement for 1 ready replica on a node that is about to be interrupted cannot start early"},
-		{"room for all", 8, 80, Advice{Cap: -1, AtRisk: 2}, nil, "2 ready replicas on nodes that are about to be interrupted or replaced"},
+		{"room for all", 8, 80, Advice{Cap: -1, AtRisk: 2}, nil, "2 ready replicas on nodes that are about to be interrupted"},
 		{"no interruption", 12, 150, NoAdvice, nil, "capped at maxReplicas 12"},
 	} {
 		s = Seed(p, c.replicas, now)

@@ -117,9 +117,6 @@ func (r Reason) podText(names Names) string {
 	case RuleAtRisk:
 		return fmt.Sprintf("the provider takes nodes: %.0f ready %s about to be lost, %.0f more probably will be: %.0f %s added to the targets",
 			r.A, plural(r.A, "replica is", "replicas are"), r.B, r.A+r.B, plural(r.A+r.B, "replica is", "replicas are"))
-	case RuleDrift:
-		return fmt.Sprintf("%.0f drifted %s the only ready replica of a workload, which Karpenter may not disrupt: a second replica is added, "+
-			"and the first is deleted when it is ready", r.A, plural(r.A, "node has", "nodes have each"))
 	case RuleConstrained:
 		return r.constrainedText(names)
 	case RuleBuffer:

@@ -33,7 +33,6 @@ const (
 	RuleConstrained // no NodePool provides a node. Pool: the first one, with its Cause; A: replicas without a node; Until: next try
 	RuleBuffer      // a CapacityBuffer keeps nodes. A: for how many replicas; Until: when they are needed
 	RuleRelease     // every field is restored
-	RuleDrift       // replicas are added to replace those that Karpenter may not disrupt on drifted nodes. A: how many
 	NumRules
 )
 
@@ -43,7 +42,6 @@ var ruleNames = [NumRules]string{
 	RuleSpotWaitTimeout: "spot wait timeout", RuleZeroLimit: "zero limit", RuleNoZeroLimit: "no zero limit",
 	RuleConsolidationFreeze: "consolidation freeze", RuleShield: "startup shield", RulePacking: "scale-in packing",
 	RuleAtRisk: "nodes at risk", RuleConstrained: "CapacityConstrained", RuleBuffer: "buffer", RuleRelease: "restore",
-	RuleDrift: "drifted nodes",
 }
 
 // String returns the name of the rule for messages and metric labels.

@@ -125,7 +125,6 @@ func (n *Cache) node(c *karpenter.NodeClaim, resource string) capacity.Node {
 	out := capacity.Node{
 		Name: cmp.Or(c.Node, c.Name), UID: string(c.UID), Type: capacityTypes[c.CapacityType], Stage: c.Stage(), GPUs: c.Extended[resource],
 		Created: c.Created, InstanceType: c.InstanceType, Deleting: !c.Deleted.IsZero(), Voluntary: c.Voluntary, Notice: interrupted,
-		Drifted: c.Drifted,
 	}
 	if node := n.nodes[c.Node]; node != nil {
 		out.Ready, out.Notice = node.ready, out.Notice || node.interrupted

@@ -78,7 +78,7 @@ func limitText(r scaling.Reason, p *scaling.Policy) string {
 		}
 		return text
 	case scaling.RuleAtRisk:
-		return fmt.Sprintf("%.0f added: %.0f ready %s on nodes that are about to be interrupted or replaced", r.A, r.A, plural(r.A, "replica"))
+		return fmt.Sprintf("%.0f added: %.0f ready %s on nodes that are about to be interrupted", r.A, r.A, plural(r.A, "replica"))
 	case scaling.RuleSurge:
 		if r.A < 0 {
 			return replicas(-r.A) + " fewer, because the move or the interruption is over"
