@@ -194,8 +194,8 @@ func (f *Fetcher) requestRole(ctx context.Context, pipe redis.Pipeliner) *redis.
 	return pipe.Do(ctx, "ROLE")
 }
 
-// requestInfo appends the command INFO to a pipeline. It returns nil if the server has rejected INFO before, which happens if the user
-// lacks the permission +info.
+// requestInfo appends the command INFO to a pipeline. It returns nil if the server has rejected INFO before. This
+// happens if the user does not have the permission +info.
 func (f *Fetcher) requestInfo(ctx context.Context, pipe redis.Pipeliner) *redis.Cmd {
 	if f.noInfo {
 		return nil
@@ -210,7 +210,8 @@ func (f *Fetcher) run(info *redis.Cmd) string {
 	}
 	text, err := info.Text()
 	if err != nil {
-		f.noInfo = true
+		// Another error, such as that of a proxy during a failover, can end.
+		f.noInfo = strings.HasPrefix(err.Error(), "NOPERM") || strings.Contains(err.Error(), "unknown command")
 		return ""
 	}
 	return runID(text)

@@ -5,28 +5,30 @@ import (
 	"time"
 )
 
-// doubtTime is how long the length 0 of a queue is not used after it appeared together with another server. It is twice the default
-// stabilization window of a scale-down, so that there is time to load a backup or to start the former server again. If it were twice as
-// long, a workload whose queue is really empty would keep its replicas for 20 minutes instead of ten.
+// doubtTime is how long the length 0 of a queue is ignored after the process of the server changed. It is twice the default stabilization
+// window of a scale-down. In this time an operator can load a backup or start the former server again. A queue that is really empty keeps
+// the replicas of its workload for this time, so it is not longer.
 const doubtTime = 10 * time.Minute
 
-// maxKeys limits the number of queues that are stored. If there are more, all are forgotten, as after a restart of gpuscaler.
+// maxKeys is the maximum number of queues that are stored. If there are more, all stored queues are deleted, as after a restart of
+// gpuscaler.
 const maxKeys = 10_000
 
-// restarts recognizes queues that became empty because the server was restarted without its data, or because another, empty server has its
-// address now. Redis deletes a list with its last element, so the length of both an empty and a lost list is 0.
+// restarts detects queues that became empty because the server was restarted without its data, or because another server without the data
+// has the same address now. Redis deletes a list when its last element is removed, so an empty list and a lost list both have the length 0.
 //
 // The field run_id in the reply to INFO identifies a process of Redis. If it changes, the length 0 of a queue that was not empty before is
-// in doubt, until the queue has an element again or doubtTime has passed.
+// ignored until the queue has an element again, or until doubtTime has passed.
 type restarts struct {
 	run   string               // the last run_id; "": not known yet
+	known bool                 // the last poll had a run_id
 	busy  map[string]struct{}  // queues with an element at the last poll
-	doubt map[string]time.Time // queues whose length 0 is in doubt, with the time of the change of run_id
+	doubt map[string]time.Time // queues whose length 0 is ignored, with the time at which run_id changed
 }
 
 // observe adds the run_id of a poll, which is "" if it is not known.
 func (r *restarts) observe(run string, at time.Time) {
-	if run == "" {
+	if r.known = run != ""; !r.known {
 		return
 	}
 	if r.run != "" && r.run != run {
@@ -34,7 +36,7 @@ func (r *restarts) observe(run string, at time.Time) {
 			r.doubt = map[string]time.Time{}
 		}
 		for key := range r.busy {
-			// The first change counts: behind a load balancer, each poll can have another run_id.
+			// The time of the first change is kept, because each poll behind a load balancer can have another run_id.
 			if _, known := r.doubt[key]; !known {
 				r.doubt[key] = at
 			}
@@ -46,7 +48,7 @@ func (r *restarts) observe(run string, at time.Time) {
 // trusts reports whether the length of a queue can be used.
 func (r *restarts) trusts(key string, length float64, at time.Time) bool {
 	if length > 0 {
-		if r.busy == nil || len(r.busy) >= maxKeys {
+		if _, known := r.busy[key]; r.busy == nil || !known && len(r.busy) >= maxKeys {
 			r.busy, r.doubt = map[string]struct{}{}, nil
 		}
 		r.busy[key] = struct{}{}
@@ -58,7 +60,9 @@ func (r *restarts) trusts(key string, length float64, at time.Time) bool {
 		return false
 	}
 	delete(r.doubt, key)
-	delete(r.busy, key)
+	if r.known || r.run == "" { // otherwise the next poll with a run_id compares it with that of the time when the queue was busy
+		delete(r.busy, key)
+	}
 	return true
 }
 

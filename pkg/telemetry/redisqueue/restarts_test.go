@@ -33,6 +33,10 @@ func TestEmptyAfterARestartIsInDoubt(t *testing.T) {
 	poll("almost ten minutes later", "d", 0, false)
 	poll("ten minutes later", "d", 0, true)
 	poll("and from then on", "d", 0, true)
+
+	poll("jobs", "d", 4, true)
+	poll("a restart without the data, and a proxy rejects INFO", "", 0, true)
+	poll("INFO works again", "e", 0, false)
 }
 
 // A load balancer sends each poll to another of two servers. If both are empty, the length 0 must be used after ten minutes, although the
