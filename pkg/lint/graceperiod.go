@@ -17,21 +17,25 @@ import (
 // GraceTooShort is the name of the check for a termination grace period that is shorter than the requests of the model server.
 const GraceTooShort = "GracePeriodShorterThanRequests"
 
-// longest is the share of the requests that must end within the grace period.
+// longest is the quantile of the durations of requests that must not exceed the grace period.
 const longest = 0.99
 
-// Ending is how the pods of a workload end, and where the durations of their requests are found.
+// Ending describes how the pods of a workload end, and which metrics contain the durations of their requests.
 type Ending struct {
-	Workload string        // kind and name, for example "Deployment llama"
-	Pods     string        // beginning of the names of its pods
-	Grace    time.Duration // terminationGracePeriodSeconds; 0: not known
-	Buckets  []string      // names of the buckets of the histograms with the durations of requests; empty: the server has none
+	Workload string         // kind and name, for example "Deployment llama"
+	Pods     string         // regular expression of the names of its pods
+	Grace    *time.Duration // terminationGracePeriodSeconds; nil: not known
+	Buckets  []string       // names of the buckets of the histograms with the durations of requests; empty: the server has none
 }
 
 // endingOf returns the Ending of a policy's workload, without the grace period.
 func endingOf(c *policy.Compiled) Ending {
 	target := c.Workload.Target
-	out := Ending{Workload: target.Kind + " " + target.Name, Pods: target.Name + "-"}
+	suffix := "-[0-9]+(-[0-9]+)?" // StatefulSet, LeaderWorkerSet
+	if target.Kind == "Deployment" {
+		suffix = "-[a-z0-9]{1,10}-[a-z0-9]{5}" // not the pods of another Deployment whose name begins with this name
+	}
+	out := Ending{Workload: target.Kind + " " + target.Name, Pods: regexp.QuoteMeta(target.Name) + suffix}
 	for i := range c.Sources {
 		e, ok := exposition.Engine(string(c.Sources[i].Type))
 		if !ok {
@@ -50,27 +54,31 @@ func endingOf(c *policy.Compiled) Ending {
 	return out
 }
 
-// gracePeriod reports a grace period that is shorter than the longest of a hundred requests of the last hour. A pod that a scale-in, a
+// gracePeriod reports a grace period in which more than one of a hundred requests of the last hour did not end. With fewer than a hundred
+// requests this share is not known. A pod that a scale-in, a
 // rollout or a drain removes gets no new requests, and has the grace period to finish those in flight.
 func (c *check) gracePeriod(ctx context.Context, of *Subject) error {
 	e := &of.Ending
-	if e.Grace <= 0 || len(e.Buckets) == 0 {
+	if e.Grace == nil || len(e.Buckets) == 0 {
 		return nil
 	}
-	selector := c.selector(anyOf(e.Buckets), labels.MustNewMatcher(labels.MatchEqual, "namespace", of.Namespace),
-		labels.MustNewMatcher(labels.MatchRegexp, "pod", regexp.QuoteMeta(e.Pods)+".+"))
-	result, err := c.server.Instant(ctx, fmt.Sprintf("histogram_quantile(%g, sum by (le) (increase(%s[1h])))", longest, selector), c.now)
+	requests := []*labels.Matcher{anyOf(e.Buckets), labels.MustNewMatcher(labels.MatchEqual, "namespace", of.Namespace),
+		labels.MustNewMatcher(labels.MatchRegexp, "pod", e.Pods)}
+	each := c.selector(requests...)
+	all := c.selector(append(requests, labels.MustNewMatcher(labels.MatchEqual, "le", "+Inf"))...)
+	result, err := c.server.Instant(ctx, fmt.Sprintf("histogram_quantile(%g, sum by (le) (increase(%s[1h]))) and sum(increase(%s[1h])) >= 100",
+		longest, each, all), c.now)
 	if err != nil {
 		return err
 	}
 	for _, s := range result {
-		if seconds := math.Ceil(float64(s.Value)); seconds > e.Grace.Seconds() && !math.IsInf(seconds, 0) {
+		if seconds := float64(s.Value); seconds > e.Grace.Seconds() && !math.IsInf(seconds, 0) {
 			c.add(Finding{Warning, GraceTooShort, of.About,
 				fmt.Sprintf("1 of 100 requests of the last hour took more than %.0fs, and terminationGracePeriodSeconds of %s is %.0f",
-					seconds, e.Workload, e.Grace.Seconds()),
-				"a scale-in, a rollout and the drain of a node end the requests that a removed pod has not finished by then",
+					math.Floor(seconds), e.Workload, e.Grace.Seconds()),
+				"a scale-in, a rollout and the drain of a node end the requests that a removed pod has not finished within this time",
 				fmt.Sprintf("set terminationGracePeriodSeconds: %.0f or more in the pod template, and let the server finish its requests after "+
-					"SIGTERM, or add a preStop hook that waits for them; a removed pod then keeps its GPUs until its last request ends", seconds)})
+					"SIGTERM, or add a preStop hook that waits for them; a removed pod then keeps its GPUs until its last request ends", math.Ceil(seconds))})
 		}
 	}
 	return nil

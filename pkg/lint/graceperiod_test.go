@@ -9,29 +9,31 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// durations are the requests of two pods of the Deployment llama, and of a pod of another workload with longer requests. 2 of 100 requests
+// durations are the requests of a pod of the Deployment llama, and of a pod of the Deployment llama-70b with longer requests. 2 of 100 requests
 // of the first ones take between 60 and 120 seconds.
 const durations = healthy + `
-vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="llama-5f-a",le="60"} 0+98x40
-vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="llama-5f-a",le="120"} 0+100x40
-vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="llama-5f-a",le="+Inf"} 0+100x40
-vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="batch-1",le="120"} 0+0x40
-vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="batch-1",le="600"} 0+1000x40
-vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="batch-1",le="+Inf"} 0+1000x40
+vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="llama-5fd8-abcde",le="60"} 0+98x40
+vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="llama-5fd8-abcde",le="120"} 0+100x40
+vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="llama-5fd8-abcde",le="+Inf"} 0+100x40
+vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="llama-70b-5fd8-abcde",le="120"} 0+0x40
+vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="llama-70b-5fd8-abcde",le="600"} 0+1000x40
+vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="llama-70b-5fd8-abcde",le="+Inf"} 0+1000x40
 `
 
 func TestGracePeriodShorterThanRequestsIsReported(t *testing.T) {
 	buckets := []string{"vllm:e2e_request_latency_seconds_bucket", "vllm_e2e_request_latency_seconds_bucket"}
+	short, enough, pods := 30*time.Second, 90*time.Second, "llama-[a-z0-9]{1,10}-[a-z0-9]{5}"
 	for name, c := range map[string]struct {
 		ending Ending
 		series string
 		want   bool
 	}{
-		"Kubernetes' default":        {Ending{"Deployment llama", "llama-", 30 * time.Second, buckets}, durations, true},
-		"as long as the requests":    {Ending{"Deployment llama", "llama-", 90 * time.Second, buckets}, durations, false},
-		"the template was not read":  {Ending{"Deployment llama", "llama-", 0, buckets}, durations, false},
-		"a server without durations": {Ending{"Deployment llama", "llama-", 30 * time.Second, nil}, durations, false},
-		"no request":                 {Ending{"Deployment llama", "llama-", 30 * time.Second, buckets}, healthy, false},
+		"Kubernetes' default":        {Ending{"Deployment llama", pods, &short, buckets}, durations, true},
+		"as long as the requests":    {Ending{"Deployment llama", pods, &enough, buckets}, durations, false},
+		"the template was not read":  {Ending{"Deployment llama", pods, nil, buckets}, durations, false},
+		"few requests":               {Ending{"Deployment llama", pods, &short, buckets}, strings.NewReplacer("0+98x", "0+.98x", "0+100x", "0+1x").Replace(durations), false},
+		"a server without durations": {Ending{"Deployment llama", pods, &short, nil}, durations, false},
+		"no request":                 {Ending{"Deployment llama", pods, &short, buckets}, healthy, false},
 	} {
 		subject := Subject{About: "ScalingPolicy chat/llama", Namespace: "chat", MinReplicas: 1, Ending: c.ending,
 			Signals: []Signal{{Name: "queue", Names: []string{"vllm:num_requests_waiting"}}}}
@@ -52,7 +54,7 @@ func TestDurationsOfRequestsAreKnownForModelServersWithHistograms(t *testing.T) 
 	known := 0
 	for i, c := range policies.Compiled() {
 		s := Policies(policies.Compiled(), policies.Platform())[i]
-		if s.Ending.Pods != c.Workload.Target.Name+"-" {
+		if !strings.HasPrefix(s.Ending.Pods, c.Workload.Target.Name+"-[") {
 			t.Errorf("%s: pods %s", s.About, s.Ending.Pods)
 		}
 		if slices.Contains(s.Ending.Buckets, "vllm:e2e_request_latency_seconds_bucket") {

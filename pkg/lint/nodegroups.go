@@ -98,18 +98,22 @@ func (k *groupCheck) room() (units int64, known bool) {
 	case g.MaxNodes == 0 && g.MaxCapacity == 0:
 		return n.Units, n.Nodes > 0
 	case g.MaxNodes == 0:
-		return max(g.MaxCapacity, n.Units), true
+		units = g.MaxCapacity
 	case n.Largest == 0:
 		return 0, false
+	case g.MaxCapacity == 0:
+		units = g.MaxNodes * n.Largest
+	default:
+		units = min(g.MaxNodes*n.Largest, g.MaxCapacity)
 	}
-	units = g.MaxNodes * n.Largest
-	if g.MaxCapacity > 0 {
-		units = min(units, g.MaxCapacity)
+	if n.Largest > 0 { // a further node is added only if it is within the maximum as a whole
+		units = n.Units + max(units-n.Units, 0)/n.Largest*n.Largest
 	}
 	return max(units, n.Units), true
 }
 
-// minimum checks that the group may have the nodes for the greatest minReplicas of a policy, beside the minReplicas of the other policies.
+// minimum checks whether the nodes that the group may have suffice for the minReplicas of all its policies. For the policy c it uses the
+// greatest value of minReplicas and of the minReplicas of its schedules.
 func (k *groupCheck) minimum(c *policy.Compiled) []Finding {
 	w, g := &c.Workload, k.group
 	each, known := k.facts.Requests(w, g.Resource)
@@ -152,7 +156,7 @@ func (k *groupCheck) enlarge(need int64) string {
 	return fmt.Sprintf("%s, and set %s to at least %d; or decrease minReplicas", k.facts.Raise(k.group, count), field, value)
 }
 
-// placement checks on which nodes the pods of a workload can run.
+// placement checks whether the pods of a workload can run on the nodes of the group, and only on these nodes.
 func (k *groupCheck) placement(w *scaling.Workload) (all []Finding) {
 	about, target := "ScalingPolicy "+w.Key.String(), w.Target.Kind+" "+w.Target.Name
 	if each, known := k.facts.Requests(w, k.group.Resource); known && k.nodes.Largest > 0 && each > k.nodes.Largest {
@@ -182,7 +186,7 @@ func (k *groupCheck) placement(w *scaling.Workload) (all []Finding) {
 	return all
 }
 
-// obstacle returns why the nodes of the group do not accept the pods of a workload, and the command that changes it.
+// obstacle returns why the nodes of the group do not accept the pods of a workload, and the command or the instruction that corrects this.
 func (k *groupCheck) obstacle(w *scaling.Workload, p *objects.Placement) (why, fix string) {
 	key, value, _ := strings.Cut(p.Label, "=")
 	switch {

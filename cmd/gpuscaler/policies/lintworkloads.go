@@ -57,7 +57,7 @@ func (p podTemplates) add(u *unstructured.Unstructured) {
 	p[templateKey{u.GetKind(), u.GetNamespace(), u.GetName()}] = t
 }
 
-// defaultGrace is the terminationGracePeriodSeconds that the API server sets in a pod template without it.
+// defaultGrace is the terminationGracePeriodSeconds that the API server sets if the pod template does not contain it.
 const defaultGrace = corev1.DefaultTerminationGracePeriodSeconds * time.Second
 
 // subjects returns a subject for each policy, with the termination grace period of its pods if their template was read.
@@ -68,10 +68,11 @@ func (p podTemplates) subjects(policies *store.Store) []lint.Subject {
 		if !read {
 			continue
 		}
-		out[i].Ending.Grace = defaultGrace
+		grace := defaultGrace
 		if s := t.pod.TerminationGracePeriodSeconds; s != nil {
-			out[i].Ending.Grace = time.Duration(*s) * time.Second
+			grace = time.Duration(*s) * time.Second
 		}
+		out[i].Ending.Grace = &grace
 	}
 	return out
 }
@@ -185,8 +186,8 @@ func nodeFacts(s *snapshot.Snapshot, policies *store.Store, templates podTemplat
 	}
 }
 
-// nodes adds findings about what the nodes cannot provide: partitions of GPUs, GPUs for minReplicas, and GPUs for the additional pods of a
-// rollout.
+// nodes adds findings about requests that the nodes cannot satisfy: partitions of GPUs, GPUs for minReplicas, and GPUs for the additional
+// pods of a rollout.
 func (l *linted) nodes(s *snapshot.Snapshot, policies *store.Store, templates podTemplates) {
 	of := func(w *scaling.Workload) []string { return templates.partitions(w, policies.Platform()) }
 	l.Findings = append(l.Findings, lint.UnofferedResources(policies.Compiled(), policies.Platform(), of, s.Offers)...)

@@ -1,9 +1,9 @@
 package policies
 
 import (
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline/commandtest"
@@ -224,9 +224,8 @@ func TestGracePeriodsAreThoseOfThePodTemplates(t *testing.T) {
 		return "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: llama, namespace: team-chat}\nspec: {template: {spec: {" + spec +
 			"containers: [{name: c, image: i}]}}}\n"
 	}
-	for object, want := range map[string]time.Duration{
-		"": 0, template(""): 30 * time.Second, template("terminationGracePeriodSeconds: 600, "): 10 * time.Minute,
-	} {
+	for object, want := range map[string]string{"": "<nil>", template(""): "30s", template("terminationGracePeriodSeconds: 600, "): "10m0s",
+		template("terminationGracePeriodSeconds: 0, "): "0s"} {
 		templates := podTemplates{}
 		if object != "" {
 			objects, err := commandline.ReadObjects([]string{commandtest.File(t, "objects.yaml", object)})
@@ -236,8 +235,8 @@ func TestGracePeriodsAreThoseOfThePodTemplates(t *testing.T) {
 			templates.add(objects[0])
 		}
 		subjects := templates.subjects(policies)
-		if len(subjects) != 1 || subjects[0].Ending.Grace != want || subjects[0].Ending.Workload != "Deployment llama" {
-			t.Errorf("%q: %+v, want a grace period of %v", object, subjects, want)
+		if len(subjects) != 1 || fmt.Sprint(subjects[0].Ending.Grace) != want || subjects[0].Ending.Workload != "Deployment llama" {
+			t.Errorf("%q: %+v, want a grace period of %s", object, subjects, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -62,7 +63,8 @@ func (s *Snapshot) GroupNodes(g *capacity.Group, groups []*capacity.Group) (foun
 	return found, s.nodesRead
 }
 
-// member reports whether a Node belongs to the group. Karpenter's nodes do not. A node that matches several groups belongs to the first.
+// member reports whether a Node belongs to the group. A Node of Karpenter belongs to no group with a NodeSelector. A Node that matches
+// several groups belongs to the first one.
 func member(n *corev1.Node, g *capacity.Group, groups []*capacity.Group) bool {
 	first := capacity.FirstMatch(groups, n.Labels)
 	return n.Labels[karpv1.NodePoolLabelKey] == "" && first != nil && first.Name == g.Name
@@ -73,8 +75,8 @@ func allocatable(n *corev1.Node, resource string) int64 {
 	return quantity.Value()
 }
 
-// Placement returns on which Nodes the pods of a template can run, by their node selector, required node affinity and tolerations. known is
-// false if Nodes were not read.
+// Placement returns on which Nodes the pods of a template can run. It uses their node selector, required node affinity and tolerations.
+// known is false if Nodes were not read.
 func (s *Snapshot) Placement(template *corev1.PodSpec, g *capacity.Group, groups []*capacity.Group) (p objects.Placement, known bool) {
 	pod := &corev1.Pod{Spec: *template}
 	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
@@ -105,15 +107,16 @@ func (s *Snapshot) Placement(template *corev1.PodSpec, g *capacity.Group, groups
 	return p, s.nodesRead
 }
 
-// blocksScheduling reports whether a taint permanently keeps pods off a node. Taints about the condition of a node, such as those of a
-// cordoned or unreachable node, end with it.
+// blocksScheduling reports whether a taint permanently keeps pods off a node. A taint about a temporary condition, such as a cordoned or
+// unreachable node, is removed when the condition ends, so it is ignored. A node that Cluster Autoscaler or a cloud provider has tainted starts or is about to end.
 func blocksScheduling(t *corev1.Taint) bool {
-	transient := t.Key == corev1.TaintNodeUnschedulable || t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable
+	transient := strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/") ||
+		t.Key == "ToBeDeletedByClusterAutoscaler" || t.Key == "DeletionCandidateOfClusterAutoscaler"
 	return !transient && t.Effect != corev1.TaintEffectPreferNoSchedule
 }
 
-// missingLabel returns the first label of a node selector that a node does not have, as key=value. It returns "" if the node has all of
-// them: the node affinity then excludes the node.
+// missingLabel returns the first label of a node selector that a node does not have, as key=value. It returns "" if the node has all labels
+// of the selector. In this case the required node affinity excludes the node.
 func missingLabel(selector, labels map[string]string) string {
 	for _, key := range slices.Sorted(maps.Keys(selector)) {
 		if value, has := labels[key]; !has || value != selector[key] {

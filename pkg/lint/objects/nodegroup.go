@@ -7,11 +7,11 @@ type GroupNodes struct {
 	Near           []string // labels of other nodes that have a key of the group's nodeSelector with another value, as key=value
 }
 
-// Placement is on which nodes the pods of a workload can run.
+// Placement describes on which nodes the pods of a workload can run.
 type Placement struct {
 	Accepted, Elsewhere int    // number of nodes of the group, and of other nodes with the group's resource, that accept the pods
-	Taint               string // a taint of the group's nodes that the pods do not tolerate; ""
+	Taint               string // a taint of the group's nodes that the pods do not tolerate; "": none
 	Tolerates           bool   // the pods have tolerations
-	Label               string // a label that the pods require and the group's nodes do not have, as key=value; ""
-	LabelOfGroup        bool   // the key of Label is in the group's nodeSelector, which has another value
+	Label               string // a label that the pods require and the group's nodes do not have, as key=value; "": none
+	LabelOfGroup        bool   // the group's nodeSelector has the key of Label with another value
 }
