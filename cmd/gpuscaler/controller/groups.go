@@ -53,21 +53,21 @@ func (c *controller) restoreLimits(ctx context.Context, term error) {
 
 // disabledGroups returns the names of the capacity groups of the PlatformConfig if this process does not decide for them.
 func (c *controller) disabledGroups() (names []string) {
-	if c.options.capacity {
-		return nil
-	}
 	for _, g := range c.policies.Groups() {
-		names = append(names, g.Name)
+		if !c.options.capacity || !c.options.nodePools && !g.SelectsNodes() {
+			names = append(names, g.Name)
+		}
 	}
 	return names
 }
 
-// reportDisabledGroups logs the capacity groups for which this process does not decide. The metric gpuscaler_group_finding has them too.
+// reportDisabledGroups logs the capacity groups for which this process does not decide. The metric gpuscaler_group_finding reports the same
+// groups.
 func (c *controller) reportDisabledGroups() {
 	for _, name := range c.disabledGroups() {
-		c.log.Warn("the capacity group does nothing, because this process may not read Nodes (--capacity=false); replicas are computed as "+
-			"usual: set the chart value readNodes to true for a group with nodeSelector, or mode to karpenter or all for one with nodePools",
-			"group", name)
+		c.log.Warn("the capacity group has no effect, because this process may not read its Nodes or NodePools (--capacity, --nodepools); "+
+			"targets are computed without it: set the chart value readNodes to true for a group with nodeSelector, or mode to karpenter or "+
+			"all for one with nodePools", "group", name)
 	}
 }
 

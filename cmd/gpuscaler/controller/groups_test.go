@@ -3,6 +3,7 @@ package controller
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -34,25 +35,39 @@ func TestLimitsAreRemovedWhenTheProcessEnds(t *testing.T) {
 	}
 }
 
-// A role without permission to read Nodes leaves the groups of the PlatformConfig without effect. An operator must learn it from the log.
+// A role without permission to read Nodes or NodePools leaves groups of the PlatformConfig without effect. An operator must learn it from
+// the log.
 func TestGroupsThatDoNothingAreLogged(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "platform.yaml")
 	platform := "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: prod}\nspec:\n  capacityGroups:\n" +
-		"  - {name: chat, resource: nvidia.com/gpu, nodeSelector: {accelerator: l40s}}\n"
+		"  - {name: chat, resource: nvidia.com/gpu, nodeSelector: {accelerator: l40s}}\n" +
+		"  - {name: batch, resource: nvidia.com/gpu, nodePools: {spot: batch-spot}}\n"
 	if err := os.WriteFile(file, []byte(platform), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for capacity, want := range map[bool]int{false: 1, true: 0} {
+	for _, run := range []struct {
+		options runOptions
+		want    string
+	}{
+		{runOptions{}, "[chat batch]"},
+		{runOptions{capacity: true}, "[batch]"},
+		{runOptions{capacity: true, nodePools: true}, "[]"},
+	} {
 		var log bytes.Buffer
-		c := &controller{options: runOptions{capacity: capacity}, log: slog.New(slog.NewTextHandler(&log, nil)),
-			policies: store.New(store.Options{})}
+		c := &controller{options: run.options, log: slog.New(slog.NewTextHandler(&log, nil)), policies: store.New(store.Options{})}
 		c.report(c.policies.Load(file))
 		c.report(c.policies.Load(file)) // nothing has changed, so nothing is logged again
-		if n := strings.Count(log.String(), "group=chat"); n != want || want > 0 && !strings.Contains(log.String(), "readNodes") {
-			t.Errorf("capacity %t: the group is reported %d times, want %d:\n%s", capacity, n, want, log.String())
+		names := c.disabledGroups()
+		if fmt.Sprint(names) != run.want {
+			t.Errorf("%+v: disabled groups %v, want %s", run.options, names, run.want)
 		}
-		if n := len(c.disabledGroups()); n != want {
-			t.Errorf("capacity %t: %d disabled groups, want %d", capacity, n, want)
+		for _, name := range names {
+			if strings.Count(log.String(), "group="+name) != 1 {
+				t.Errorf("%+v: group %s is not reported once:\n%s", run.options, name, log.String())
+			}
+		}
+		if strings.Count(log.String(), "readNodes") != len(names) {
+			t.Errorf("%+v: the next step is missing:\n%s", run.options, log.String())
 		}
 	}
 }

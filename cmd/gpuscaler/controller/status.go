@@ -73,7 +73,7 @@ func (c *controller) registerFamilies() {
 	decisions := c.engine.Decisions()
 	disabled := func() []string {
 		if !c.leading() {
-			return nil // like the other metrics of groups, only the leader exports them
+			return nil // only the leader exports the metrics of groups
 		}
 		return c.disabledGroups()
 	}
