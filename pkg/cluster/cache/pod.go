@@ -94,7 +94,8 @@ func TrimPod(obj any) (any, error) {
 }
 
 // WithSizes returns the transform of the pod informer for kinds whose pods report in an environment variable how many pods their replica
-// has. It is TrimPod, and stores the values of these variables. Values that are not whole numbers from 1 are not stored.
+// has. It does the same as TrimPod, and also stores the values of these variables. A value that is not a whole number above 0 is not
+// stored.
 func WithSizes(kinds []ScaleKind) func(obj any) (any, error) {
 	var variables []string
 	for _, k := range kinds {
@@ -111,12 +112,15 @@ func WithSizes(kinds []ScaleKind) func(obj any) (any, error) {
 	}
 }
 
-// sizesOf returns the values of environment variables of a pod. Of several containers with a variable, the largest value counts.
+// sizesOf returns the values of environment variables of a pod. If several containers have the same variable, it returns the largest value.
 func sizesOf(p *corev1.Pod, variables []string) (sizes map[string]int32) {
 	for _, c := range p.Spec.Containers {
 		for _, v := range c.Env {
+			if !slices.Contains(variables, v.Name) {
+				continue
+			}
 			n, err := strconv.Atoi(v.Value)
-			if err != nil || n < 1 || n > gpupods.MaxGPUs || !slices.Contains(variables, v.Name) {
+			if err != nil || n < 1 || n > gpupods.MaxGPUs {
 				continue
 			}
 			if sizes == nil {

@@ -50,8 +50,8 @@ func (c *Cache) UID(w *scaling.Workload) (uid string, ok bool) {
 	return string(e.target.UID), true
 }
 
-// Refusal returns why no target is computed for a workload although its scale target exists or its kind is known to have no scale
-// subresource. It is empty if a target is computed.
+// Refusal returns why no target is computed for a workload. It returns a reason if the scale target is refused, or if its kind has no scale
+// subresource. Otherwise it returns "".
 func (c *Cache) Refusal(w *scaling.Workload) string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -21,14 +21,14 @@ import (
 // kind whose replicas have several pods needs PodsPerReplica and ReplicaLabel. Such a replica is ready when all its pods are ready.
 type ScaleKind struct {
 	schema.GroupVersionKind
-	// PodsPerReplica is how the number of pods of a replica is found. Empty: a replica has one pod. It is one of these:
+	// PodsPerReplica describes how many pods a replica has. If it is empty, a replica has one pod. Otherwise it is one of these:
 	//   - a number
 	//   - env:NAME, an environment variable of the pods, if the object does not contain the number
 	//   - a CEL expression of the object, which is named self, with the function sum() of lists
 	PodsPerReplica string
 	ReplicaLabel   string // key of the pod label whose value identifies the replica
-	// NameLabel is the key of the pod label whose value is the name of the object. The pods are then selected by it, and not by the selector
-	// of /scale: some kinds set none, or one that selects only one pod of each replica.
+	// NameLabel is the key of the pod label whose value is the name of the object. If it is set, it selects the pods in place of the selector
+	// of /scale. Some kinds set no selector, or a selector that selects only one pod of each replica.
 	NameLabel string
 
 	number     int32       // PodsPerReplica, if it is a number
@@ -39,8 +39,8 @@ type ScaleKind struct {
 // envPrefix is the prefix of a PodsPerReplica that names an environment variable of the pods.
 const envPrefix = "env:"
 
-// ParseScaleKind parses the text of a ScaleKind: "Kind.version.group", and after it any of "nameLabel=KEY", "replicaLabel=KEY" and, as the
-// last, "podsPerReplica=VALUE", each after a space.
+// ParseScaleKind parses a ScaleKind. The text is "Kind.version.group". It may be followed by "nameLabel=KEY", "replicaLabel=KEY" and
+// "podsPerReplica=VALUE", each after a space. podsPerReplica must be the last one, because its value may contain spaces.
 func ParseScaleKind(text string) (k ScaleKind, err error) {
 	name, description, _ := strings.Cut(text, " ")
 	kind, _ := schema.ParseKindArg(name)
@@ -100,7 +100,7 @@ func (k *ScaleKind) compile() (err error) {
 	return err
 }
 
-// maxSizeCost limits the steps of the evaluation of an expression for one object. An expression that adds up 100 roles takes less.
+// maxSizeCost is the maximum CEL cost of one evaluation of an expression. An expression that adds up 100 roles costs less.
 const maxSizeCost = 100_000
 
 // compileSize compiles an expression for the number of pods of a replica.
@@ -126,9 +126,10 @@ func compileSize(text string) (cel.Program, error) {
 func sum(list ref.Val) ref.Val {
 	total := types.Int(0)
 	for it := list.(traits.Lister).Iterator(); it.HasNext() == types.True; {
-		n, whole := it.Next().(types.Int)
-		if !whole || n < 0 || n > gpupods.MaxGPUs {
-			return types.NewErr("sum of %v: want numbers from 0 to %d", list.Value(), gpupods.MaxGPUs)
+		v := it.Next()
+		n, whole := v.(types.Int)
+		if !whole || n < 0 || n > gpupods.MaxGPUs { // the error must not contain the list, because its length is the choice of a tenant
+			return types.NewErr("sum of a list with an invalid element of type %s: want numbers from 0 to %d", v.Type().TypeName(), gpupods.MaxGPUs)
 		}
 		total += n
 	}
@@ -150,6 +151,7 @@ func (k ScaleKind) Trim(obj any) (any, error) {
 	}
 	if k.variable != "" {
 		t.sizeVariable, t.ReplicaLabel = k.variable, k.ReplicaLabel
+		t.GPUs, t.Extended, t.Unreadable = 0, nil, true // the number of pods is not known here: the existing pods are read
 		return t, nil
 	}
 	n, err := k.podsPerReplica(u)
@@ -183,7 +185,8 @@ func (k ScaleKind) podsPerReplica(u *unstructured.Unstructured) (int32, error) {
 	return int32(n), nil
 }
 
-// readSize sets the number of pods per replica of a target whose pods report it in an environment variable. It is 1 while there are none.
+// readSize sets the number of pods per replica of a target whose pods report this number in an environment variable. The number is 1 while
+// the target has no pods.
 func (e *entry) readSize() {
 	if e.target == nil || e.target.sizeVariable == "" {
 		return
@@ -201,8 +204,8 @@ func (e *entry) readSize() {
 	}
 }
 
-// unsized returns the name of the first pod, by name, that does not report how many pods its replica has although the kind is described so.
-// It returns an empty string if there is none.
+// unsized returns the name of the first pod, sorted by name, that does not report how many pods its replica has, if the target has a
+// sizeVariable. It returns an empty string if there is no such pod.
 func (e *entry) unsized() (name string) {
 	if e.target.sizeVariable == "" {
 		return ""

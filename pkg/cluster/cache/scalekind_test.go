@@ -119,9 +119,9 @@ func TestPodsThatDoNotMatchTheDescriptionAreRefused(t *testing.T) {
 		"twice as many as described": {int64(1), []string{"a", "a", "a", "a", "b", "b", "b", "b"},
 			"has 8 pods for 2 replicas, and scaleKinds describes 2"},
 		"one pod each":                   {int64(0), []string{"", ""}, ""},
-		"the number is a text":           {"two", nil, "sum of [1 two]: want numbers from 0 to"},
-		"the number is negative":         {int64(-1), nil, "sum of [1 -1]: want numbers from 0 to"},
-		"the number is not whole":        {1.5, nil, "sum of [1 1.5]: want numbers from 0 to"},
+		"the number is a text":           {"two", nil, "invalid element of type string: want numbers from 0 to"},
+		"the number is negative":         {int64(-1), nil, "invalid element of type int: want numbers from 0 to"},
+		"the number is not whole":        {1.5, nil, "invalid element of type double: want numbers from 0 to"},
 		"the number is larger than real": {int64(1 << 40), nil, "want numbers from 0 to"},
 	} {
 		s := story{New(0), kind}

@@ -58,7 +58,7 @@ type Target struct {
 	Size           int32              // pods per replica
 	ReplicaLabel   string             // key of the pod label whose value identifies the replica; set if a replica has several pods
 	ReadScale      bool               // it was read through /scale, which does not report how many pods a replica has
-	sizeVariable   string             // environment variable of the pods that contains Size; empty: Size is known without them
+	sizeVariable   string             // environment variable of the pods that contains Size; empty: Size is not read from pods
 	undescribed    string             // why the number of pods per replica or the pods are not known; empty: both are known
 	StatusReplicas int32              // status.replicas of /scale
 	PerPod         []gpupods.Amount   // extended resources of its largest pod, if a replica has several pods
@@ -168,7 +168,8 @@ func (t *Target) addGroupResources(leader, worker []gpupods.Amount, size int64) 
 	}
 }
 
-// WithScale returns a copy of the target with what its /scale reports: the replicas and, if it is not known, the selector.
+// WithScale returns a copy of the target with the replicas that its /scale reports. If the target has no selector yet, the copy also has
+// the selector that /scale reports.
 func (t *Target) WithScale(scale *unstructured.Unstructured) (*Target, error) {
 	replicas, _, err := unstructured.NestedInt64(scale.Object, "spec", "replicas")
 	if err != nil || replicas < 0 || replicas > maxReplicas {
@@ -191,8 +192,8 @@ func (t *Target) WithScale(scale *unstructured.Unstructured) (*Target, error) {
 	return &full, nil
 }
 
-// WithoutScale returns a copy of the target for which no target is computed, with the reason why its /scale cannot be read: notFound if
-// the API server does not serve it, or err.
+// WithoutScale returns a copy of the target for which no target replicas are computed. The copy contains the reason why /scale cannot be
+// read. If notFound is true, the reason is that the kind has no scale subresource. Otherwise the reason is err.
 func (t *Target) WithoutScale(notFound bool, err error) *Target {
 	refused := *t
 	refused.Selector = nil
