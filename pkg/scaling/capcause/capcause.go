@@ -1,4 +1,4 @@
-// Package capcause contains why a capacity group caps the targets of its workloads, and the text of it.
+// Package capcause contains the reason why a capacity group caps the targets of its workloads, and the text of this reason.
 package capcause
 
 import (
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Cause is why a capacity group caps targets: none of its NodePools, or none of its labeled nodes, provides a node for waiting pods. It is
-// not changed after it is created.
+// Cause is the reason why a capacity group caps targets: none of its NodePools, or none of its labeled nodes, provides a node for waiting
+// pods. A Cause is not changed after it is created.
 type Cause struct {
 	Group    string
 	Resource string // the resource that the group counts, such as nvidia.com/gpu
@@ -19,12 +19,13 @@ type Cause struct {
 	Until    time.Time // the next attempt with the full target
 }
 
-// Pool is a NodePool that provides no node. The numbers that the comment of its Kind does not mention are 0.
+// Pool is a NodePool that provides no node. Units and Unmanaged are set for every Kind. The comment of each Kind lists the other fields
+// that it sets. Fields that it does not list are 0 or "".
 type Pool struct {
 	Name string
 	Kind Kind
-	// Limited is the resource of a Limit, such as nvidia.com/gpu, cpu or nodes. Of a Maximum, it is maxNodes or maxCapacity, or "" if neither
-	// is set.
+	// Limited depends on Kind. For Limit it is a resource, such as nvidia.com/gpu, cpu or nodes. For Maximum it is maxNodes or maxCapacity, or
+	// "" if neither is set.
 	Limited string
 	Limit   float64 // the limit or maximum of Limited
 	Used    float64 // how much of Limited the NodePool has
@@ -41,11 +42,11 @@ type Kind uint8
 // Values of Kind.
 const (
 	Unknown     Kind = iota
-	Limit            // the NodePool is at a limit. Limited, Limit, Used, Scheduled
-	Refused          // launches failed for lack of capacity. Refused
+	Limit            // the NodePool is at a limit. It sets Limited, Limit, Used and Scheduled
+	Refused          // launches failed for lack of capacity. It sets Refused
 	NotReady         // the NodePool is not Ready
 	Reservation      // the capacity reservation has no free instance: pods wait, and Karpenter launches no node
-	Maximum          // the labeled nodes are at the maximum of the group. Limited, Limit, Used
+	Maximum          // the labeled nodes are at the maximum of the group. It sets Limited, Limit and Used
 	NoNewNode        // pods wait, and the autoscaler of the cluster adds no labeled node
 	numKinds
 )
@@ -115,7 +116,7 @@ func (c *Cause) maximumText(p *Pool) string {
 	nodes := "the nodes with the labels " + c.Selector
 	switch p.Limited {
 	case "":
-		return fmt.Sprintf("%s have %s, and neither maxNodes nor maxCapacity allows more", nodes, c.amount(c.Resource, float64(p.Units))) +
+		return fmt.Sprintf("%s have %s, and neither maxNodes nor maxCapacity is set", nodes, c.amount(c.Resource, float64(p.Units))) +
 			c.unmanagedText(p)
 	case "maxNodes":
 		return fmt.Sprintf("%s are %s, and maxNodes is %s", nodes, number(p.Used), number(p.Limit)) + c.unmanagedText(p)
@@ -135,13 +136,17 @@ func (c *Cause) unmanagedText(p *Pool) string {
 	return ", " + used + " used by pods that no policy of the group manages"
 }
 
-// amount returns an amount of a resource, such as "8 GPUs", "4 nodes" or "64 cpu".
+// amount returns an amount of a resource, such as "8 GPUs", "4 nodes", "64 CPUs" or "256 GiB of memory".
 func (c *Cause) amount(resource string, n float64) string {
 	switch {
 	case strings.HasSuffix(resource, "/gpu"):
 		return count(n, "GPU", "GPUs")
 	case resource == "nodes":
 		return count(n, "node", "nodes")
+	case resource == "cpu":
+		return count(n, "CPU", "CPUs")
+	case resource == "memory" || resource == "ephemeral-storage":
+		return strconv.FormatFloat(n/(1<<30), 'g', 4, 64) + " GiB of " + resource
 	}
 	return number(n) + " " + resource
 }

@@ -23,8 +23,10 @@ func TestTextNamesTheObjectAndTheNumbers(t *testing.T) {
 		{gpu(Pool{Kind: Limit, Limited: "nvidia.com/gpu", Limit: 0, Scheduled: true}),
 			"NodePool gpu-spot is at the limit of an open schedule, 0 GPUs"},
 		{gpu(Pool{Kind: Limit, Limited: "cpu", Limit: 64, Used: 60.5, Units: 8, Unmanaged: 1}),
-			"NodePool gpu-spot has 60.5 cpu, and its owner's limit of 64 cpu allows no further node, " +
+			"NodePool gpu-spot has 60.5 CPUs, and its owner's limit of 64 CPUs allows no further node, " +
 				"1 GPU used by pods that no policy of the group manages"},
+		{gpu(Pool{Kind: Limit, Limited: "memory", Limit: 256 << 30, Used: 256 << 30, Units: 8}),
+			"NodePool gpu-spot is at its owner's limit of 256 GiB of memory"},
 		{mig, "NodePool gpu-spot is at its owner's limit of 7 nvidia.com/mig-1g.10gb, " +
 			"3 of them used by pods that no policy of the group manages"},
 		{two, "3 launches failed for lack of capacity in NodePool gpu-spot, and NodePool gpu-on-demand is at its owner's limit of 1 node"},
@@ -36,7 +38,7 @@ func TestTextNamesTheObjectAndTheNumbers(t *testing.T) {
 		{fleet(Pool{Kind: Maximum, Limited: "maxCapacity", Limit: 30, Used: 24, Units: 24}),
 			"the nodes with the labels pool=a100 have 24 GPUs, and maxCapacity is 30"},
 		{fleet(Pool{Kind: Maximum, Units: 24}),
-			"the nodes with the labels pool=a100 have 24 GPUs, and neither maxNodes nor maxCapacity allows more"},
+			"the nodes with the labels pool=a100 have 24 GPUs, and neither maxNodes nor maxCapacity is set"},
 		{fleet(Pool{Kind: NoNewNode}), "pods wait, and no node with the labels pool=a100 was added for 15 minutes"},
 		{gpu(Pool{}), "NodePool gpu-spot provides no node"},
 	} {
