@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Creates a local cluster with eight simulated GPUs, a queue, a DCGM exporter and gpuscaler. config/guides/quickstart.md describes it.
 #
-# QUICKSTART_CLUSTER=kind       a new cluster with kind (the default)
-# QUICKSTART_CLUSTER=minikube   a new cluster with minikube
-# QUICKSTART_CLUSTER=existing   the cluster of the current kubeconfig: creates no cluster and builds no image. QUICKSTART_NODE is the node
-#                               that gets the simulated GPUs, and QUICKSTART_IMAGE the REPOSITORY:TAG of an image that the cluster can pull.
+# QUICKSTART_CLUSTER=kind       the kind cluster gpuscaler-quickstart, which the script creates if it does not exist (the default)
+# QUICKSTART_CLUSTER=minikube   the minikube cluster gpuscaler-quickstart, which the script creates if it does not exist
+# QUICKSTART_CLUSTER=existing   the cluster of the current kubeconfig. The script creates no cluster and builds no image.
+#                               QUICKSTART_NODE is the node to which the script adds the simulated GPUs.
+#                               QUICKSTART_IMAGE is the REPOSITORY:TAG of an image that the cluster can pull.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cluster=${QUICKSTART_CLUSTER:-kind}
@@ -15,15 +16,14 @@ fail() { echo "quickstart: $*" >&2; exit 1; }
 step() { echo "==> $*"; }
 need() { for program in "$@"; do command -v "$program" >/dev/null || fail "$program is not installed"; done; }
 
-# build_image builds the image for the nodes' operating system. It contains the static binary only.
+# build_image builds a Linux image that contains only the static binary.
 build_image() {
   step "build the image $image"
-  local work
   work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
   GOOS=linux CGO_ENABLED=0 go build -ldflags "-s -w" -o "$work/gpuscaler" ./cmd/gpuscaler
   printf 'FROM scratch\nCOPY gpuscaler /gpuscaler\nUSER 65532:65532\nENTRYPOINT ["/gpuscaler"]\n' >"$work/Dockerfile"
   docker build --quiet --tag "$image" "$work"
-  rm -r "$work"
 }
 
 need kubectl helm
@@ -32,7 +32,7 @@ kind)
   need kind docker go
   build_image
   step "create the kind cluster $name"
-  kind get clusters 2>/dev/null | grep -qx "$name" || kind create cluster --name "$name" --wait 2m
+  kind get clusters 2>/dev/null | grep -x "$name" >/dev/null || kind create cluster --name "$name" --wait 2m
   kubectl config use-context "kind-$name" >/dev/null
   kind load docker-image "$image" --name "$name"
   remove="kind delete cluster --name $name"
@@ -52,7 +52,15 @@ existing)
   has=$(kubectl get node "$QUICKSTART_NODE" -o 'jsonpath={.status.capacity.nvidia\.com/gpu}')
   [ "${has:-0}" = 0 ] || fail "the node $QUICKSTART_NODE has GPUs: set QUICKSTART_NODE to another node"
   ! helm status gpuscaler --namespace gpuscaler-system >/dev/null 2>&1 || fail "the release gpuscaler is already installed in this cluster"
-  remove="helm uninstall gpuscaler --namespace gpuscaler-system && kubectl delete namespace quickstart gpuscaler-system"
+  for namespace in quickstart gpuscaler-system; do
+    ! kubectl get namespace "$namespace" >/dev/null 2>&1 || fail "the namespace $namespace already exists in this cluster"
+  done
+  none='{"nvidia.com/gpu":null}'
+  remove="helm uninstall gpuscaler --namespace gpuscaler-system
+  kubectl delete namespace quickstart gpuscaler-system
+  kubectl label node $QUICKSTART_NODE nvidia.com/gpu.present-
+  kubectl patch node $QUICKSTART_NODE --subresource=status --type=merge -p '{\"status\":{\"capacity\":$none,\"allocatable\":$none}}'"
+  trap 'printf "quickstart: failed. Delete what was created:\n  %s\n" "$remove" >&2' ERR
   ;;
 *) fail "QUICKSTART_CLUSTER=$cluster: use kind, minikube or existing" ;;
 esac
@@ -68,8 +76,10 @@ kubectl apply -f config/quickstart/workload.yaml
 
 step "install gpuscaler with its policy, and the HPA"
 helm upgrade --install gpuscaler charts/gpuscaler --namespace gpuscaler-system --values config/quickstart/values.yaml \
-  --set image.repository="${image%:*}" --set image.tag="${image##*:}" --set-file 'files.worker\.yaml=config/quickstart/policy.yaml' >/dev/null
+  --set image.repository="${image%:*}" --set-string image.tag="${image##*:}" --set-file 'files.worker\.yaml=config/quickstart/policy.yaml' >/dev/null
 kubectl apply -f config/quickstart/hpa.yaml
+# In a second run the image has the same tag and another content.
+[ "$cluster" = existing ] || kubectl -n gpuscaler-system rollout restart deploy/gpuscaler
 
 step "wait until all pods are ready"
 kubectl -n quickstart rollout status deploy/redis --timeout=5m

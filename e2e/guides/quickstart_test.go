@@ -98,7 +98,7 @@ func (q *quickstart) refusals(t *testing.T) {
 	}
 	for setting, want := range map[string]string{
 		"QUICKSTART_CLUSTER=k3d":                                   "use kind, minikube or existing",
-		"QUICKSTART_CLUSTER=existing":                              "needs QUICKSTART_NODE",
+		"QUICKSTART_CLUSTER=existing":                              "set QUICKSTART_NODE",
 		"QUICKSTART_CLUSTER=existing QUICKSTART_NODE=other":        `nodes "other" not found`,
 		"QUICKSTART_CLUSTER=existing QUICKSTART_NODE=local-gpus-0": "has GPUs",
 	} {
