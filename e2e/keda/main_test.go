@@ -79,6 +79,7 @@ capacityGroups:
 - {name: batch, resource: nvidia.com/gpu, nodePools: {spot: batch-spot}}
 teams:
 - {name: status, namespaces: [%s], policyStatus: true}
+- {name: batch, namespaces: [key-capacity-group], capacityGroups: [batch]}
 `, s.Prometheus.URL, redis, statusNamespace)
 		},
 	})
