@@ -42,7 +42,8 @@ type poolFacts struct {
 	// units by which the NodePool may still grow within the limits of its owner and of open schedules; MaxUnits: no limit
 	room int64
 	full string // the resource whose limit allows the fewest nodes; "": there is no limit
-	// the limit of full, how much of full the NodePool has, and whether an open schedule of the group sets the limit
+	// limit is the limit of the resource full, and used is how much of this resource the NodePool has. scheduled reports whether an open
+	// schedule of the group sets the limit.
 	limit, used float64
 	scheduled   bool
 	// exhausted reports that no node is launched although the limits allow one: the capacity reservation of the NodePool has no free

@@ -6,7 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// closedGroup is the reason why no NodePool of a group provides a node: the index of its first NodePool, and why this one provides no node.
+// closedGroup is the reason why no NodePool of a group provides a node. It contains the index of the first NodePool that exists, and the
+// cause of this NodePool.
 type closedGroup struct {
 	pool     int8
 	cause    explain.Cause // CauseNone: some NodePool may provide a node
@@ -19,7 +20,7 @@ func (t *tick) allClosed() (closed closedGroup) {
 	closed.pool = -1
 	for i := range t.views() {
 		if !t.o.Pools[i].Exists {
-			continue // it is unknown which nodes it would provide
+			continue // the nodes of a NodePool that does not exist are not known
 		}
 		why := t.closedBy(i)
 		if why == explain.CauseNone {
@@ -35,10 +36,10 @@ func (t *tick) allClosed() (closed closedGroup) {
 	return closed
 }
 
-// closedBy returns why a NodePool provides no node for the smallest waiting pod, or CauseNone if it may provide one. During a target cap,
-// every recent refused launch is evidence. Without a cap, only launches that were refused after the end of the last cap are evidence, so
-// that the full target is tried once after each cap. For the same reason, a time in which a capacity reservation launched no node is only
-// evidence if it is after the end of the last cap.
+// closedBy returns why a NodePool provides no node for the smallest waiting pod. It returns CauseNone if the NodePool may provide one.
+// During a target cap, every recent refused launch is evidence. Without a cap, a refused launch is evidence only if it is newer than the
+// end of the last cap, so that the full target is tried once after each cap. The same applies to a time in which a capacity reservation
+// launched no node.
 func (t *tick) closedBy(pool int) explain.Cause {
 	since := t.s.TargetCap.Since
 	if t.s.TargetCap.On {
@@ -78,18 +79,19 @@ func (a *analysis) refusals(pool int, since int64) (n int) {
 	return n
 }
 
-// Closed is why a NodePool provides no node while the targets of its group are capped. The numbers that do not belong to its Cause are 0.
+// Closed is why a NodePool provides no node while the targets of its group are capped. Units and Unmanaged are set for every Cause. The
+// other numbers are 0 if they do not belong to the Cause.
 type Closed struct {
 	Pool  int8 // index in Group.Pools
 	Cause explain.Cause
-	// Limited is the resource of a CauseLimit: the one of which the limits allow the fewest nodes. Of a CauseFleet it is maxNodes or
+	// Limited depends on Cause. For CauseLimit it is the resource whose limit allows the fewest nodes. For CauseFleet it is maxNodes or
 	// maxCapacity, or "" if neither is set.
 	Limited     string
 	Limit, Used float64 // the limit of Limited, and how much of Limited the NodePool has
 	Scheduled   bool    // the limit is that of an open schedule of the group, not of the NodePool's owner
 	Units       int64   // units of the group's resource on the nodes of the NodePool
-	Unmanaged   int64   // units that pods of no workload of the group use on these nodes
-	Refused     int     // of a CauseRefused: the launches that were refused for lack of capacity
+	Unmanaged   int64   // units that pods without a policy of the group use on these nodes
+	Refused     int     // for CauseRefused: launches that were refused for lack of capacity
 }
 
 // listClosed lists why each NodePool provides no node, and sets the time of the next attempt.
@@ -113,7 +115,7 @@ func (t *tick) listClosed() {
 	}
 }
 
-// unmanagedOn returns the units that pods of no workload of the group use on the nodes of a NodePool.
+// unmanagedOn returns the units that pods without a policy of the group use on the nodes of a NodePool.
 func (a *analysis) unmanagedOn(pool int) (units int64) {
 	for i := range a.o.UnmanagedPods {
 		if p := &a.o.UnmanagedPods[i]; p.Pool == pool && a.node(p) != nil {

@@ -18,7 +18,7 @@ type Decision struct {
 	// Plan has the changes that an advisory group would make; empty for every other group.
 	Plan   []Action
 	Advice []Advice // in the order of Observation.Workloads
-	// Closed contains, for each NodePool that exists, why it provides no node, while targets are capped for this reason. Until is the time
+	// Closed contains the cause for each NodePool that exists, while targets are capped because no NodePool provides a node. Until is the time
 	// of the next attempt with the full targets.
 	Closed []Closed  `json:",omitempty"`
 	Until  time.Time `json:",omitzero"`

@@ -119,7 +119,8 @@ func (t *tick) limitOf(pool int, l *nodepool.LimitView) nodepool.Value {
 	return l.Value
 }
 
-// isScheduled reports whether a limit of a NodePool is that of an open schedule. It must be called before later rules request limits.
+// isScheduled reports whether a limit of a NodePool is the limit of an open schedule. The caller must call it before later rules request
+// limits.
 func (t *tick) isScheduled(pool int, l *nodepool.LimitView) bool {
 	i := slices.Index(t.s.Limits[:], l.Resource)
 	return i >= 0 && l.Resource != "" && !t.limitOf(pool, l).Same(t.fields.Original(pool, nodepool.FieldLimit+nodepool.Field(i)))

@@ -67,8 +67,8 @@ type Options struct {
 	ActivateIn []string
 	// Groups are the capacity groups, whose NodePools are read and overridden. nil: no node is read.
 	Groups engine.Groups
-	// SkipNodePools excludes Karpenter: its objects are neither read nor written, also if the API server serves them. Capacity groups with a
-	// nodeSelector still work.
+	// SkipNodePools excludes Karpenter: its objects are neither read nor written, even if the API server serves them. Capacity groups with a
+	// nodeSelector are not affected.
 	SkipNodePools bool
 	// Hourly returns the price of an instance per hour, 0 if it is unknown. nil: no price is known.
 	Hourly func(cost.Offer) float64

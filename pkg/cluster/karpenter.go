@@ -85,8 +85,8 @@ func newNodeAdapter(c *Cluster) *nodeAdapter {
 }
 
 // newKinds creates the kinds whose CRD can be absent. If karpenters returns false, Karpenter's kinds are not watched. The kinds of dynamic
-// resource allocation are watched only while NodePools are watched: without Karpenter gpuscaler sets no limits and does not need them, and
-// its role has no permission to read them.
+// resource allocation are also watched only while NodePools are watched. Without NodePools gpuscaler sets no limits and does not need these
+// kinds, and its role has no permission to read them.
 func (n *nodeAdapter) newKinds(karpenters func(context.Context) bool) {
 	n.pool = &informer.Kind{GVK: karpenter.NodePoolKind, Trim: untrimmed, Allowed: karpenters, Handler: informer.Handler(
 		func(_, u *unstructured.Unstructured) { n.PutNodePool(u) },

@@ -105,7 +105,8 @@ func (p *NodePool) describeFleet(r *engine.GroupRecord) {
 	}
 }
 
-// limitOf returns the text about the limit of a spot NodePool because of which replicas stay on on-demand nodes, or "".
+// limitOf returns the reason why replicas stay on on-demand nodes, if this reason is a limit of the given spot NodePool. Otherwise it
+// returns "".
 func limitOf(r *engine.GroupRecord, pool int8) string {
 	for _, reason := range r.Reasons {
 		if reason.Rule == explain.RuleReturn && reason.Cause == explain.CauseLimit && reason.Pool == pool {

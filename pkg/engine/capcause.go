@@ -9,23 +9,23 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
 )
 
-// closedKinds contains the kind of each cause because of which a NodePool provides no node.
+// closedKinds maps each cause for which a NodePool provides no node to the Kind that package capcause uses.
 var closedKinds = map[explain.Cause]capcause.Kind{
 	explain.CauseLimit: capcause.Limit, explain.CauseRefused: capcause.Refused, explain.CauseNotReady: capcause.NotReady,
 	explain.CauseReservation: capcause.Reservation, explain.CauseFleet: capcause.Maximum, explain.CauseNoNewNode: capcause.NoNewNode,
 }
 
-// groupCap is why the last decision of a group caps targets.
+// groupCap contains the reason why the last decision of a group caps targets.
 type groupCap struct {
-	cause *capcause.Cause // nil: it caps none, or only because the API server rejects pods
+	cause *capcause.Cause // nil: the decision caps no target, or only because the API server rejects pods
 
-	// what cause was computed from
+	// the values from which cause was computed
 	group  *capacity.Group
 	closed []capacity.Closed
 	until  time.Time
 }
 
-// explainCap updates g.cap after a decision. It keeps the cause if nothing has changed, so that such a tick allocates no memory.
+// explainCap updates g.cap after a decision. If nothing has changed, it keeps the cause and allocates no memory.
 func (g *groupTick) explainCap() {
 	c, d := &g.cap, &g.decision
 	if c.group == g.group && c.until.Equal(d.Until) && slices.Equal(c.closed, d.Closed) {

@@ -38,7 +38,8 @@ type Orphan struct{ Pool, Record string }
 type Advice struct {
 	Capped             bool
 	Cap, AtRisk, Surge int32 // if Capped, Cap is the number of replicas for which nodes and pods can be created
-	// CapCause is why Capped is true. It is nil if pods are rejected, and not changed after it is set.
+	// CapCause is the reason why Capped is true. It is nil if the reason is that the API server rejects pods. It is not changed after it is
+	// set.
 	CapCause *capcause.Cause `json:",omitempty"`
 }
 

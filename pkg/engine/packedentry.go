@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// packedDecision is a scaling.Decision with a slice of its reasons instead of an array with space for all possible ones. It needs a quarter
-// of the memory.
+// packedDecision is a scaling.Decision whose reasons are in a slice. An array with space for all possible reasons would need four times the
+// memory.
 type packedDecision struct {
 	Replicas, Requested     int32
 	Uncapped, Extra, Room   int32
@@ -45,7 +45,8 @@ func (k *packedDecision) unpack() scaling.Decision {
 	}
 }
 
-// packedView is a View in half of its memory. It contains the fields that most workloads have. seldom contains the others.
+// packedView is a View that needs half of the memory. It contains the fields that are set for most workloads. The field seldom contains the
+// other fields.
 type packedView struct {
 	UID                               string
 	Replicas, Ready, Loading, Pending int32

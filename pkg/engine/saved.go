@@ -55,7 +55,7 @@ func (e *Engine) recall(s *workloadEntry, w *scaling.Workload) *SavedModel {
 	return m
 }
 
-// learning contains what is kept of the model for the objective of one workload, besides the model itself.
+// learning contains the summary and the saved models of the objective of one workload. It does not contain the model itself.
 type learning struct {
 	learned   *objective.Learned // summary of the model, for readers of the store; not changed after it is set
 	learnedAt time.Time

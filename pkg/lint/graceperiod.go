@@ -78,7 +78,8 @@ func (c *check) gracePeriod(ctx context.Context, of *Subject) error {
 					math.Floor(seconds), e.Workload, e.Grace.Seconds()),
 				"a scale-in, a rollout and the drain of a node end the requests that a removed pod has not finished within this time",
 				fmt.Sprintf("set terminationGracePeriodSeconds: %.0f or more in the pod template, and let the server finish its requests after "+
-					"SIGTERM, or add a preStop hook that waits for them; a removed pod then keeps its GPUs until its last request ends", math.Ceil(seconds))})
+					"SIGTERM, or add a preStop hook that waits for them; a removed pod then keeps its GPUs until its last request ends",
+					math.Ceil(seconds))})
 		}
 	}
 	return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// durations are the requests of a pod of the Deployment llama, and of a pod of the Deployment llama-70b with longer requests. 2 of 100 requests
-// of the first ones take between 60 and 120 seconds.
+// durations are the requests of a pod of the Deployment llama, and of a pod of the Deployment llama-70b with longer requests. Two of 100
+// requests of the first one take between 60 and 120 seconds.
 const durations = healthy + `
 vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="llama-5fd8-abcde",le="60"} 0+98x40
 vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="llama-5fd8-abcde",le="120"} 0+100x40
@@ -23,6 +23,7 @@ vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="llama-70b-5fd8-abc
 func TestGracePeriodShorterThanRequestsIsReported(t *testing.T) {
 	buckets := []string{"vllm:e2e_request_latency_seconds_bucket", "vllm_e2e_request_latency_seconds_bucket"}
 	short, enough, pods := 30*time.Second, 90*time.Second, "llama-[a-z0-9]{1,10}-[a-z0-9]{5}"
+	few := strings.NewReplacer("0+98x", "0+.98x", "0+100x", "0+1x").Replace(durations)
 	for name, c := range map[string]struct {
 		ending Ending
 		series string
@@ -31,7 +32,7 @@ func TestGracePeriodShorterThanRequestsIsReported(t *testing.T) {
 		"Kubernetes' default":        {Ending{"Deployment llama", pods, &short, buckets}, durations, true},
 		"as long as the requests":    {Ending{"Deployment llama", pods, &enough, buckets}, durations, false},
 		"the template was not read":  {Ending{"Deployment llama", pods, nil, buckets}, durations, false},
-		"few requests":               {Ending{"Deployment llama", pods, &short, buckets}, strings.NewReplacer("0+98x", "0+.98x", "0+100x", "0+1x").Replace(durations), false},
+		"few requests":               {Ending{"Deployment llama", pods, &short, buckets}, few, false},
 		"a server without durations": {Ending{"Deployment llama", pods, &short, nil}, durations, false},
 		"no request":                 {Ending{"Deployment llama", pods, &short, buckets}, healthy, false},
 	} {

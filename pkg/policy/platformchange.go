@@ -25,8 +25,8 @@ func (p *Platform) ReuseEqual(before *Platform) *Platform {
 }
 
 // EqualExceptMode reports whether every policy compiles to the same result with both PlatformConfigs, except for its mode. In this case
-// policies are not compiled again, so that mode: hold takes effect immediately even with 10,000 policies, and a policy keeps what it knows
-// when a field changes that it does not depend on, such as the password of a data source.
+// policies are not compiled again. A change to mode: hold therefore takes effect immediately even with 10,000 policies. A change of a field
+// on which no compiled policy depends, such as the password of a data source, does not discard any compiled policy.
 func EqualExceptMode(a, b *Platform) bool {
 	x, y := a.compiledInto(), b.compiledInto()
 	names := func(p *Platform) (out []string) {
@@ -38,8 +38,8 @@ func EqualExceptMode(a, b *Platform) bool {
 	return reflect.DeepEqual(&x, &y) && slices.Equal(names(a), names(b))
 }
 
-// compiledInto returns a copy of p with only those fields on which the result of compiling a policy depends, except for its mode and the
-// names and lead times of groups.
+// compiledInto returns a copy of p with only those fields on which the result of compiling a policy depends. The copy does not contain
+// p.Mode and the capacity groups, although policies depend on them: EqualExceptMode compares the names and lead times of groups separately.
 func (p *Platform) compiledInto() Platform {
 	out := *p
 	out.Name, out.Cluster, out.Origin, out.Mode, out.Prices = "", "", "", 0, spec.Prices{}
@@ -50,7 +50,7 @@ func (p *Platform) compiledInto() Platform {
 	}
 	for i := range out.DataSources {
 		d := &out.DataSources[i]
-		// The other fields define how the data source is read.
+		// The fields that are not copied define how the data source is read.
 		*d = DataSource{Name: d.Name, Type: d.Type, Default: d.Default, Namespaces: d.Namespaces, Interval: d.Interval, Profile: d.Profile,
 			Matchers: d.Matchers, NamespaceLabel: d.NamespaceLabel}
 	}

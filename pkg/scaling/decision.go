@@ -88,7 +88,8 @@ var ruleNames = [numRules]string{
 	RuleCapacity: "capacity", RuleOverride: "override", RulePaused: "paused", RuleBounds: "bounds", RuleTeamLimit: "team limit",
 }
 
-// String returns the name of the rule for tables, metrics and JSON. If an HPA has the same rule, its name is the same.
+// String returns the name of the rule for tables, metrics and JSON. A rule that an HPA also has is named as in the documentation of the
+// HPA.
 func (r Rule) String() string {
 	if r < numRules {
 		return ruleNames[r]
@@ -203,8 +204,8 @@ type Decision struct {
 	// Plan contains the number of replicas that the objective needs, and why. It is nil for a policy without an objective. It must not be
 	// changed.
 	Plan *objective.Plan
-	// CapCause is why the capacity group caps the target. It is nil without a cap, and for a cap because the API server rejects further
-	// pods. It must not be changed.
+	// CapCause is the reason why the capacity group caps the target. It is nil if the group does not cap the target, or if the API server
+	// rejects further pods. It must not be changed.
 	CapCause *capcause.Cause `json:",omitempty"`
 	Reasons  Reasons
 }

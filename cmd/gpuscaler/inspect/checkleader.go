@@ -20,10 +20,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// families are metrics of the leader by name.
+// families contains the metrics of the leader by name.
 type families map[string]*dto.MetricFamily
 
-// readByLeader checks, with the metrics of the leader, that it accepted all documents of policies and can decide for all capacity groups.
+// readByLeader reads the metrics of the leader. It checks that the leader accepted all documents of policies and decides for all capacity
+// groups.
 func readByLeader(ctx context.Context, f *leaderFlags) []installation.Result {
 	found, err := readMetrics(ctx, f)
 	if err != nil {

@@ -61,8 +61,8 @@ func KeepNodes(selector string, nodes int, most int64) string {
 	return "kubectl annotate nodes -l " + selector + " cluster-autoscaler.kubernetes.io/scale-down-disabled=true"
 }
 
-// RaiseMaximum returns what allows an autoscaler to have a number of nodes with the labels of a selector: the command of the provider that
-// the labels name, or an instruction.
+// RaiseMaximum returns the command that allows an autoscaler to have a number of nodes with the labels of a selector, for the provider that
+// the labels name. For other labels it returns an instruction.
 func RaiseMaximum(selector string, nodes int64) string {
 	most := strconv.FormatInt(nodes, 10)
 	if command := resize(selector, "MIN", most, "maxSize="+most); command != "" {
@@ -72,7 +72,7 @@ func RaiseMaximum(selector string, nodes int64) string {
 }
 
 // resize returns the command that sets the minimum and the maximum of a node pool, for the provider that the labels name. eks is the
-// scaling configuration for EKS. It returns "" for other labels.
+// scaling configuration in the command for EKS. resize returns "" if the labels name no provider.
 func resize(selector, least, most, eks string) string {
 	labels := map[string]string{}
 	for _, term := range strings.Split(selector, ",") {

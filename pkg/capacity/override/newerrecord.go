@@ -9,9 +9,9 @@ import (
 )
 
 // This file reads records of a newer version of gpuscaler, which are on NodePools after a rollback. A version of gpuscaler that does not
-// understand a record completely must not lose the owner's values in it. It therefore overrides no field of the NodePool, restores the
-// fields whose entries it understands, and keeps the record until no other entry is left. It then replaces the record by one of its own
-// with the waits after edits of other managers.
+// understand a record completely must not lose the owner's values in the record. It therefore overrides no field of the NodePool, restores
+// the fields whose entries it understands, and keeps the record until no other entry is left. It then writes a record of its own version,
+// which contains only the waits after edits of other managers.
 
 // stableRecord is the part of a record that has the same meaning in every version of gpuscaler. A newer version may add keys and entries
 // with other paths. A version that changes the meaning of one of these keys stores its overrides in a list with another name; Fields is
@@ -35,8 +35,8 @@ type stableField struct {
 	Retry      lenientInt `json:"retry"`
 }
 
-// lenientInt is a number of a newer record that is not necessary to restore the owner's values. Another JSON type than a number counts as
-// 0, so that the other keys can be read.
+// lenientInt is a number of a newer record that is not necessary to restore the owner's values. A JSON value of another type is read as 0,
+// so that the other keys can be read.
 type lenientInt int64
 
 // UnmarshalJSON never returns an error.
@@ -48,8 +48,8 @@ func (n *lenientInt) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// wait returns an override that is not in force and contains the counted edits of a field and the wait after them. It returns the zero
-// value if they need not be stored any more.
+// wait returns an override that is not in force. It contains the number of counted edits of a field and the end of the wait after the last
+// one. wait returns the zero value if these edits need not be stored any more (see forgotten).
 func (fs *Fields) wait(saved *stableField) Override {
 	o := Override{Overwrites: uint8(min(max(saved.Overwrites, 0), maxOverwrites)), Yielded: fs.clip(int64(saved.Yielded)),
 		Retry: fs.clip(int64(saved.Retry))}
@@ -128,7 +128,7 @@ func (fs *Fields) examineRecord(pool int) {
 	p.examined, p.newer = text, newer
 }
 
-// waits returns the counted edits of each field and the waits after them, without the overrides.
+// waits returns, for each field, the number of counted edits and the end of the wait after the last one. It does not return the overrides.
 func (p *Pool) waits() (out [nodepool.NumFields]Override) {
 	for f := range p.Overrides {
 		out[f] = p.Overrides[f].yield()
@@ -154,8 +154,9 @@ func (fs *Fields) adoptNewer(pool int) {
 	fs.Report.Find(explain.Finding{Kind: explain.FindNewerRecord, Pool: int8(pool), Count: p.newer.version, Name: p.newer.unknown})
 }
 
-// writeNewer completes a patch that restores fields of a NodePool with a newer record, and reports whether it must be written. When no
-// override is left, the patch removes the record, or replaces it by one of this version if a field waits after an edit.
+// writeNewer completes a patch that restores fields of a NodePool with a newer record, and reports whether the patch must be written. If no
+// override is left, the patch removes the record. If a field waits after an edit, the patch replaces the record by a record of this
+// version.
 func (fs *Fields) writeNewer(pool int, patch *Patch) (due bool) {
 	p := &fs.State.Pools[pool]
 	if fs.Views[pool].Consent&nodepool.ConsentAny == 0 {

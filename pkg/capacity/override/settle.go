@@ -86,7 +86,7 @@ func (fs *Fields) settle(pool int, f nodepool.Field) {
 	case o.Releasing && value.Same(o.Original):
 		// The owner's value is restored, but gpuscaler still owns the field.
 	case value.Same(o.To) && !o.Seen && !o.Releasing && !view.Ours && !fs.wasApplied(pool, f):
-		// Another manager set the same value before gpuscaler's write, so it is the owner's value and not the original value.
+		// Another manager set the value of the override before gpuscaler's write. This value is now the owner's value, in place of Original.
 		*o, p.Stale = o.overwritten(fs.At), true
 	case value.Same(o.To):
 		o.Seen = true // even if another manager also owns the field: Argo CD applies the observed value of a field that it ignores
@@ -126,8 +126,8 @@ func (fs *Fields) wasReverted(pool int, f nodepool.Field) bool {
 	return !fs.view(pool, f).Ours && fs.wasApplied(pool, f)
 }
 
-// wasApplied reports whether the observed record contains the override. Record and value are written in one request, so the write was then
-// applied.
+// wasApplied reports whether the observed record contains the override. The record and the value are written in one request. If the record
+// contains the override, the API server therefore applied the value, too.
 func (fs *Fields) wasApplied(pool int, f nodepool.Field) bool {
 	o := &fs.State.Pools[pool].Overrides[f]
 	r, _ := parseRecord(fs.Views[pool].Record)

@@ -40,8 +40,8 @@ type Options struct {
 	DryRun   bool     // only returns what would be restored and writes nothing, not even the Lease
 	// KeepLease keeps the Lease for half a minute after the command ends, so that no controller leads again before an uninstall.
 	KeepLease bool
-	// If SkipCapacity is true, NodePools, annotations of pods and CapacityBuffers stay as they are. If SkipNodePools is true, only NodePools
-	// do. If SkipPolicyStatus is true, the annotation gpuscaler.io/policy-status stays on all objects.
+	// If SkipCapacity is true, NodePools, annotations of pods and CapacityBuffers are not restored. If SkipNodePools is true, only NodePools
+	// are not restored. If SkipPolicyStatus is true, the annotation gpuscaler.io/policy-status is not removed.
 	SkipCapacity, SkipNodePools, SkipPolicyStatus bool
 	// PolicyStatusIn are the namespaces in which the annotation gpuscaler.io/policy-status is removed from HPAs and ScaledObjects.
 	// ConfigMapsIn are the namespaces in which it is removed from ConfigMaps. If both are empty, it is removed in all namespaces.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Every calls round once per period until ctx ends, the first time after one period. If a round takes longer than a period, the next round
-// starts after it ends, and the periods in between are skipped.
+// Every calls round once per period until ctx ends. The first call is one period after the start. If a round takes longer than a period,
+// the next round starts when it ends, and the periods in between are skipped.
 func Every(ctx context.Context, period time.Duration, round func(now time.Time)) {
 	ticker := time.NewTicker(period) // may use the clock: paces rounds
 	defer ticker.Stop()

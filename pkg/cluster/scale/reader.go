@@ -104,7 +104,7 @@ func (r *Reader) read(ctx context.Context, ref cache.Ref) error {
 	}
 	notFound := apierrors.IsNotFound(err)
 	if err != nil && !notFound {
-		return err // the last result is used: this error can be temporary
+		return err // the error can be temporary, so the caller keeps the last result
 	}
 	var target *cache.Target
 	if err == nil {

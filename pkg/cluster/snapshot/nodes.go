@@ -107,8 +107,9 @@ func (s *Snapshot) Placement(template *corev1.PodSpec, g *capacity.Group, groups
 	return p, s.nodesRead
 }
 
-// blocksScheduling reports whether a taint permanently keeps pods off a node. A taint about a temporary condition, such as a cordoned or
-// unreachable node, is removed when the condition ends, so it is ignored. A node that Cluster Autoscaler or a cloud provider has tainted starts or is about to end.
+// blocksScheduling reports whether a taint permanently keeps pods off a node. A taint about the condition of a node, such as that of a
+// cordoned or unreachable node, is removed when the condition ends. A node with a taint of Cluster Autoscaler or of a cloud provider starts
+// or is about to end. These taints are ignored.
 func blocksScheduling(t *corev1.Taint) bool {
 	transient := strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/") ||
 		t.Key == "ToBeDeletedByClusterAutoscaler" || t.Key == "DeletionCandidateOfClusterAutoscaler"

@@ -15,7 +15,7 @@ type CappedBy struct {
 	NodePools []ClosedPool `json:"nodePools"`
 }
 
-// ClosedPool is why one NodePool of the group provides no node.
+// ClosedPool contains the reason why one NodePool of the group provides no node.
 type ClosedPool struct {
 	NodePool string `json:"nodePool,omitempty"` // "" for nodes that are found by their labels
 	Selector string `json:"nodeSelector,omitempty"`
@@ -24,9 +24,9 @@ type ClosedPool struct {
 	Limited   string   `json:"limited,omitempty"` // the resource of a limit, or the field of a maximum
 	Limit     *float64 `json:"limit,omitempty"`   // absent if there is no limit or maximum
 	Used      *float64 `json:"used,omitempty"`    // how much of Limited the NodePool has
-	LimitOf   string   `json:"limitOf,omitempty"` // whose limit it is: "owner", "schedule", or "group" for a maximum
+	LimitOf   string   `json:"limitOf,omitempty"` // what sets the limit: "owner", "schedule", or "group" for a maximum
 	Units     int64    `json:"units"`             // how much of the group's resource the nodes of the NodePool have
-	Unmanaged int64    `json:"unmanaged"`         // how much of it is used by pods that no policy of the group manages
+	Unmanaged int64    `json:"unmanaged"`         // how many of these units pods use that no policy of the group manages
 	Refused   int      `json:"refusedLaunches,omitempty"`
 }
 

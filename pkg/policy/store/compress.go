@@ -107,15 +107,15 @@ func newCompressor(dictionary []byte) *compressor {
 var typical = newCompressor(dictionary)
 
 const (
-	// minSampled is the number of policies from which a dictionary with documents of the store saves more memory than it uses.
+	// minSampled is the least number of policies with which a dictionary with documents of the store saves more memory than it uses.
 	minSampled = 100
-	// sampleSize limits the text of these documents, so that compression with them remains fast.
+	// sampleSize is the maximum size of these documents in bytes. A larger dictionary makes compression slower.
 	sampleSize = 8 << 10
 )
 
-// chooseCompressor adds some documents of the store to the dictionary once the store has many policies. Policies of one cluster are often
-// written from the same template, so that they contain little that the dictionary does not contain. Documents that are already compressed
-// are not compressed again.
+// chooseCompressor adds some documents of the store to the dictionary when the store has at least minSampled policies. Policies of one
+// cluster are often written from the same template. With a sample of them in the dictionary, their compressed text is shorter. Documents
+// that are already compressed are not compressed again.
 func (s *Store) chooseCompressor() {
 	if s.compressor != typical || len(s.policies) < minSampled {
 		return

@@ -226,8 +226,8 @@ func (g grid) requestResults(f *requestFamily, percentile float64, rows io.Write
 	return out
 }
 
-// writeRequests prints a summary of the runs with whole requests for each family and percentile.
-// With quiet, it omits the row of each run.
+// writeRequests prints a summary of the runs with whole requests for each family and percentile. If quiet is true, it does not print a row
+// for each run.
 func (g grid) writeRequests(w io.Writer, families []requestFamily, quiet bool) {
 	rows := w
 	if quiet {
@@ -262,12 +262,13 @@ func (g grid) learnRequests(s *servers, requests []request, length, percentile f
 type requestRun struct {
 	servers *servers
 	model   *objective.Model
-	fleet   score // of the smallest fixed fleet that meets the SLO
+	fleet   score // result of the smallest fixed fleet that meets the SLO
 	allowed float64
 }
 
-// write prints the result of the run: the late work of the scored part and of the time before it, each divided by the allowed late work;
-// the smallest fixed fleet and the mean number of replicas; and the learned capacity divided by the true one.
+// write prints one row: the late work of the scored part and of the time before it, each divided by the allowed late work; the smallest
+// fixed fleet and the mean number of replicas; the cost divided by the cost of the smallest fixed fleet; and the learned capacity divided
+// by the true capacity.
 func (r requestRun) write(w io.Writer, name string) {
 	s := r.servers
 	seconds := s.at - s.from

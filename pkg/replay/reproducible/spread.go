@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Spread is a random duration. It is log-normal with the given median, and at least Min. If Sigma is 0, it is always Median.
+// Spread is a random duration. It is log-normal with the given median, and at least Min. If Sigma is 0, it is not random: it is Median, or
+// Min if Min is greater.
 type Spread struct {
 	Median, Min time.Duration
 	Sigma       float64 // standard deviation of the logarithm

@@ -76,8 +76,8 @@ func (s *Search[R]) at(places []float64) *Tried[R] {
 	return &Tried[R]{Settings: s.At(places), places: places}
 }
 
-// ThreeDigits rounds a positive value to three significant digits, and halves up: 1.125 becomes 1.13. A value that a user wrote as 1.125 is
-// the half, which reproducible.ThreeDigits rounds to the even digit.
+// ThreeDigits rounds a positive value to three significant digits. A value halfway between two such numbers is rounded up: 1.125 becomes
+// 1.13. reproducible.ThreeDigits rounds such a value to the even digit.
 func ThreeDigits(v float64) float64 {
 	unit := digit(v)
 	if out := reproducible.ThreeDigits(math.Round(v/unit) * unit); out > 0 {

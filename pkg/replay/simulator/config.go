@@ -177,7 +177,7 @@ func (w *Workload) key() scaling.Key {
 	return w.Key
 }
 
-// template returns what the nodes know of the workload. image is the index of its image.
+// template returns the description of the workload's pods for package karpenter. image is the index of the workload's image.
 func (w *Workload) template(image int32) *karpenter.Template {
 	return &karpenter.Template{Name: w.key().String(), Image: image, GPUs: max(w.GPUs, 1), Pools: w.Pools, DoNotDisrupt: w.DoNotDisrupt}
 }

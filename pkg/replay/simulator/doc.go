@@ -20,8 +20,8 @@
 //	metrics    scrapes, lag and polls; a pod that ends reports no metrics; faults
 //	actuators  an exact HPA (package hpa), KEDA's loop, gpuscaler's activator; baselines that decide themselves (package baseline)
 //
-// Not modeled: further phases of a pod's start, the network, and changing prices. Package karpenter lists what it leaves out. Assumptions
-// has all constants.
+// Not modeled: further phases of a pod's start, the network, and changing prices. The documentation of package karpenter lists what
+// it does not model. Assumptions has all constants.
 //
 // # Waits
 //

@@ -86,7 +86,7 @@ func (l *load) begin() {
 	l.beginMeter()
 }
 
-// raise creates an initial replica. The replica is ready at once if a NodePool has capacity for it; otherwise it waits for a node.
+// raise creates an initial replica. If a NodePool has capacity for the replica, it is ready at once. Otherwise it waits for a node.
 func (w *Simulator) raise(l *load) {
 	r := w.newReplica(l)
 	if w.nodes.Start(&r.pod) {

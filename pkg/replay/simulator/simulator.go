@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Kinds of the events that happen processes. It passes the events of other kinds to the nodes.
+// Kinds of the events that the method happen processes. It passes events of other kinds to the nodes.
 const (
 	arrive       events.Kind = iota // the next request of a load arrives
 	finish                          // a request of a replica finishes

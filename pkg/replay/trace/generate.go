@@ -20,7 +20,7 @@ func Generate(p Profile) (*Trace, error) {
 		drawing: Drawing{Seed: p.Seed, Tokens: p.Tokens}}, nil
 }
 
-// generator generates the requests of a profile, without an end.
+// generator generates an endless sequence of requests of a profile.
 type generator struct {
 	p         Profile
 	src       reproducible.Draws // random numbers for intervals and tokens

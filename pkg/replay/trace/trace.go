@@ -211,7 +211,7 @@ func (s *logStream) Next() (Request, bool) {
 	return r, true
 }
 
-// limited is a Stream of the requests of a generator before end.
+// limited is a Stream of the requests that a generator generates for times before end.
 type limited struct {
 	from *generator
 	end  time.Duration

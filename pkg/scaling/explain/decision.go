@@ -53,7 +53,7 @@ func Cause(d *scaling.Decision, p *scaling.Policy) string {
 	return d.Binding.String()
 }
 
-// ReasonIn returns the text of a reason of d, see Reason. The text of RuleCapacity also contains CapCause.
+// ReasonIn does the same as Reason for a reason of the decision d. For RuleCapacity the text also contains d.CapCause.
 func ReasonIn(d *scaling.Decision, r scaling.Reason, p *scaling.Policy) string {
 	if r.Rule != scaling.RuleCapacity || d.CapCause == nil {
 		return Reason(r, p)
@@ -87,9 +87,8 @@ func bindingEffects(d *scaling.Decision, all []scaling.Reason, p *scaling.Policy
 	return effects
 }
 
-// blockedReplacements returns a text if replacements for replicas on nodes that are about to be interrupted cannot start before these
-// replicas end. The reason is a rule after scaling.RuleAtRisk that limits the target, because a replacement must not exceed a bound. If no
-// replacement is blocked, blockedReplacements returns "".
+// blockedReplacements returns a text if the replacements for replicas on nodes that are about to be interrupted cannot start before these
+// replicas end. This is the case if a rule after scaling.RuleAtRisk limits the target. Otherwise blockedReplacements returns "".
 func blockedReplacements(d *scaling.Decision, p *scaling.Policy) string {
 	all := d.Reasons.All()
 	for i := range all {

@@ -269,7 +269,7 @@ func (m *Model) measureInFlight(now time.Time, e *Evidence, throughput float64) 
 	s.Active.add(n, served, elapsed)
 }
 
-// limited returns the throughput of a sample, at most maxRise times the mean throughput if that is known.
+// limited returns the throughput of a sample. If the mean throughput is known, the result is at most maxRise times the mean throughput.
 func limited(served, mean float64) float64 {
 	if mean > 0 {
 		return min(served, maxRise*mean)

@@ -3,8 +3,8 @@ package events
 
 import "time"
 
-// Kind is the type of an event. The package whose objects an event changes defines its kinds: package karpenter those from Karpenter on,
-// package simulator those below.
+// Kind is the type of an event. The package whose objects an event changes defines the kind. Kinds of package simulator are less than the
+// constant Karpenter, and kinds of package karpenter are equal to it or greater.
 type Kind uint8
 
 // Karpenter is the first kind of package karpenter.

@@ -35,7 +35,7 @@ type Config struct {
 	NodePools   []NodePool // empty: every pod has a node of its own, which is removed with the pod (GPUs billed per second)
 	Fleet       Fleet      // used if NodePools is empty
 	Images      int        // number of images that nodes pull
-	Start       time.Time  // time of virtual time 0
+	Start       time.Time  // the time that corresponds to the virtual time 0
 	Assumptions Assumptions
 	Draws       func(purpose string) *reproducible.Draws // returns the random numbers for a purpose
 }
@@ -66,7 +66,8 @@ type Cluster struct {
 	command   *command // removal of nodes that waits for its validation
 }
 
-// New creates the NodePools of a simulation. Its events are added to the queue, whose owner passes them to Handle. Check checks a config.
+// New creates the NodePools of a simulation. Cluster adds its events to the queue, and the owner of the queue passes them to Handle. New
+// does not check the config: call CheckPools first.
 func New(c Config, queue *events.Queue) *Cluster {
 	out := &Cluster{queue: queue, start: c.Start, assumptions: c.Assumptions, fleet: c.Fleet, images: c.Images, draws: c.Draws}
 	configs := slices.Clone(c.NodePools)
@@ -125,7 +126,8 @@ func (c *Cluster) Handle(e *events.Event) {
 	}
 }
 
-// Pools returns the NodePools, sorted by weight. The caller must not change the slice.
+// Pools returns the NodePools, sorted by the weights of the config. Overrides of weights do not change this order. The caller must not
+// change the slice.
 func (c *Cluster) Pools() []*Pool { return c.pools }
 
 // Pool returns a NodePool by name, or nil.

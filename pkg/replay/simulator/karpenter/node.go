@@ -40,10 +40,10 @@ type Node struct {
 	gpus        int32
 	used        int32
 	pods        []*Pod
-	pulled      []time.Duration // time at which each image is on the node; 0: not pulled
+	pulled      []time.Duration // time at which each image is on the node; 0: not pulled; -1: since the start
 	changed     time.Duration   // time at which a pod was last added or removed
 	hasNotice   bool            // an interruption notice was received
-	chosen      bool            // the node will be removed when its replacement is usable
+	chosen      bool            // the node is removed when its replacement is usable
 	replaces    *Node           // the node that this node replaces, until this one is usable
 	replacesGen uint32
 }

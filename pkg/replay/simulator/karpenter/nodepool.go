@@ -71,7 +71,8 @@ func CheckPools(pools []NodePool) (errs []error) {
 	return errs
 }
 
-// Check returns an error for each allowed NodePool of the template that does not exist, and if no NodePool has nodes that fit its pods.
+// Check returns an error for each allowed NodePool of the template that does not exist. It also returns an error if no NodePool has nodes
+// that are large enough for the pods.
 func (t *Template) Check(pools []NodePool) (errs []error) {
 	for _, name := range t.Pools {
 		if !slices.ContainsFunc(pools, func(p NodePool) bool { return p.Name == name }) {

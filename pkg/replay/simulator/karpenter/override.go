@@ -40,8 +40,8 @@ var (
 
 func limitOf(resource string) string { return nodepool.FieldLimit.Path(resource).Pointer() }
 
-// Join adds the NodePool to a capacity group that limits a resource: View returns its fields, and Patch changes them. The owner of the
-// NodePool consents to all overrides.
+// Join adds the NodePool to a capacity group. After that, View returns the fields of the NodePool, and Patch changes them. resource is the
+// resource that the group limits. The owner of the NodePool consents to all overrides.
 func (p *Pool) Join(resource string) {
 	c := &p.config
 	field := func(v string) nodepool.FieldView { return nodepool.FieldView{Value: nodepool.Value(v), Owner: owner} }
@@ -61,8 +61,8 @@ func (p *Pool) Join(resource string) {
 	}
 }
 
-// View returns the NodePool, which is in a capacity group, in the form in which the cluster cache returns it. The nodes in the result have
-// the order of Nodes.
+// View returns the NodePool in the form in which the cluster cache returns it. The caller must have called Join before. The nodes in the
+// result have the same order as in the result of Nodes.
 func (p *Pool) View(kind capacity.CapacityType) capacity.PoolView {
 	u, start := p.overridable, p.cluster.start
 	v := capacity.PoolView{

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Template is what the pods of one workload have in common.
+// Template describes the pods of one workload.
 type Template struct {
 	Name         string   // name of the workload; it selects the random numbers of nodes that belong to one pod
 	Image        int32    // index of the image, below Config.Images
@@ -49,8 +49,7 @@ type Pod struct {
 // Register prepares a template for pods of this cluster.
 func (c *Cluster) Register(t *Template) { t.boots = c.newBoots("of " + t.Name) }
 
-// Create adds a pod without a node. It starts only after a call of Provision. pod is the memory of the new pod; t
-// was registered.
+// Create initializes pod as a pod without a node. The pod starts only after a call of Provision. The template t must be registered.
 func (c *Cluster) Create(pod *Pod, t *Template, r Replica) {
 	*pod = Pod{template: t, replica: r}
 	c.waiting = append(c.waiting, pod)
@@ -76,8 +75,8 @@ func (pod *Pod) Node() *Node { return pod.node }
 // Replica returns what runs in the pod.
 func (pod *Pod) Replica() Replica { return pod.replica }
 
-// Start puts a pod on a usable node with the image, as at the start of a simulation. It returns false if no NodePool has capacity for the
-// pod; the pod then waits for a node.
+// Start binds an initial pod to a usable node that already has the image. It returns false if no NodePool has capacity for the pod. The pod
+// then waits for a node.
 func (c *Cluster) Start(pod *Pod) bool {
 	n := c.initialNode(pod.template)
 	if n == nil {
@@ -91,7 +90,7 @@ func (c *Cluster) Start(pod *Pod) bool {
 	return true
 }
 
-// WithoutNode returns the number of pods without a node, not even a starting one.
+// WithoutNode returns the number of pods that have no node. A pod with a starting node is not included.
 func (c *Cluster) WithoutNode() (n int32) {
 	for _, pod := range c.waiting {
 		if pod.withoutNode() {

@@ -30,7 +30,7 @@ type Pool struct {
 	overridable  *overridable        // set if the pool belongs to a capacity group
 }
 
-// Bill has the totals of a pool since a time.
+// Bill contains totals of a pool since the start of the simulation, or since BeginReport.
 type Bill struct {
 	Parts                   [ledger.Causes]int64 // GPU time in which no pod had the GPU, by cause, in microseconds
 	Paid                    int64                // GPU time of all nodes, in microseconds
@@ -53,7 +53,7 @@ func (p *Pool) Usable() (n int) {
 	return n
 }
 
-// BeginReport starts the report part: Reported does not include what was billed until now.
+// BeginReport starts the report part. Reported does not include GPU time and events before this call.
 func (p *Pool) BeginReport() {
 	p.touch()
 	p.before = p.bill

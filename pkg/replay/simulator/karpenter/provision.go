@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/events"
 )
 
-// Provision schedules the waiting pods: on nodes with free GPUs immediately, and on new nodes after Karpenter's batch window. It must be
-// called when pods were created. The package calls it when GPUs become free.
+// Provision schedules the waiting pods: on nodes with free GPUs immediately, and on new nodes after Karpenter's batch window. The caller
+// must call it after it creates pods. The package itself calls it when GPUs become free.
 func (c *Cluster) Provision() {
 	if len(c.waiting) == 0 {
 		return
@@ -44,10 +44,11 @@ func (c *Cluster) bind() {
 // schedulable reports whether the node accepts pods now.
 func (n *Node) schedulable() bool { return n.state == Usable && !n.chosen && !n.hasNotice }
 
-// willAccept reports whether the node is starting and will accept pods.
+// willAccept reports whether the node is starting and accepts pods when it is usable.
 func (n *Node) willAccept() bool { return n.state < Usable && !n.hasNotice && n.replaces == nil }
 
-// roomFor returns the suitable node that a scheduler chooses for a pod of the template, or nil.
+// roomFor returns the node that a scheduler chooses for a pod of the template, among the nodes for which suitable returns true. It returns
+// nil if no such node has enough free GPUs.
 func (c *Cluster) roomFor(t *Template, suitable func(*Node) bool) (best *Node) {
 	for _, p := range c.pools {
 		if !p.config.Takes(t) {
