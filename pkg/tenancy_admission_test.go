@@ -230,8 +230,8 @@ func patched(t *testing.T, object map[string]any, patches ...string) map[string]
 	return object
 }
 
-// admissionEntrance returns the attempts of a process that has the ServiceAccount of gpuscaler. Its roles permit writes to all fields of
-// the resources, so only the admission rules can refuse an attempt.
+// admissionEntrance returns the write requests that a test sends as the ServiceAccount of gpuscaler. The roles of the ServiceAccount permit
+// writes to all fields of the resources, so only the admission rules can refuse a request.
 func admissionEntrance(t *testing.T) entrance {
 	rules := newAdmissionRules(t)
 	const (

@@ -71,8 +71,8 @@ func kindsOf(r chart.Release) (kinds map[string]cache.ScaleKind, err error) {
 	return kinds, nil
 }
 
-// describedKind is a kind whose replicas have several pods, with an object of two desired replicas. Its schema and labels are those of the
-// project's source at the commit.
+// describedKind is a kind of another project whose replicas can have several pods. The test creates one object of the kind with two desired
+// replicas. The schema and the labels are those in the source code of that project at the commit in the field source.
 type describedKind struct {
 	source           string // repository and commit
 	group, plural    string

@@ -43,7 +43,7 @@ type Exporter struct {
 	histories map[string]*histogram // histograms of the time to first token, by namespace/pod
 
 	address   string                        // address of Handler while Run serves it
-	set       string                        // name of its scrape targets in Prometheus
+	set       string                        // name of the set of this exporter's scrape targets in Prometheus
 	exporters map[string]string             // the DCGM exporter's pod on each node; used by Run's goroutine only
 	direct    map[string]context.CancelFunc // servers on the pods' ports, by address; used by Run's goroutine only
 }

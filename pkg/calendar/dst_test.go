@@ -32,9 +32,9 @@ func TestWindowsAcrossClockChanges(t *testing.T) {
 			[]string{"2026-10-24 22:00:00 +0200", "2026-10-25 02:30:00 +0100", "2026-10-25 22:00:00 +0100"}},
 		{"a window within the fold is one", "Europe/Berlin", "15 2 * * *", "45 2 * * *", "2026-10-24 12:00:00 +0200",
 			[]string{"2026-10-25 02:15:00 +0200", "2026-10-25 02:45:00 +0100", "2026-10-26 02:15:00 +0100"}},
-		// The clock reaches the start 02:45 before it shows the end 02:15 for the second time. The two spans therefore overlap, and the
-		// window stays open. If the latest event determined the state instead, the window would be closed from the second 02:15 until 02:45
-		// on the next day.
+		// On 2026-10-25 the clock shows 02:00 to 03:00 twice. The window that opened on the day before ends at the second 02:15. The next
+		// window opens earlier, at the first 02:45. The two overlap, so the schedule has no closed time on this day. If only the latest
+		// event determined the state, the schedule would be closed from the second 02:15 until 02:45 on the next day.
 		{"a nearly full day is not lost in the fold", "Europe/Berlin", "45 2 * * *", "15 2 * * *", "2026-10-24 02:15:00 +0200",
 			[]string{"2026-10-24 02:45:00 +0200", "2026-10-26 02:15:00 +0100", "2026-10-26 02:45:00 +0100"}},
 		{"at the edge of the fold 03:00 occurs once", "Europe/Berlin", "0 1 * * *", "0 3 * * *", "2026-10-24 12:00:00 +0200",

@@ -144,7 +144,8 @@ type Pod struct {
 	Claims        bool // claims devices by dynamic resource allocation that may be GPUs and are not included in GPUs
 	// claims devices that are included in GPUs; a claim that several pods share is included for one of them only
 	Claimed bool `json:",omitempty"`
-	// it is unknown whether the pod can be scheduled to the group's NodePools: it does not count as demand, but it removes a zero limit
+	// UnknownPlacement is true if it is unknown whether the pod can be scheduled to the group's NodePools. The pod does not count as demand,
+	// but while it exists, no NodePool of the group gets a zero limit.
 	UnknownPlacement bool
 
 	DeletionCost Annotation

@@ -25,8 +25,8 @@ type workloadView struct {
 	Asked    moment // requested time; if it is not Known, the request was for the newest decision
 	Now      moment
 	Until    moment // time at which the next decision replaced the shown one; if it is not Known, the shown decision still applies
-	Earlier  string // URLs of the previous and the next transition
-	Later    string
+	Earlier  string // URL of the previous transition
+	Later    string // URL of the next transition
 	Next     string
 	Follows  string
 	Crashes  string // text about replicas that restart in a loop

@@ -22,7 +22,7 @@ func TestUseOfAGroupIsTheSumOfItsNodes(t *testing.T) {
 		node(capacity.Spot, capacity.Launched, 8, 0, 4),
 		node(capacity.Spot, capacity.Requested, 8, 0, 4),
 		node(capacity.Reserved, capacity.Usable, 4, 4, 9),
-		node(capacity.CapacityType(200), capacity.Usable, 1, 0, 2), // an unknown type is added to the last known type
+		node(capacity.CapacityType(200), capacity.Usable, 1, 0, 2), // an undeclared type counts as the one declared last
 	}})
 	second := useOf("b", &capacity.PoolView{Nodes: []capacity.Node{
 		node(capacity.Spot, capacity.Usable, 2, 5, 3), // the pods request more GPUs than the node has

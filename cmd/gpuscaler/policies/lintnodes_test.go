@@ -33,7 +33,8 @@ spec: {template: {spec: {containers: [{name: server, resources: {limits: {nvidia
 `
 }
 
-// What cannot work must be found before a pod waits for it, with the command that changes it. Without Karpenter no finding may mention it.
+// Lint must report a group whose labeled nodes cannot run the pods of its workloads before a pod is pending for this reason, and must print
+// the command that corrects the configuration. In a cluster without Karpenter, no finding may mention Karpenter.
 func TestLintReportsGroupsOfLabeledNodesThatCannotWork(t *testing.T) {
 	const onGroup, label = ", nodeSelector: {accelerator: l40s}", "accelerator: l40s"
 	two := node("gpu-0", "4", label, "") + node("gpu-1", "4", label, "")

@@ -51,7 +51,7 @@ type Surroundings interface {
 type Operator struct {
 	around Surroundings
 	ref    *externalscaler.ScaledObjectRef
-	offset time.Duration // from a full second to a connection
+	offset time.Duration // time after a full second at which the operator opens its connections
 
 	open   *stream   // nil: no stream is open
 	closed []*stream // closed streams whose handlers have not returned

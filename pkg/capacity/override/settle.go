@@ -49,8 +49,8 @@ func (fs *Fields) adopt(pool int, f nodepool.Field) {
 	case !o.On || view.Ours:
 	case view.Value.Same(o.Original):
 		// The field has the owner's original value again, set by a user or by a restore that did not remove the record. The field is not
-		// overridden for shortYield, but this is not counted as one of the three edits. The record contains the wait, so that the next leader
-		// waits too.
+		// overridden for shortYield. This does not count as an edit: after the third edit, the wait is longYield. The record contains the
+		// time of the next attempt, so that the next leader waits too.
 		retry := fs.At + shortYield.Milliseconds()
 		*o = o.yield()
 		o.Retry = retry

@@ -67,7 +67,7 @@ const (
 	WorkloadUnknown             // the workload is gone, paused, or without a current decision
 	VictimsGone                 // every pod that the batch replaces is deleted
 	ForeignAnnotation           // a pod that the batch replaces has a deletion cost of another manager
-	SuccessorsReady             // enough replicas are ready without the replaced pods, including the new pods on spot or reserved capacity
+	SuccessorsReady             // enough replicas are ready: the new pods on spot or reserved capacity count, the replaced pods do not
 	SuccessorsRefused           // no new pod runs on spot, or none was ready in time
 	VictimsAnnotated            // every replaced pod has the lowest deletion cost, and enough other replicas are ready
 	MoveTimeout                 // the step takes too long
@@ -91,7 +91,7 @@ type Successors struct {
 	Reserved int32 // ready on nodes of a reserved NodePool that Karpenter uses before spot
 	Loading  int32 // on spot or reserved nodes, not ready yet
 	Refused  int32 // on a new on-demand node, because spot had no capacity
-	Existing int32 // ready on an older on-demand node: the pod replaces a lost pod and does not show whether spot has capacity
+	Existing int32 // ready on an on-demand node older than the batch: the pod replaces a lost pod, so it is no evidence about spot
 	Spare    int32 // number of ready replicas that demand does not need
 }
 

@@ -34,7 +34,7 @@ type Options struct {
 	ReadSchema func() (karpenter.Schema, error)
 	// BetaServed reports whether the API server serves NodePools of the unsupported version v1beta1.
 	BetaServed func() bool
-	// SkipNodePools reports that NodePools are not read, also if the API server serves them.
+	// SkipNodePools is true if NodePools must not be read, even if the API server serves them.
 	SkipNodePools bool
 	Buffers       *buffers.Cache
 	Claims        *deviceclaims.Cache
@@ -60,7 +60,7 @@ type Cache struct {
 	outcomes     outcomes
 	schema       karpenter.Schema
 	nodesSynced  cache.InformerSynced   // the informer of Nodes; nil: it was not started
-	claimsSeen   bool                   // the informer of Events was started
+	claimsSeen   bool                   // a NodeClaim was seen, and the informer of Events was therefore started
 	synced       []cache.InformerSynced // report whether the informers of Nodes and Events have synced
 	absentLogged bool                   // it was logged that no NodePools are served
 	priced       time.Time              // when the prices were last read again

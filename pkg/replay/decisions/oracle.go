@@ -6,7 +6,7 @@ import "math"
 type oracleSettings struct {
 	margin float64 // number of standard deviations of Poisson arrivals above the expected load
 	hold   int     // number of slots for which the replicas of a burst are kept
-	floor  float64 // share of the greatest expected load of the law for which replicas are always kept
+	floor  float64 // share of the greatest load that the oracle expects, for which replicas are always kept
 }
 
 // oracle is a policy that knows four things: the part of the rate that the law knows in advance, for every time; the rate of this draw at

@@ -24,7 +24,8 @@ type Admission struct {
 	LeastWarm int32   `json:"leastWarmReplicas"` // warm replicas that would meet the SLO; -1: even the policy's maximum is not enough
 }
 
-// admission computes the Admission of a policy whose minimum is zero, and warnings about it.
+// admission computes the Admission of a policy: whether the policy can meet the SLO although its minReplicas is 0. It also returns warnings
+// about the policy. With another minReplicas or with an objective, it returns only the warnings about schedules.
 func (c *Case) admission() (Admission, []string) {
 	p := c.limits()
 	out := Admission{Applies: p.MinReplicas == 0, CanMeet: true}

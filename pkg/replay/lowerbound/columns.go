@@ -107,7 +107,8 @@ func (m *move) moveFine(cells, down, started, late []int64) {
 // by returns the number of units by which the slot reduces a backlog. It is negative if more work arrives than is served.
 func (m *move) by() int64 { return m.serve*m.n - (m.to.arrived - m.from.arrived) }
 
-// coarsen moves columns with one backlog each, from the index first on, to columns with g backlogs each.
+// coarsen moves columns that represent one backlog each to columns that represent g consecutive backlogs each. down and started contain the
+// columns to move, and first is the index of the first of them.
 func (m *move) coarsen(to, down, started []int64, first int) {
 	g := int(m.serve)
 	beyond := int(int64(first)-m.by()) - m.to.fine // new backlog minus the backlog of the first coarse column, in units

@@ -86,8 +86,8 @@ func (s *search) meet(schedule []int32) line {
 	return l
 }
 
-// trace reads the schedule of the last dynamic program and adds it to the known schedules with meet. value is the minimum that the program
-// found. dropped is true if the program dropped work without cost.
+// trace reads the schedule of the last dynamic program. meet adds it to the known schedules and returns its line, which trace returns.
+// value is the minimum that the program found. dropped is true if the schedule leaves out work and the program added no cost for it.
 func (s *search) trace(value int64) (l line, dropped bool) {
 	schedule, dropped := s.grid.back()
 	l = s.meet(schedule)

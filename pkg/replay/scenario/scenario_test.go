@@ -21,7 +21,9 @@ const shipped = "../../../config/examples/scenarios"
 func TestExampleScenariosMeetTheirSLOAtLowerCost(t *testing.T) {
 	for name, c := range map[string]struct {
 		saved, serving float64
-		fleets         []float64 // sizes of fleets to try, as a share of maxReplicas: the smallest that meets the SLO, and a smaller one
+		// fleets contains sizes of fleets to try, as shares of maxReplicas in descending order. At least one of them meets the SLO, and
+		// the last does not.
+		fleets []float64
 	}{
 		"office-hours":  {saved: 0.50, serving: 0.50, fleets: []float64{0.9, 0.8}},
 		"bursty-queue":  {saved: 0.40, serving: 0.50, fleets: []float64{0.4, 0.3}},

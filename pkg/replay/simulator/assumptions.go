@@ -24,7 +24,8 @@ type Assumptions struct {
 	ScrapeInterval time.Duration // time between two samples
 	ScrapeLag      time.Duration // delay until a query returns a sample
 	PollInterval   time.Duration // time between two polls of gpuscaler
-	// GPU activity of a replica with one request, if it has many slots, 0..1; if all slots are used, the activity is 1
+	// BusyActivity is the GPU activity (0..1) of a replica that has many slots and serves one request. If all slots of a replica are in
+	// use, its activity is 1.
 	BusyActivity float64
 
 	// Nodes, as Karpenter manages them.

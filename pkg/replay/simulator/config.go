@@ -125,7 +125,7 @@ type Fault struct {
 	Signal   string        // the affected signal; empty: all signals
 	From, To time.Duration // virtual times of the start and the end
 	Cause    scaling.Cause // cause in the readings; 0 means CauseUnreachable
-	Share    float64       // above 0: share of the pods that do not report, for measures that pods report; 0: every query fails
+	Share    float64       // share of the pods that do not report, for measures that pods report; with 0, every query fails
 }
 
 func (f *Fault) silences(k scaling.Key, signal string, now time.Duration) bool {

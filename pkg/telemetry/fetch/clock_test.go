@@ -69,8 +69,8 @@ func TestClockAheadIsCorrectedAtOnceAndClockBehindAfterSeveralAnswers(t *testing
 	}
 }
 
-// A cache returns one response, with the same Date header, for a long time. This header must not be measured as a clock that is behind,
-// because the samples in the response really become stale.
+// A cache returns one response, with the same Date header, for a long time. The age of this Date must not be taken for an
+// error of the server's clock, because the samples in the response really become stale.
 func TestAnswerFromACacheNeverMakesSamplesYounger(t *testing.T) {
 	var silent, honest Clock
 	for i := range 40 {

@@ -13,8 +13,8 @@ import (
 type sharedQuery interface {
 	// run sends the query for the requests of p and sets p.out. If it returns an error, p.out is not valid.
 	run(ctx context.Context, p *part) (bytes int64, err error)
-	// divisible reports whether the query can be divided by namespaces: for each namespace, a query that is restricted to some namespaces then
-	// returns the same value as the unrestricted query.
+	// divisible reports whether the query can be divided by namespaces. This is the case if a restriction of the query to some namespaces
+	// does not change the values that it returns for these namespaces.
 	divisible() bool
 }
 

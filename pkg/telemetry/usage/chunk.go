@@ -244,7 +244,8 @@ func join(d *cost.Device, s slicePart) {
 		if have.ID != s.ID {
 			continue
 		}
-		// A series without a pod adds no pod. Either the slice was held only for a part of the step, or the series is from another scrape job.
+		// Both series are about the same slice. If s has no pod, only the pods of have remain: the slice was held only for a part of the
+		// step, or s is from another scrape job.
 		for _, p := range s.Pods {
 			if !slices.ContainsFunc(have.Pods, func(o cost.Pod) bool { return o.Namespace == p.Namespace && o.Name == p.Name }) {
 				have.Pods = append(have.Pods, p)

@@ -35,7 +35,7 @@ const (
 	terminating              // it was terminated and may still use its GPUs
 )
 
-// Pod is a pod in scheduling. The zero value is not usable; Cluster.Create returns a Pod.
+// Pod is a pod of the simulated cluster, from its creation to its termination. The zero value is not usable; Cluster.Create returns a Pod.
 type Pod struct {
 	// Shield is the value of the annotation do-not-disrupt; "": absent.
 	Shield string
