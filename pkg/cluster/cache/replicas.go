@@ -138,7 +138,7 @@ func (e *entry) countGroups(v *engine.View) {
 			v.Crashing++
 		case countPhase(pods, pending) > 0:
 			v.Pending++
-		case countPhase(pods, ready) >= e.target.Size:
+		case countPhase(pods, ready) >= e.sizeOf(pods):
 			v.Ready++
 		default:
 			v.Loading++

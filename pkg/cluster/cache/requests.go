@@ -73,7 +73,7 @@ func (e *entry) existingResources() (perReplica, perPod []gpupods.Amount, unknow
 		return perReplica, nil, unknown
 	}
 	for _, group := range e.podsByReplica() {
-		if len(group) < int(e.target.Size) {
+		if len(group) < int(e.sizeOf(group)) {
 			continue
 		}
 		unknown = false

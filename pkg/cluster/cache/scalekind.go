@@ -204,6 +204,17 @@ func (e *entry) readSize() {
 	}
 }
 
+// sizeOf returns how many pods the replica of the given pods has. If the pods report it, old and new replicas can differ during a rollout.
+func (e *entry) sizeOf(pods []*Pod) (size int32) {
+	if e.target.sizeVariable == "" {
+		return e.target.Size
+	}
+	for _, p := range pods {
+		size = max(size, p.sizes[e.target.sizeVariable])
+	}
+	return max(size, 1)
+}
+
 // unsized returns the name of the first pod, sorted by name, that does not report how many pods its replica has, if the target has a
 // sizeVariable. It returns an empty string if there is no such pod.
 func (e *entry) unsized() (name string) {

@@ -235,6 +235,13 @@ func TestPodsReportHowManyPodsTheirReplicaHas(t *testing.T) {
 	if v, ok := s.View(w); !ok || v.Ready != 1 || v.Loading != 1 || v.GPUs != 3 {
 		t.Errorf("%+v, %t; want one ready and one loading replica of 3 GPUs", v, ok)
 	}
+	for i := range 3 { // a rollout: the new replica has four pods, of which one exists
+		s.PutPod(rolePod(i, "a", "3", kind))
+	}
+	s.PutPod(rolePod(3, "b", "4", kind))
+	if v, _ := s.View(w); v.Ready != 1 || v.Loading != 1 || v.GPUs != 3 {
+		t.Errorf("during a rollout: %+v; want the old replica to stay ready", v)
+	}
 	for _, size := range []string{"", "0", "-3", "three"} {
 		s.PutPod(rolePod(3, "b", size, kind))
 		if why := s.Refusal(w); !strings.Contains(why, "pod chat-3 has no environment variable GROUP_SIZE with a number from 1 to") {
