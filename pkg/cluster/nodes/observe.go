@@ -194,15 +194,18 @@ func (n *Cache) addOtherPods(v *groupView, positions map[string]position, member
 			others = append(others, p)
 		}
 	}
-	slices.SortFunc(others, func(a, b Pod) int {
-		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
-	})
+	slices.SortFunc(others, byName)
 	v.others = make([]capacity.Pod, 0, len(others))
 	for _, p := range others {
 		if pod, counts := n.pod(v, positions, p, false); counts {
 			v.others = append(v.others, pod)
 		}
 	}
+}
+
+// byName compares two pods by namespace and name. The cache returns pods in random order, and actions and observations need a fixed order.
+func byName(a, b Pod) int {
+	return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 }
 
 // pod converts a pod to a capacity.Pod. counts is false if the pod has finished or is terminating, if it neither requests the group's

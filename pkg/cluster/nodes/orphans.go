@@ -63,7 +63,8 @@ func named(groups []*capacity.Group, pool string) bool {
 	})
 }
 
-// orphanedAnnotations returns actions that remove gpuscaler's annotations from pods that belong to no workload of a group.
+// orphanedAnnotations returns actions that remove gpuscaler's annotations from pods that belong to no workload of a group. The pods are
+// sorted by namespace and name.
 func (n *Cache) orphanedAnnotations(groups []*capacity.Group, workloads []scaling.Workload) (actions []capacity.Action) {
 	w, kept := n.options.Workloads, map[Pod]bool{}
 	for i := range workloads {
@@ -79,7 +80,7 @@ func (n *Cache) orphanedAnnotations(groups []*capacity.Group, workloads []scalin
 			annotated = append(annotated, p)
 		}
 	}
-	slices.SortFunc(annotated, func(a, b Pod) int { return cmp.Compare(a.GetNamespace(), b.GetNamespace()) })
+	slices.SortFunc(annotated, byName)
 	for _, p := range annotated {
 		mark := capacity.PodAnnotation{UID: string(p.GetUID()), Namespace: p.GetNamespace(), Name: p.GetName(), Rule: explain.RuleRelease}
 		if p.GPU().DeletionCost.Ours {
