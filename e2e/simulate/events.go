@@ -3,8 +3,6 @@ package main
 import (
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/prometheus"
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
@@ -65,9 +63,9 @@ func (s *simulation) environmentChanges(e schedule.Event) {
 	case schedule.LaunchesRefused:
 		s.faults.refused[s.pools[e.Which%4]] = until
 	case schedule.NodeTaken:
-		s.interrupt(e.Value)
+		s.karpenter.Interrupt(e.Value)
 	case schedule.PodDeleted:
-		if pods := s.pods(); len(pods) > 0 {
+		if pods := s.api.Pods(); len(pods) > 0 {
 			s.api.Remove(apiserver.KindPod, namespace+"/"+pods[e.Value%len(pods)].Name)
 		}
 	}
@@ -145,36 +143,12 @@ func (s *simulation) objectChanges(e schedule.Event) {
 	w := s.workloads[e.Which%3]
 	switch e.Kind {
 	case schedule.ScaledByHand:
-		if s.api.Get(apiserver.KindDeployment, namespace+"/"+w.name) != nil {
-			s.scale(w, max(int32(e.Value%6), w.min), "kubectl")
-		}
+		s.scale(w, max(int32(e.Value%6), w.min), "kubectl")
 	case schedule.WorkloadPaused:
-		s.annotate(w, annotations.Paused, map[bool]string{true: "true"}[e.Value%2 == 0])
+		s.deployments.Annotate(w.name, annotations.Paused, map[bool]string{true: "true"}[e.Value%2 == 0])
 	case schedule.DeploymentReplaced:
-		s.api.Remove(apiserver.KindDeployment, namespace+"/"+w.name)
-		for _, pod := range s.podsOf(w) {
-			s.api.Remove(apiserver.KindPod, namespace+"/"+pod.Name)
-		}
-		s.createDeployment(w)
+		s.deployments.Replace(w.name, max(w.min, 1))
 	}
-}
-
-// annotate sets or removes an annotation of a Deployment.
-func (s *simulation) annotate(w *workload, key, value string) {
-	live, ok := s.api.Get(apiserver.KindDeployment, namespace+"/"+w.name).(*appsv1.Deployment)
-	if !ok {
-		return
-	}
-	next := live.DeepCopy()
-	if next.Annotations == nil {
-		next.Annotations = map[string]string{}
-	}
-	if value == "" {
-		delete(next.Annotations, key)
-	} else {
-		next.Annotations[key] = value
-	}
-	s.api.Put(apiserver.KindDeployment, next)
 }
 
 // endFaults ends every fault and undoes what would prevent the workloads from being scaled.
@@ -191,7 +165,7 @@ func (s *simulation) endFaults() {
 		if w.keda {
 			w.push.cut = time.Time{}
 		}
-		s.annotate(w, annotations.Paused, "")
+		s.deployments.Annotate(w.name, annotations.Paused, "")
 		w.load = []float64{0, 25, 15}[(int(s.seed)+len(w.name))%3]
 	}
 	for _, p := range s.pools {

@@ -45,8 +45,6 @@ func (f *faults) source(now time.Time, signal string) (prometheus.Fault, time.Ti
 	return prometheus.Works, time.Time{}
 }
 
-func (f *faults) refusesLaunch(p *pool, now time.Time) bool { return now.Before(f.refused[p]) }
-
 func (f *faults) slowWrites(now time.Time) time.Duration {
 	if now.Before(f.slowUntil) {
 		return f.slow

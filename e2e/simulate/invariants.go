@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	model "github.com/gpuscaler/gpuscaler/e2e/simulate/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
@@ -155,18 +156,13 @@ func (c *checker) starvation() {
 // limit.
 func (c *checker) starves(g int, group string) bool {
 	s := c.sim
-	pending, loading := 0, 0
-	for _, p := range s.pods() {
-		if p.Spec.NodeName == "" && p.Spec.NodeSelector[poolLabel] == group {
+	pending := 0
+	for _, p := range s.api.Pods() {
+		if p.Spec.NodeName == "" && p.Spec.NodeSelector[model.GroupLabel] == group {
 			pending++
 		}
 	}
-	for _, m := range s.machines {
-		if m.pool.group == group && (m.stage < 2 || !m.deleted.IsZero()) {
-			loading++
-		}
-	}
-	if pending <= loading {
+	if pending <= s.karpenter.Changing(group) {
 		return false
 	}
 	overridden, mayRestore := false, true
@@ -175,7 +171,7 @@ func (c *checker) starves(g int, group string) bool {
 		if p.group != group || u == nil {
 			continue
 		}
-		n, limit := s.machinesOf(p), gpuLimit(u)
+		n, limit := s.karpenter.Nodes(p.name), model.Limit(u)
 		if limit < 0 || n < limit {
 			return false
 		}
@@ -286,7 +282,7 @@ func (c *checker) returned(group string, before time.Duration) bool {
 
 // restored checks the invariant restoration: no annotation, record or override of gpuscaler is left on a NodePool or a pod.
 func (c *checker) restored() {
-	for _, p := range c.sim.pods() {
+	for _, p := range c.sim.api.Pods() {
 		for _, key := range podAnnotations {
 			if value, left := p.Annotations[key]; left {
 				c.fail(restoration, "pod %s still has the annotation %s: %s", p.Name, key, value)

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
+	model "github.com/gpuscaler/gpuscaler/e2e/simulate/karpenter"
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
@@ -22,7 +23,6 @@ type pool struct {
 	edited                    map[string]time.Time // when the owner last edited a field during an override
 	touched                   time.Time            // when the owner last edited any field
 	consented                 time.Time            // when the owner last changed the consent annotation
-	refused                   time.Time            // when the cloud last refused a launch
 }
 
 const poolManifest = `
@@ -50,10 +50,15 @@ func (s *simulation) addPool(group, capacityType string, weight, limit int) {
 	s.createPool(p)
 }
 
+func (s *simulation) nodePool(p *pool) *unstructured.Unstructured {
+	u, _ := s.api.Get(apiserver.KindNodePool, p.name).(*unstructured.Unstructured)
+	return u
+}
+
 // createPool creates a NodePool from its manifest.
 func (s *simulation) createPool(p *pool) {
 	u := &unstructured.Unstructured{}
-	manifest := fmt.Sprintf(poolManifest, p.name, p.weight, p.limit, poolLabel, p.group, p.capacityType)
+	manifest := fmt.Sprintf(poolManifest, p.name, p.weight, p.limit, model.GroupLabel, p.group, p.capacityType)
 	if err := yaml.Unmarshal([]byte(manifest), &u.Object); err != nil {
 		panic(err)
 	}
@@ -62,6 +67,34 @@ func (s *simulation) createPool(p *pool) {
 	empty.SetGroupVersionKind(u.GroupVersionKind())
 	s.api.Put(apiserver.KindNodePool, s.api.Managed.Update(empty, u, "kubectl-client-side-apply"))
 	p.owner, p.edited, p.consented = ownedFields(s.nodePool(p)), map[string]time.Time{}, s.now
+}
+
+// whole converts each float64 in a map to int64, because the API server returns whole numbers as int64. All numbers in the manifests are
+// whole.
+func whole(m map[string]any) {
+	for k, v := range m {
+		switch v := v.(type) {
+		case map[string]any:
+			whole(v)
+		case float64:
+			m[k] = int64(v)
+		}
+	}
+}
+
+// overridable contains the paths of the fields that gpuscaler may override.
+var overridable = [][]string{
+	{"spec", "weight"}, {"spec", "limits", gpuResource}, {"spec", "disruption", "consolidateAfter"},
+	{"spec", "disruption", "consolidationPolicy"}, {"spec", "disruption", "budgets"},
+}
+
+// ownedFields returns the values of the overridable fields of a NodePool as JSON, by path; empty: the field is not set.
+func ownedFields(u *unstructured.Unstructured) map[string]string {
+	out := map[string]string{}
+	for _, path := range overridable {
+		out[strings.Join(path, ".")] = apiserver.FieldText(u, path...)
+	}
+	return out
 }
 
 // allFields is the value of the consent annotation that lets gpuscaler override every field.
@@ -183,16 +216,7 @@ func (s *simulation) ownerConsents(p *pool, fields string) {
 // replacePool deletes a NodePool with its nodes and creates it again from its manifest.
 func (s *simulation) replacePool(p *pool) {
 	s.trace("the owner replaces NodePool %s", p.name)
-	for _, m := range s.machines {
-		if m.pool == p && m.deleted.IsZero() {
-			m.deleted = s.now
-		}
-	}
-	for _, name := range sortedMachines(s.machines) {
-		if m := s.machines[name]; m.pool == p && m.deleted.Equal(s.now) {
-			s.putClaim(m)
-		}
-	}
+	s.karpenter.DeleteNodes(p.name)
 	s.api.Remove(apiserver.KindNodePool, p.name)
 	s.createPool(p)
 	p.touched = s.now // for gpuscaler, the values of the new NodePool are edits of its overrides

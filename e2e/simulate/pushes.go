@@ -6,11 +6,9 @@ import (
 	"time"
 
 	"github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/custom-metrics-apiserver/pkg/provider"
 
-	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/keda"
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
@@ -132,8 +130,8 @@ func (p *push) Received(from keda.Server, active bool) {
 		return
 	}
 	p.active = s.now
-	if _, exists := s.api.Get(apiserver.KindDeployment, namespace+"/"+w.name).(*appsv1.Deployment); exists && w.replicas == 0 {
-		s.scale(w, w.loop.Poll(s.now, w.replicas, true, true), "KEDA")
+	if replicas, exists := s.deployments.Replicas(w.name); exists && replicas == 0 {
+		s.scale(w, w.autoscaler.Poll(s.now, replicas, true, true), "KEDA")
 	}
 }
 

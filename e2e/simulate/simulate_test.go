@@ -33,7 +33,7 @@ func TestSeeds(t *testing.T) {
 }
 
 func TestASeedHasOneTrace(t *testing.T) {
-	for seed := uint64(1); seed <= 2; seed++ {
+	for _, seed := range []uint64{1, 36} { // in seed 36, the annotations of several pods are removed at once
 		first, second := inBubble(t, seed, schedule.Draw(seed)), inBubble(t, seed, schedule.Draw(seed))
 		for i := range min(len(first.lines), len(second.lines)) {
 			if first.lines[i] != second.lines[i] {

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/deployment"
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/karpenter"
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/redis"
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
@@ -31,8 +33,8 @@ type simulation struct {
 	fresh       *replica // a controller that starts at the end, for comparison
 	workloads   []*workload
 	pools       []*pool
-	machines    map[string]*machine
-	claims      int
+	deployments *deployment.Controller
+	karpenter   *karpenter.Cluster
 	people      *people
 	faults      faults
 	lagUntil    [2]time.Time
@@ -62,7 +64,7 @@ type result struct {
 
 // run simulates the given events with a seed, and returns the outcome. It stops at the first violation of an invariant.
 func run(seed uint64, events []schedule.Event) result {
-	s := &simulation{seed: seed, events: events, now: time.Now(), machines: map[string]*machine{}, turn: make(chan struct{}, 1)}
+	s := &simulation{seed: seed, events: events, now: time.Now(), turn: make(chan struct{}, 1)}
 	s.takeTurn()
 	defer s.endTurn()
 	seedElections(seed)
@@ -70,10 +72,16 @@ func run(seed uint64, events []schedule.Event) result {
 	s.began = s.now
 	s.faults.refused = map[*pool]time.Time{}
 	s.api, s.check, s.redis = apiserver.New(func() time.Time { return s.now }), newChecker(s), redis.New()
+	s.deployments = deployment.New(s.api, namespace)
+	var all []karpenter.NodePool
 	for i, group := range groupNames {
 		s.addPool(group, "spot", 20, 6+i)
 		s.addPool(group, "on-demand", 10, 6+i)
 	}
+	for _, p := range s.pools {
+		all = append(all, karpenter.NodePool{Name: p.name, Group: p.group, CapacityType: p.capacityType})
+	}
+	s.karpenter = karpenter.New(s.api, s, all)
 	s.addWorkload(&workload{name: "chat", group: "llm", keda: true, load: 15})
 	s.addWorkload(&workload{name: "batch", group: "llm", keda: true, redis: true})
 	s.addWorkload(&workload{name: "embed", group: "rank", min: 1, load: 25})
@@ -143,8 +151,8 @@ func (s *simulation) runSecond() {
 		}
 	}
 	s.applyLate()
-	s.runDeployments()
-	s.runKarpenter()
+	s.deployments.Run()
+	s.karpenter.Run()
 	s.scrape()
 	for _, r := range s.processes() {
 		r.step()

@@ -156,3 +156,8 @@ func list[T Object](a *Server, kind string) (all []T) {
 	})
 	return all
 }
+
+// Ready reports whether a pod is ready. The pods of the models have only the condition Ready.
+func Ready(p *corev1.Pod) bool {
+	return len(p.Status.Conditions) > 0 && p.Status.Conditions[0].Status == corev1.ConditionTrue
+}
