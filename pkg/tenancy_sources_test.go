@@ -187,11 +187,17 @@ func sources(t *testing.T) entrance {
 	vector := func(result string) string {
 		return `{"status":"success","data":{"resultType":"vector","result":[` + result + `]}}`
 	}
+	denied := "unknown: " + scaling.CauseDenied.String()
 	// bounded replaces the cause of an unknown reading by "stopped". The attempt reaches one of several limits first (bytes, series or
 	// time), and which one can differ from run to run.
 	bounded := func(try func(*testing.T) string) func(*testing.T) string {
 		return func(t *testing.T) string {
-			return strings.NewReplacer("answer cut off", "stopped", "source unreachable", "stopped", "invalid value", "stopped").Replace(try(t))
+			result := try(t)
+			for _, c := range []scaling.Cause{scaling.CauseTruncated, scaling.CauseUnreachable, scaling.CauseTimeout, scaling.CauseSeries,
+				scaling.CauseMalformed} {
+				result = strings.ReplaceAll(result, c.String(), "stopped")
+			}
+			return result
 		}
 	}
 	// sent fails an attempt in which gpuscaler reads more than limit MiB from the server. It proves that the limit of bytes ends the request,
@@ -269,16 +275,16 @@ func sources(t *testing.T) entrance {
 				http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
 			})},
 		{"a pod that redirects to this machine", "", "unknown", redirecting("/elsewhere", http.StatusTemporaryRedirect, pod)},
-		{"a pod whose address is the cloud's metadata service", "KEDA #7697", "unknown: forbidden", address("169.254.169.254")},
-		{"a pod whose address is that service's, as IPv6", "", "unknown: forbidden", address("fd00:ec2::254")},
-		{"a pod whose address is Google Cloud's metadata service", "", "unknown: forbidden", address("fd20:ce::254")},
-		{"a pod whose address is Alibaba Cloud's metadata service", "", "unknown: forbidden", address("100.100.100.200")},
-		{"a pod whose address is Azure's host", "", "unknown: forbidden", address("168.63.129.16")},
-		{"a pod whose address is the metadata service behind NAT64", "", "unknown: forbidden", address("64:ff9b::a9fe:a9fe")},
-		{"a pod whose address is that service's, as IPv4 in IPv6", "", "unknown: forbidden", address("::ffff:169.254.169.254")},
-		{"a pod whose address is Azure's host, as IPv4 in IPv6", "", "unknown: forbidden", address("::ffff:168.63.129.16")},
-		{"a pod whose address is loopback", "", "unknown: forbidden", address("127.0.0.1")},
-		{"a pod whose address is unspecified", "", "unknown: forbidden", address("0.0.0.0")},
+		{"a pod whose address is the cloud's metadata service", "KEDA #7697", denied, address("169.254.169.254")},
+		{"a pod whose address is that service's, as IPv6", "", denied, address("fd00:ec2::254")},
+		{"a pod whose address is Google Cloud's metadata service", "", denied, address("fd20:ce::254")},
+		{"a pod whose address is Alibaba Cloud's metadata service", "", denied, address("100.100.100.200")},
+		{"a pod whose address is Azure's host", "", denied, address("168.63.129.16")},
+		{"a pod whose address is the metadata service behind NAT64", "", denied, address("64:ff9b::a9fe:a9fe")},
+		{"a pod whose address is that service's, as IPv4 in IPv6", "", denied, address("::ffff:169.254.169.254")},
+		{"a pod whose address is Azure's host, as IPv4 in IPv6", "", denied, address("::ffff:168.63.129.16")},
+		{"a pod whose address is loopback", "", denied, address("127.0.0.1")},
+		{"a pod whose address is unspecified", "", denied, address("0.0.0.0")},
 		{"a pod whose address is a name", "", "unknown: invalid value", address("metadata.google.internal")},
 		{"a pod whose address is a URL", "", "unknown: invalid value", address("evil.example.com/?x=")},
 		{"a source's name that resolves to the metadata service (DNS rebinding)", "KEDA has no filter of addresses", "169.254.169.254 refused",
@@ -298,10 +304,10 @@ func sources(t *testing.T) entrance {
 		{"a Redis array of 10^11 elements", "go-redis allocates them", "unknown: answer cut off", redisSays("*100000000000\r\n")},
 		{"a Redis string of 10^11 bytes", "go-redis allocates them", "unknown: answer cut off", redisSays("$100000000000\r\n")},
 		{"a Redis array of 10^9 elements inside an array", "", "unknown: answer cut off", redisSays("*1\r\n*1000000000\r\n")},
-		{"a RESP3 map of 10^11 pairs that was not requested", "", "unknown: invalid value", redisSays("%100000000000\r\n")},
-		{"RESP3 attributes of 10^11 pairs", "", "unknown: invalid value", redisSays("|100000000000\r\n")},
-		{"a streamed Redis string", "", "unknown: invalid value", redisSays("$?\r\n;4\r\nabcd\r\n")},
-		{"a Redis length with a letter", "", "unknown: invalid value", redisSays("$1x\r\na\r\n")},
+		{"a RESP3 map of 10^11 pairs that was not requested", "", "unknown: malformed answer", redisSays("%100000000000\r\n")},
+		{"RESP3 attributes of 10^11 pairs", "", "unknown: malformed answer", redisSays("|100000000000\r\n")},
+		{"a streamed Redis string", "", "unknown: malformed answer", redisSays("$?\r\n;4\r\nabcd\r\n")},
+		{"a Redis length with a letter", "", "unknown: malformed answer", redisSays("$1x\r\na\r\n")},
 		{"Redis arrays nested a thousand deep", "", "unknown: answer cut off", redisSays(strings.Repeat("*1\r\n", 1000) + ":0\r\n")},
 		{"a Redis line without end", "", "unknown: answer cut off", redisSays("+" + strings.Repeat("x", 1<<20))},
 		{"a thousand Redis arrays of ten thousand elements each", "", "unknown: answer cut off",

@@ -238,7 +238,7 @@ func signalViews(e explain.Explanation, d scaling.Decision) (all []signalView) {
 		all = append(all, signalView{
 			Signal: s, Value: s.ValueText(), Target: s.TargetText(),
 			Recommends: s.RecommendsText(), Age: s.AgeText(), Pods: s.PodsText(),
-			Warn: d.Status[i] != scaling.SignalOK && d.Status[i] != scaling.SignalUnmeasured,
+			Warn: d.Status[i].Unusable(),
 		})
 	}
 	return all

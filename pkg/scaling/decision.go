@@ -119,6 +119,9 @@ func (s SignalStatus) String() string {
 	return [...]string{"ok", "missing", "stale", "low coverage", "no ready replica"}[min(s, SignalUnmeasured)]
 }
 
+// Unusable reports whether the reading is missing, stale or covers too few pods, so that it cannot lower the target.
+func (s SignalStatus) Unusable() bool { return s != SignalOK && s != SignalUnmeasured }
+
 // Reason is the effect of one rule: the target before the rule and after it. A and B are only for the texts of package explain. Code that
 // needs a number must read a field of Decision.
 type Reason struct {

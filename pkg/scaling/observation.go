@@ -22,34 +22,6 @@ type Reading struct {
 	Cause    Cause // why the value is not known
 }
 
-// Cause is the reason why a reading cannot be used.
-type Cause uint8
-
-// Possible values of Cause.
-const (
-	CauseNone        Cause = iota
-	CauseNever             // no poll has returned a response yet
-	CauseEmpty             // the response contains no value for this workload
-	CauseUnreachable       // the source did not respond, or not within the time limit
-	CauseInvalid           // NaN, infinite, negative, implausibly great, or a value with which the vendor marks missing data
-	CauseTruncated         // the response exceeded a limit on bytes or series
-	CauseForbidden         // the source rejected the request (401, 403), or the PlatformConfig does not permit it
-	CauseSentinel          // the value contradicts the hardware (an activity counter stuck at 0)
-	CauseUndeclared        // the values are from a pod that is not a declared exporter, or an exporter on another node than the measured pod
-	CauseQuota             // the namespace exceeds its quota of selectors at the data source, so the selector of this signal is not queried
-	CauseUntimed           // no sample has a usable time: it is more than MaxAhead ahead of gpuscaler's clock, or not valid
-	CauseRestarted         // the queue has been empty since its server was replaced or restarted without its data
-
-	Causes // the number of causes
-)
-
-// String returns the cause in a few words. It is empty for CauseNone.
-func (c Cause) String() string {
-	return [Causes]string{"", "not read yet", "no data", "source unreachable", "invalid value", "answer cut off", "forbidden",
-		"contradicts the hardware", "not from a declared exporter", "over the namespace's quota", "no usable sample time",
-		"empty since its server restarted"}[min(c, Causes-1)]
-}
-
 // MaxAhead is how far the time of a sample may be ahead of gpuscaler's clock. Clocks that NTP synchronizes differ by less. The age of a
 // sample that is further ahead is not known. For example, if a source sends a time that is an hour ahead and then fails, its last sample
 // would count as fresh for an hour.

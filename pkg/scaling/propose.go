@@ -120,7 +120,7 @@ func (t *tick) degrade() {
 func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
 	age := max(t.now.Sub(r.At), -math.MaxInt64).Abs()
 	switch {
-	case !r.Known && t.ready == 0 && (r.Cause == CauseEmpty || r.Cause == CauseNever || r.Cause == CauseUndeclared):
+	case !r.Known && t.ready == 0 && r.Cause.withoutPods():
 		return SignalUnmeasured
 	case !r.Known || !(r.Value >= 0) || math.IsInf(r.Value, 0) || !(sig.Target > 0 || sig.isEvidence()) || age/staleLimit > sig.MaxAge:
 		return SignalMissing

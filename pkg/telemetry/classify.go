@@ -32,15 +32,15 @@ func (k pollKind) String() string { return pollKinds[k] }
 // the signal. If there is no data source, or if the namespace may not use it, dataSource returns nil and the cause.
 func (p *plan) dataSource(s *policy.Source, namespace string) (*policy.DataSource, scaling.Cause) {
 	if s.Denied != "" {
-		return nil, scaling.CauseForbidden
+		return nil, scaling.CauseDenied
 	}
 	if s.DataSource != "" {
 		d := p.platform.DataSource(s.DataSource)
 		if d == nil {
-			return nil, scaling.CauseUnreachable
+			return nil, scaling.CauseNoSource
 		}
 		if !d.Allows(namespace) { // package policy checks this too; the second check protects the data of other tenants
-			return nil, scaling.CauseForbidden
+			return nil, scaling.CauseDenied
 		}
 		return d, scaling.CauseNone
 	}
@@ -52,9 +52,9 @@ func (p *plan) dataSource(s *policy.Source, namespace string) (*policy.DataSourc
 		if d := p.defaultPrometheus(); d != nil {
 			return d, scaling.CauseNone
 		}
-		return nil, scaling.CauseUnreachable
+		return nil, scaling.CauseNoSource
 	case policy.SourcePrometheus, policy.SourceRedis, policy.SourceDCGM:
-		return nil, scaling.CauseUnreachable
+		return nil, scaling.CauseNoSource
 	}
 	return &policy.DataSource{Type: policy.DataScrape, Profile: s.Type}, scaling.CauseNone
 }

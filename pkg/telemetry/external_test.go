@@ -1,8 +1,10 @@
 package telemetry
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -96,7 +98,7 @@ func TestExternalMetricsThatHangDoNotDelayOtherNamespaces(t *testing.T) {
 			}
 		}
 	}
-	if r := read(p, all[0])[0]; r.Known || r.Cause != scaling.CauseUnreachable {
+	if r := read(p, all[0])[0]; r.Known || r.Cause != scaling.CauseTimeout {
 		t.Errorf("the offender reads %+v", r)
 	}
 }
@@ -111,16 +113,16 @@ func TestReadingOfAFaultyAdapter(t *testing.T) {
 		{"no items", metricList(), false, scaling.CauseEmpty},
 		{"negative", metricList(metricItem("-5", time.Now()), metricItem("50", time.Now())), false, scaling.CauseInvalid},
 		{"absurd", metricList(metricItem("9E", time.Now())), false, scaling.CauseInvalid},
-		{"unknown metric", kubeStatus(404, "NotFound"), false, scaling.CauseEmpty},
+		{"unknown metric", kubeStatus(404, "NotFound"), false, scaling.CauseNoMetric},
 		{"forbidden", kubeStatus(403, "Forbidden"), true, scaling.CauseForbidden},
 		{"asks the client to wait for a second, ten times", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "1")
 			kubeStatus(429, "TooManyRequests")(w, r)
-		}, true, scaling.CauseUnreachable},
-		{"adapter is down", kubeStatus(503, "ServiceUnavailable"), true, scaling.CauseUnreachable},
+		}, true, scaling.CauseHTTPError},
+		{"adapter is down", kubeStatus(503, "ServiceUnavailable"), true, scaling.CauseHTTPError},
 		{"redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusFound)
-		}, true, scaling.CauseUnreachable},
+		}, true, scaling.CauseHTTPError},
 		{"huge", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			for chunk := strings.Repeat(" ", 1<<16); ; {
@@ -129,7 +131,7 @@ func TestReadingOfAFaultyAdapter(t *testing.T) {
 				}
 			}
 		}, false, scaling.CauseTruncated},
-		{"slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, true, scaling.CauseUnreachable},
+		{"slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, true, scaling.CauseTimeout},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -185,10 +187,38 @@ func TestTriggersOfAScaledObjectAreReadThroughKEDAsMetrics(t *testing.T) {
 	if asked != want {
 		t.Errorf("asked %s", asked)
 	}
-	if r[1].Known || r[1].Cause != scaling.CauseEmpty {
+	if r[1].Known || r[1].Cause != scaling.CauseUnpublished {
 		t.Errorf("a trigger that KEDA has not published: %+v", r[1])
 	}
 	if r[2].Known || r[2].Cause != scaling.CauseInvalid {
 		t.Errorf("our own target as a signal: %+v", r[2])
+	}
+}
+
+// The API server rejects the request for one metric with 403. The leader logs the signal once, and once more when the request is permitted.
+// The log contains no text of the response.
+func TestRejectedRequestOfASignalIsLoggedOnce(t *testing.T) {
+	var log bytes.Buffer
+	server := newFaulty(t)
+	w := compiled("embed", "a", externalSource("backlog", ""), externalSource("secret", ""))
+	p := newPoller(t, Options{Kubernetes: &rest.Config{Host: server.URL}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	p.SetPolicies([]*policy.Compiled{w}, platformOf(policy.DataSource{Name: "api", Type: policy.DataExternal, Interval: time.Minute}))
+	server.does(func(rw http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/secret") {
+			kubeStatus(403, "Forbidden")(rw, r)
+			return
+		}
+		metricList(metricItem("5", time.Now()))(rw, r)
+	})
+	for range 3 {
+		pollOnce(t, p)
+	}
+	if n := strings.Count(log.String(), "rejects the requests"); n != 1 || !strings.Contains(log.String(), "of embed/a: forbidden") {
+		t.Errorf("%d lines: %s", n, &log)
+	}
+	server.does(metricList(metricItem("5", time.Now())))
+	pollOnce(t, p)
+	if !strings.Contains(log.String(), "does not reject requests of signals any more") {
+		t.Errorf("%s", &log)
 	}
 }

@@ -91,12 +91,12 @@ func TestReadingOfAFaultyPrometheus(t *testing.T) {
 		{"absurd", text(answerOf("9223372036854775794")), lost, scaling.CauseInvalid},
 		{"two series for one workload", text(strings.ReplaceAll(answerOf("5"), `"age0"`, `"value"`)), lost, scaling.CauseInvalid},
 		{"stopped", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, kept, scaling.CauseUnreachable},
-		{"slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, kept, scaling.CauseUnreachable},
+		{"slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, kept, scaling.CauseTimeout},
 		{"slow in the middle", func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, answerOf("5")[:30])
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
-		}, kept, scaling.CauseUnreachable},
+		}, kept, scaling.CauseTimeout},
 		{"truncated by a proxy that knows no length", text(answerOf("5")[:150]), lost, scaling.CauseTruncated},
 		{"truncated by a lost connection", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100000")
@@ -114,26 +114,26 @@ func TestReadingOfAFaultyPrometheus(t *testing.T) {
 		{"gzip bomb", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(bomb)
-		}, lost, scaling.CauseInvalid},
+		}, lost, scaling.CauseMalformed},
 		{"too many series", text(`{"status":"success","data":{"resultType":"vector","result":[` + strings.TrimSuffix(series, ",") + `]}}`),
-			lost, scaling.CauseTruncated},
+			lost, scaling.CauseSeries},
 		{"endless labels", text(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"x":"` + strings.Repeat("y", 20_000) +
 			`"},"value":[1,"1"]}]}}`), lost, scaling.CauseTruncated},
 		{"partial answer", text(strings.Replace(answerOf("5"), `{"status"`, `{"isPartial":true,"status"`, 1)), lost, scaling.CauseTruncated},
 		{"redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://"+r.Host+"/elsewhere", http.StatusTemporaryRedirect)
-		}, kept, scaling.CauseUnreachable},
-		{"401", status(401, "who are you"), kept, scaling.CauseForbidden},
+		}, kept, scaling.CauseHTTPError},
+		{"401", status(401, "who are you"), kept, scaling.CauseUnauthorized},
 		{"403", status(403, ""), kept, scaling.CauseForbidden},
-		{"404", status(404, "no backend"), kept, scaling.CauseUnreachable},
-		{"429", status(429, "slow down"), kept, scaling.CauseUnreachable},
-		{"500", status(500, "oops"), kept, scaling.CauseUnreachable},
-		{"503 with an answer in it", status(503, answerOf("0")), kept, scaling.CauseUnreachable},
-		{"400 bad query", status(400, `{"status":"error","errorType":"bad_data","error":"parse error"}`), lost, scaling.CauseInvalid},
-		{"422 execution", status(422, `{"status":"error","errorType":"execution","error":"many-to-many"}`), lost, scaling.CauseInvalid},
-		{"an error that calls itself 200", text(`{"status":"error","errorType":"timeout","error":"took long"}`), kept, scaling.CauseUnreachable},
-		{"HTML", text("<html><body>Sign in</body></html>"), lost, scaling.CauseInvalid},
-		{"a scalar", text(`{"status":"success","data":{"resultType":"scalar","result":[1,"0"]}}`), lost, scaling.CauseInvalid},
+		{"404", status(404, "no backend"), kept, scaling.CauseHTTPError},
+		{"429", status(429, "slow down"), kept, scaling.CauseHTTPError},
+		{"500", status(500, "oops"), kept, scaling.CauseHTTPError},
+		{"503 with an answer in it", status(503, answerOf("0")), kept, scaling.CauseHTTPError},
+		{"400 bad query", status(400, `{"status":"error","errorType":"bad_data","error":"parse error"}`), lost, scaling.CauseRejected},
+		{"422 execution", status(422, `{"status":"error","errorType":"execution","error":"many-to-many"}`), lost, scaling.CauseRejected},
+		{"an error that calls itself 200", text(`{"status":"error","errorType":"timeout","error":"took long"}`), kept, scaling.CauseTimeout},
+		{"HTML", text("<html><body>Sign in</body></html>"), lost, scaling.CauseMalformed},
+		{"a scalar", text(`{"status":"success","data":{"resultType":"scalar","result":[1,"0"]}}`), lost, scaling.CauseMalformed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := newFaulty(t)
@@ -174,7 +174,7 @@ func TestReadingOfAFaultyPrometheus(t *testing.T) {
 	}
 }
 
-func TestServerThatIsDownFromTheStartReadsAsUnreachable(t *testing.T) {
+func TestServerThatIsDownFromTheStartRefusesTheConnection(t *testing.T) {
 	server := newFaulty(t)
 	server.Close()
 	w := compiled("chat", "llama", querySource())
@@ -184,7 +184,7 @@ func TestServerThatIsDownFromTheStartReadsAsUnreachable(t *testing.T) {
 		t.Errorf("before the first poll: %+v", r)
 	}
 	pollOnce(t, p)
-	if r := read(p, w)[0]; r.Known || r.Cause != scaling.CauseUnreachable || r.Failures != 1 {
+	if r := read(p, w)[0]; r.Known || r.Cause != scaling.CauseRefused || r.Failures != 1 {
 		t.Errorf("after it: %+v", r)
 	}
 }

@@ -83,14 +83,14 @@ func TestTLSIsVerifiedAgainstTheConfiguredAuthority(t *testing.T) {
 	t.Cleanup(server.Close)
 	authority := file(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	for name, c := range map[string]struct {
-		tls   *spec.TLS
-		known bool
+		tls  *spec.TLS
+		want scaling.Cause
 	}{
-		"unknown authority":      {nil, false},
-		"its authority":          {&spec.TLS{CAFile: authority}, true},
-		"its authority, by name": {&spec.TLS{CAFile: authority, ServerName: "example.com", MinVersion: "TLS13"}, true},
-		"another name":           {&spec.TLS{CAFile: authority, ServerName: "evil.example"}, false},
-		"no such file":           {&spec.TLS{CAFile: authority + "x"}, false},
+		"unknown authority":      {nil, scaling.CauseTLS},
+		"its authority":          {&spec.TLS{CAFile: authority}, scaling.CauseNone},
+		"its authority, by name": {&spec.TLS{CAFile: authority, ServerName: "example.com", MinVersion: "TLS13"}, scaling.CauseNone},
+		"another name":           {&spec.TLS{CAFile: authority, ServerName: "evil.example"}, scaling.CauseTLS},
+		"no such file":           {&spec.TLS{CAFile: authority + "x"}, scaling.CauseFile},
 	} {
 		source := promSource(server.URL)
 		if c.tls != nil {
@@ -100,7 +100,7 @@ func TestTLSIsVerifiedAgainstTheConfiguredAuthority(t *testing.T) {
 		p := newPoller(t, Options{})
 		p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
 		pollOnce(t, p)
-		if r := read(p, w)[0]; r.Known != c.known || (!c.known && r.Cause != scaling.CauseUnreachable) {
+		if r := read(p, w)[0]; r.Known != (c.want == scaling.CauseNone) || r.Cause != c.want {
 			t.Errorf("%s: %+v; %+v", name, r, statuses(p))
 		}
 	}
@@ -119,7 +119,7 @@ func TestTenantsPodsAreSentNoCredentials(t *testing.T) {
 	p := newPoller(t, Options{Pods: testPods{w.Workload.Key: readyPods("llama-0")}, LoopbackPods: true})
 	p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
 	pollOnce(t, p)
-	if r := read(p, w)[0]; r.Known || r.Cause != scaling.CauseForbidden || sent {
+	if r := read(p, w)[0]; r.Known || r.Cause != scaling.CauseDenied || sent {
 		t.Errorf("%+v, credentials sent: %t", r, sent)
 	}
 }
@@ -141,7 +141,7 @@ func TestStatusHasTheErrorOfAFailedPoll(t *testing.T) {
 		time.Since(s[0].At) > time.Minute {
 		t.Fatalf("%+v", s)
 	}
-	if s[1].Source != "b" || s[1].Name != "q" || s[1].Poll != "query" || s[1].Known != 0 || s[1].Cause != scaling.CauseUnreachable ||
+	if s[1].Source != "b" || s[1].Name != "q" || s[1].Poll != "query" || s[1].Known != 0 || s[1].Cause != scaling.CauseHTTPError ||
 		s[1].Error != "status 500: oops" {
 		t.Errorf("%+v", s[1])
 	}
@@ -159,8 +159,8 @@ func TestSourceIsRetriedUntilItsCertificateIsMounted(t *testing.T) {
 	p := scrapePoller(t, w, source, readyPods("llama-0"))
 	for range 2 {
 		pollOnce(t, p)
-		if r := read(p, w)[0]; r.Known || r.Cause != scaling.CauseUnreachable {
-			t.Errorf("without its certificate: %+v, want unreachable", r)
+		if r := read(p, w)[0]; r.Known || r.Cause != scaling.CauseFile {
+			t.Errorf("without its certificate: %+v", r)
 		}
 	}
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})

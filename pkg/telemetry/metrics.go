@@ -9,11 +9,6 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// causeNames contains the name of each scaling.Cause in metrics and logs.
-var causeNames = [scaling.Causes]string{
-	"ok", "never", "empty", "unreachable", "invalid", "truncated", "forbidden", "sentinel", "undeclared", "quota", "untimed", "restarted",
-}
-
 // pollMetrics are the Prometheus metrics about the polls of data sources.
 type pollMetrics struct {
 	polls    *prometheus.CounterVec
@@ -54,7 +49,7 @@ func newPollMetrics(r prometheus.Registerer) (*pollMetrics, error) {
 // observe adds the result of one poll to the metrics: its duration, its bytes and the causes of missing readings.
 func (m *pollMetrics) observe(g *group, p *pollResult) {
 	name, kind := g.source.Name, g.key.kind.String()
-	result := causeNames[source.CauseOf(p.err)]
+	result := source.CauseOf(p.err).Label()
 	m.polls.WithLabelValues(name, kind, result).Inc()
 	m.seconds.WithLabelValues(name, kind).Observe(p.took.Seconds())
 	m.bytes.WithLabelValues(name, kind).Add(float64(p.bytes))
@@ -62,7 +57,7 @@ func (m *pollMetrics) observe(g *group, p *pollResult) {
 		m.failures.WithLabelValues(name, kind, result).Add(float64(len(p.readings)))
 		return
 	}
-	var count [len(causeNames)]int
+	var count [scaling.Causes]int
 	for i := range p.readings {
 		if !p.readings[i].Known {
 			count[p.readings[i].Cause]++
@@ -70,7 +65,7 @@ func (m *pollMetrics) observe(g *group, p *pollResult) {
 	}
 	for cause, n := range count {
 		if n > 0 {
-			m.failures.WithLabelValues(name, kind, causeNames[cause]).Add(float64(n))
+			m.failures.WithLabelValues(name, kind, scaling.Cause(cause).Label()).Add(float64(n))
 		}
 	}
 }

@@ -35,12 +35,12 @@ func TestPollsAreCountedByResultAndReadingsByCause(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]float64{
-		"gpuscaler_source_polls_total query ok prom":                      1,
-		"gpuscaler_source_polls_total query unreachable prom":             1,
-		"gpuscaler_source_poll_duration_seconds query prom":               2,
-		"gpuscaler_source_unusable_readings_total empty query prom":       1,
-		"gpuscaler_source_unusable_readings_total unreachable query prom": 2,
-		"gpuscaler_source_received_bytes_total query prom":                float64(len(answerOf("5"))),
+		"gpuscaler_source_polls_total query ok prom":                     1,
+		"gpuscaler_source_polls_total query http_error prom":             1,
+		"gpuscaler_source_poll_duration_seconds query prom":              2,
+		"gpuscaler_source_unusable_readings_total empty query prom":      1,
+		"gpuscaler_source_unusable_readings_total http_error query prom": 2,
+		"gpuscaler_source_received_bytes_total query prom":               float64(len(answerOf("5"))),
 	} {
 		if got[name] != want {
 			t.Errorf("%s is %g, want %g; all: %s", name, got[name], want, fmt.Sprint(got))
@@ -55,9 +55,9 @@ func TestPollsAreCountedByResultAndReadingsByCause(t *testing.T) {
 func TestEachCauseHasItsOwnName(t *testing.T) {
 	names, texts := map[string]bool{}, map[string]bool{}
 	for cause := range scaling.Causes {
-		names[causeNames[cause]], texts[cause.String()] = true, true
-		if causeNames[cause] == "" || (cause.String() == "") != (cause == scaling.CauseNone) {
-			t.Errorf("cause %d has the name %q and the text %q", cause, causeNames[cause], cause)
+		names[cause.Label()], texts[cause.String()] = true, true
+		if cause.Label() == "" || (cause.String() == "") != (cause == scaling.CauseNone) {
+			t.Errorf("cause %d has the name %q and the text %q", cause, cause.Label(), cause)
 		}
 	}
 	if n := int(scaling.Causes); len(names) != n || len(texts) != n {

@@ -172,7 +172,7 @@ func TestNamespaceWithTooManySeriesDoesNotAffectOthers(t *testing.T) {
 			}
 			if c.name != "selector" { // the query of a selector sums all its series to one series, so no limit is exceeded
 				checkOffender(t, p, "series")
-				if r := read(p, evil)[0]; r.Known || (r.Cause != scaling.CauseTruncated && !strings.HasPrefix(c.name, "gauge with")) {
+				if r := read(p, evil)[0]; r.Known || (r.Cause != scaling.CauseSeries && !strings.HasPrefix(c.name, "gauge with")) {
 					t.Errorf("the offender reads %+v", r)
 				}
 			}

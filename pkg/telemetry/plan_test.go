@@ -71,13 +71,13 @@ func TestSignalThatNoPollServesHasItsCauseAtOnce(t *testing.T) {
 		source policy.Source
 		cause  scaling.Cause
 	}{
-		{"a namespace that may not use the source", querySource(), scaling.CauseForbidden},
-		{"a source that was taken away", denied, scaling.CauseForbidden},
-		{"a source that does not exist", missing, scaling.CauseUnreachable},
+		{"a namespace that may not use the source", querySource(), scaling.CauseDenied},
+		{"a source that was taken away", denied, scaling.CauseDenied},
+		{"a source that does not exist", missing, scaling.CauseNoSource},
 		{"a source of another type", wrongType, scaling.CauseInvalid},
 		{"an unknown engine", policy.Source{Type: "llamafile", Metric: "requestsWaiting"}, scaling.CauseInvalid},
 		{"a metric that the engine lacks", policy.Source{Type: policy.SourceVLLM, Metric: "nothing"}, scaling.CauseInvalid},
-		{"GPUs without any source", policy.Source{Type: policy.SourceDCGM, Metric: "activity"}, scaling.CauseUnreachable},
+		{"GPUs without any source", policy.Source{Type: policy.SourceDCGM, Metric: "activity"}, scaling.CauseNoSource},
 	} {
 		w := compiled("chat", "llama", c.source)
 		p := newPoller(t, Options{})

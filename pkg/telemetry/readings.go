@@ -92,7 +92,7 @@ func (e *entry) set(i int, r scaling.Reading) {
 	e.readings[i] = r
 }
 
-// record stores the result of a poll for signal i. If the source was unreachable or rejected the request, the previous value is kept with
+// record stores the result of a poll for signal i. If the source did not respond or refused the request, the previous value is kept with
 // the time of its sample, so it becomes stale after some time. After any other failure the reading is unknown.
 func (e *entry) record(i int, r scaling.Reading) {
 	e.mu.Lock()
@@ -105,7 +105,7 @@ func (e *entry) record(i int, r scaling.Reading) {
 	}
 	last.Failures++
 	last.Cause = r.Cause
-	if r.Cause == scaling.CauseUnreachable || r.Cause == scaling.CauseForbidden {
+	if r.Cause.KeepsSample() {
 		return
 	}
 	last.Known, last.Coverage, last.Reported = false, r.Coverage, r.Reported

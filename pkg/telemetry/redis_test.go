@@ -54,7 +54,7 @@ func TestErrorOfOneRedisListDoesNotAffectOthers(t *testing.T) {
 	m.SetError("")
 	m.Close()
 	pollOnce(t, p)
-	if r := read(p, w)[0]; !r.Known || r.Cause != scaling.CauseUnreachable || r.Failures != 2 {
+	if r := read(p, w)[0]; !r.Known || r.Cause != scaling.CauseRefused || r.Failures != 2 {
 		t.Errorf("while it is down: %+v", r)
 	}
 	if err := m.Restart(); err != nil {
@@ -83,7 +83,7 @@ func TestRedisPasswordFileIsReadAgainAfterItsRotation(t *testing.T) {
 	p := newPoller(t, Options{})
 	p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
 	pollOnce(t, p)
-	if r := read(p, w)[0]; r.Known || r.Cause != scaling.CauseForbidden {
+	if r := read(p, w)[0]; r.Known || r.Cause != scaling.CauseUnauthorized {
 		t.Errorf("wrong password: %+v", r)
 	}
 	write("first\n")

@@ -170,7 +170,7 @@ func TestRealRedisWithUsersAndPasswords(t *testing.T) {
 	fresh := newPoller(t, Options{})
 	fresh.SetPolicies([]*policy.Compiled{w}, platformOf(source))
 	pollOnce(t, fresh)
-	if r := read(fresh, w)[0]; r.Known || r.Cause != scaling.CauseForbidden {
+	if r := read(fresh, w)[0]; r.Known || r.Cause != scaling.CauseUnauthorized {
 		t.Errorf("with a wrong password: %+v; %+v", r, statuses(fresh))
 	}
 }

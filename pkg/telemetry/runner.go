@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -224,8 +225,14 @@ func (r *runner) report(g *group, p *pollResult) {
 		if p.readings[i].Known {
 			s.Known++
 		}
-		if p.readings[i].Cause == scaling.CauseUntimed {
+		switch p.readings[i].Cause {
+		case scaling.CauseUntimed:
 			s.Untimed++
+		case scaling.CauseForbidden, scaling.CauseUnauthorized:
+			if p.err == nil {
+				s.Refused++
+				s.Example = fmt.Sprintf("%s of %s: %s", g.requests[i].Signal.Name, g.requests[i].Workload.Key, p.readings[i].Cause)
+			}
 		}
 	}
 	if f, is := r.fetcher.(*promquery.Fetcher); is {
@@ -234,7 +241,8 @@ func (r *runner) report(g *group, p *pollResult) {
 	r.mu.Lock()
 	last := r.status
 	if p.err != nil {
-		s.Error, s.Untimed = p.err.Error(), last.Untimed // a failed poll has no sample times, so the number of the previous poll is kept
+		// A failed poll has no sample times and no answers for single signals, so the numbers of the previous poll are kept.
+		s.Error, s.Untimed, s.Refused, s.Example = p.err.Error(), last.Untimed, last.Refused, last.Example
 	}
 	r.status = s
 	r.mu.Unlock()
@@ -247,9 +255,16 @@ func (r *runner) logChange(last, s *pollStatus) {
 	switch {
 	case s.Cause == last.Cause:
 	case s.Cause != scaling.CauseNone:
-		log.Warn("poll of the data source failed", "cause", causeNames[s.Cause], "error", s.Error)
+		log.Warn("poll of the data source failed", "cause", s.Cause.Label(), "error", s.Error)
 	default:
 		log.Info("poll of the data source works again")
+	}
+	switch {
+	case s.Refused > 0 && last.Refused == 0:
+		log.Warn("the data source rejects the requests of some signals; they count as missing. `gpuscaler explain` shows the next step",
+			"rejected", s.Refused, "example", s.Example)
+	case s.Refused == 0 && last.Refused > 0 && s.Cause == scaling.CauseNone:
+		log.Info("the data source does not reject requests of signals any more")
 	}
 	switch {
 	case s.Untimed > 0 && last.Untimed == 0:

@@ -74,14 +74,14 @@ func TestReadingOfAFaultyPod(t *testing.T) {
 		known bool
 		cause scaling.Cause
 	}{
-		{"gone", status(404, ""), true, scaling.CauseUnreachable},
-		{"500", status(500, ""), true, scaling.CauseUnreachable},
-		{"401", status(401, ""), true, scaling.CauseForbidden},
+		{"gone", status(404, ""), true, scaling.CauseHTTPError},
+		{"500", status(500, ""), true, scaling.CauseHTTPError},
+		{"401", status(401, ""), true, scaling.CauseUnauthorized},
 		{"redirect to a metadata service", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
-		}, true, scaling.CauseUnreachable},
-		{"hangs", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, true, scaling.CauseUnreachable},
-		{"HTML", text("<html></html>\n"), false, scaling.CauseInvalid},
+		}, true, scaling.CauseHTTPError},
+		{"hangs", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, true, scaling.CauseTimeout},
+		{"HTML", text("<html></html>\n"), false, scaling.CauseMalformed},
 		{"another engine", text("tgi_queue_size 5\n"), false, scaling.CauseEmpty},
 		{"empty", text(""), false, scaling.CauseEmpty},
 		{"NaN", text("vllm:num_requests_waiting NaN\n"), false, scaling.CauseInvalid},
@@ -133,9 +133,9 @@ func TestPodAddressesThatNoPodHasAreRefused(t *testing.T) {
 	server.does(text("vllm:num_requests_waiting 5\n"))
 	w := compiled("chat", "llama", policy.Source{Type: policy.SourceVLLM, DataSource: "pods", Metric: "requestsWaiting"})
 	for address, cause := range map[string]scaling.Cause{
-		"127.0.0.1": scaling.CauseForbidden, "::1": scaling.CauseForbidden, "::ffff:127.0.0.1": scaling.CauseForbidden,
-		"169.254.169.254": scaling.CauseForbidden, "fe80::1": scaling.CauseForbidden, "fd00:ec2::254": scaling.CauseForbidden,
-		"0.0.0.0": scaling.CauseForbidden, "224.0.0.1": scaling.CauseForbidden,
+		"127.0.0.1": scaling.CauseDenied, "::1": scaling.CauseDenied, "::ffff:127.0.0.1": scaling.CauseDenied,
+		"169.254.169.254": scaling.CauseDenied, "fe80::1": scaling.CauseDenied, "fd00:ec2::254": scaling.CauseDenied,
+		"0.0.0.0": scaling.CauseDenied, "224.0.0.1": scaling.CauseDenied,
 		"": scaling.CauseUnreachable, "example.com": scaling.CauseInvalid, "http://10.0.0.1/x": scaling.CauseInvalid,
 		"10.0.0.1/../x": scaling.CauseInvalid,
 	} {

@@ -14,6 +14,8 @@ type pollStatus struct {
 	Signals int    // number of signals that the poll serves
 	Known   int    // number of signals with a reading
 	Untimed int    // number of signals whose samples have no usable time
+	Refused int    // number of signals whose request the source rejected for lack of permission, in a poll that succeeded for others
+	Example string // one of these signals
 	At      time.Time
 	Took    time.Duration
 	Skew    time.Duration // how far the source's clock is ahead of gpuscaler's; 0 if the difference is below two seconds or not known

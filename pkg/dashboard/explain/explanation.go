@@ -79,6 +79,8 @@ type Signal struct {
 	Reported   int32    `json:"podsReported"` // number of pods that reported; -1 for a signal that is not read from pods
 	Ready      int32    `json:"podsReady"`
 	Note       string   `json:"note,omitempty"`
+	Cause      string   `json:"cause,omitempty"`    // why the last poll returned no value, as in gpuscaler_signal_missing
+	NextStep   string   `json:"nextStep,omitempty"` // what to do about the cause
 }
 
 // Rule is one row of the RULE table in the text format.
@@ -248,7 +250,21 @@ func NewSignal(r *engine.Record, i int) Signal {
 		out.Recommends = &replicas
 	}
 	out.Note = note(s, reading, r.Decision.Status[i])
+	if c := reading.Cause; c != scaling.CauseNone && r.Decision.Status[i].Unusable() {
+		out.Cause, out.NextStep = c.Label(), nextStep(s, c, r.Workload.Key.Namespace)
+	}
 	return out
+}
+
+// failures returns the number of consecutive failed polls in parentheses, or "" if there are none.
+func failures(n int32) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return " (1 poll failed)"
+	}
+	return fmt.Sprintf(" (%d polls failed in a row)", n)
 }
 
 // note returns a note about the reading of a signal in a decision, for example why the reading is missing.
@@ -259,15 +275,17 @@ func note(s *scaling.Signal, r scaling.Reading, status scaling.SignalStatus) str
 		if r.Known && r.Cause == scaling.CauseNone {
 			text = "missing: the last sample is too old"
 		}
-		if r.Failures > 0 {
-			text += fmt.Sprintf(" (%d polls failed in a row)", r.Failures)
-		}
+		text += failures(r.Failures)
 		if s.Optional {
 			return text + "; optional, ignored"
 		}
 		return text + "; prevents a scale-down"
 	case scaling.SignalStale:
-		return fmt.Sprintf("stale (older than %s): can raise the target, cannot lower it", s.MaxAge)
+		text := fmt.Sprintf("stale (older than %s)", s.MaxAge)
+		if r.Cause != scaling.CauseNone {
+			text += ", because of " + r.Cause.String() + failures(r.Failures)
+		}
+		return text + ": can raise the target, cannot lower it"
 	case scaling.SignalLowCoverage:
 		return fmt.Sprintf("samples from only %.0f%% of the ready pods: can raise the target, cannot lower it", 100*r.Coverage)
 	case scaling.SignalUnmeasured:

@@ -38,6 +38,42 @@ func TestExplanationAsText(t *testing.T) {
 	golden.Compare(t, "testdata/blind.txt", text(t, FromRecord(s.Record(), "prod")))
 }
 
+// The API server rejects a request with 403, Redis rejects the password, and the DCGM exporter refuses connections. The explanation
+// contains each cause and the next step.
+func TestRefusedSignalsAreExplainedWithTheirCauseAndTheNextStep(t *testing.T) {
+	s := explaintest.New(nil)
+	s.Workload.Policy.Signals[0].Type, s.Workload.Policy.Signals[1].Type = "external", "redis"
+	s.Tick(0)
+	s.Readings[0] = scaling.Reading{Cause: scaling.CauseForbidden, Failures: 7, Reported: -1}
+	s.Readings[1] = scaling.Reading{Cause: scaling.CauseUnauthorized, Failures: 1, Reported: -1}
+	s.Readings[2].Cause, s.Readings[2].Failures = scaling.CauseRefused, 4 // the sample of the last successful poll remains
+	s.Tick(90 * time.Second)
+	e := FromRecord(s.Record(), "prod")
+	golden.Compare(t, "testdata/refused.txt", text(t, e))
+	if got := e.Signals[0]; got.Cause != "forbidden" || !strings.Contains(got.NextStep, "readExternalMetrics") {
+		t.Errorf("in JSON: %+v", got)
+	}
+
+	s.Measure(57, 0.78, 0.69)
+	s.Readings[0].Cause, s.Readings[0].Failures = scaling.CauseTimeout, 1 // one poll failed, and the last sample can still be used
+	s.Tick(time.Second)
+	if got := FromRecord(s.Record(), "prod").Signals[0]; got.Cause != "" || got.NextStep != "" {
+		t.Errorf("with a fresh sample: %+v", got)
+	}
+}
+
+func TestEachCauseOfAMissingSignalHasANextStep(t *testing.T) {
+	for cause := range scaling.Causes {
+		for _, of := range []string{"prometheus", "redis", "external", "keda", "kueue", "dcgm", "vllm"} {
+			step := nextStep(&scaling.Signal{Type: of}, cause, "team-chat")
+			none := cause == scaling.CauseNone || cause == scaling.CauseNever
+			if (step == "") != none || strings.Contains(step, "NAMESPACE") || strings.HasSuffix(step, ".") {
+				t.Errorf("%s, cause %s: %q", of, cause.Label(), step)
+			}
+		}
+	}
+}
+
 // If the scale target does not exist, for example because of a typing error in the scaleTargetRef, neither the text nor the JSON contains a
 // target.
 func TestUnseenTargetIsExplained(t *testing.T) {

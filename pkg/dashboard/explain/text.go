@@ -46,10 +46,21 @@ func (e Explanation) WriteText(w io.Writer, zone *time.Location) error {
 		}
 		rules.Rows = append(rules.Rows, []any{r.Name, fmt.Sprintf("%4d -> %d", r.From, r.To), why})
 	}
-	fmt.Fprintf(out, "%s%s%s", signals, learned, rules)
+	fmt.Fprintf(out, "%s%s%s%s", signals, e.fixes(), learned, rules)
 	e.writeFooter(out, zone)
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+// fixes returns one line with the next step for each signal that has one.
+func (e Explanation) fixes() string {
+	out := &strings.Builder{}
+	for _, s := range e.Signals {
+		if s.NextStep != "" {
+			fmt.Fprintf(out, "FIX         %s: %s\n", s.Name, s.NextStep)
+		}
+	}
+	return out.String()
 }
 
 // writeUndecided writes why a workload has no decision and what to check.

@@ -3,6 +3,8 @@
 package metrics
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
@@ -71,6 +73,8 @@ var (
 		{describe("signal_value", "Newest value of a signal in its own unit (percentages as fractions); absent while it is unknown.", perSignal),
 			sendSignalValues},
 		{describe("signal_target", "Target of the signal per replica.", perSignal), sendSignalTargets},
+		{describe("signal_missing", "1 while a signal cannot lower the target because its last poll failed, by cause.",
+			append(slices.Clip(perSignal), "cause")), sendSignalsMissing},
 		{describe("signal_usable", "1 while the signal can raise and lower the target.", perSignal), sendSignalsUsable},
 		{describe("learned_capacity", "Work per second that one replica serves, as learned for the objective of the policy (median).", perPolicy),
 			sendLearnedCapacity},
@@ -154,6 +158,14 @@ func sendSignalTargets(r *engine.Record, send func(float64, ...string)) {
 func sendSignalsUsable(r *engine.Record, send func(float64, ...string)) {
 	for i, s := range r.Workload.Policy.Signals {
 		send(number(r.Decision.Status[i] == scaling.SignalOK), s.Name, s.Type)
+	}
+}
+
+func sendSignalsMissing(r *engine.Record, send func(float64, ...string)) {
+	for i, s := range r.Workload.Policy.Signals {
+		if i < len(r.Readings) && r.Readings[i].Cause != scaling.CauseNone && r.Decision.Status[i].Unusable() {
+			send(1, s.Name, s.Type, r.Readings[i].Cause.Label())
+		}
 	}
 }
 

@@ -30,13 +30,16 @@ func (a allOf) Collect(out chan<- prometheus.Metric) {
 
 func TestPolicyMetrics(t *testing.T) {
 	s := explaintest.New(nil)
-	s.Readings[2] = scaling.Reading{Cause: scaling.CauseEmpty, Reported: -1}
+	s.Readings[2] = scaling.Reading{Cause: scaling.CauseForbidden, Reported: -1}
 	s.Tick(0)
 	c := allOf(NewPolicyCollectors(s.Engine.Decisions()))
 	err := testutil.CollectAndCompare(c, strings.NewReader(`
 # HELP gpuscaler_policy_degraded 1 while inputs are missing: the target can increase, it cannot decrease.
 # TYPE gpuscaler_policy_degraded gauge
 gpuscaler_policy_degraded{namespace="team-chat",policy="llama-chat"} 1
+# HELP gpuscaler_signal_missing 1 while a signal cannot lower the target because its last poll failed, by cause.
+# TYPE gpuscaler_signal_missing gauge
+gpuscaler_signal_missing{cause="forbidden",namespace="team-chat",policy="llama-chat",signal="gpu",type="dcgm"} 1
 # HELP gpuscaler_signal_value Newest value of a signal in its own unit (percentages as fractions); absent while it is unknown.
 # TYPE gpuscaler_signal_value gauge
 gpuscaler_signal_value{namespace="team-chat",policy="llama-chat",signal="gateway",type="prometheus"} 57
@@ -44,7 +47,7 @@ gpuscaler_signal_value{namespace="team-chat",policy="llama-chat",signal="kv",typ
 # HELP gpuscaler_target_replicas Target of the policy in replicas.
 # TYPE gpuscaler_target_replicas gauge
 gpuscaler_target_replicas{namespace="team-chat",policy="llama-chat"} 6
-`), "gpuscaler_policy_degraded", "gpuscaler_signal_value", "gpuscaler_target_replicas")
+`), "gpuscaler_policy_degraded", "gpuscaler_signal_missing", "gpuscaler_signal_value", "gpuscaler_target_replicas")
 	if err != nil {
 		t.Error(err)
 	}

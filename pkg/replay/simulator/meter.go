@@ -216,7 +216,7 @@ func (m *meter) fail(r *scaling.Reading, cause scaling.Cause) {
 	}
 	r.Failures++
 	r.Cause = cause
-	if cause != scaling.CauseUnreachable && cause != scaling.CauseForbidden {
+	if !cause.KeepsSample() {
 		r.Known = false // the query returned no value; if it returned no response, the newest sample is kept until it is stale
 	}
 }

@@ -117,7 +117,8 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 	for i := range requests {
 		m, ok := f.metricOf(&requests[i])
 		if !ok {
-			continue // KEDA has not published the trigger yet, so the reading remains empty
+			out[i] = source.Missing(scaling.CauseUnpublished)
+			continue
 		}
 		metrics[i] = m
 		answers[m] = &answer{}

@@ -160,7 +160,7 @@ func (f *Fetcher) batch(ctx context.Context, requests []source.Request, out []sc
 	// Exec returns the error of the first command that failed. If the error is about a single key, the other requests still have a reading.
 	if _, err := pipe.Exec(ctx); err != nil {
 		if e := redis.Error(nil); !errors.As(err, &e) || concernsServer(e) {
-			return withForbidden(err)
+			return withPermission(err)
 		}
 	}
 	if f.disconnected(role) {
@@ -262,11 +262,14 @@ func concernsServer(e redis.Error) bool {
 	return false
 }
 
-// withForbidden adds source.ErrForbidden to an error about credentials or permissions. It returns other errors unchanged.
-func withForbidden(err error) error {
+// withPermission adds source.ErrUnauthorized to an error about credentials, and source.ErrForbidden to an error about permissions. It
+// returns other errors unchanged.
+func withPermission(err error) error {
 	text := err.Error()
-	if strings.HasPrefix(text, "NOAUTH") || strings.HasPrefix(text, "WRONGPASS") || strings.HasPrefix(text, "NOPERM") ||
-		strings.HasPrefix(text, "ERR AUTH") {
+	switch {
+	case strings.HasPrefix(text, "NOAUTH"), strings.HasPrefix(text, "WRONGPASS"), strings.HasPrefix(text, "ERR AUTH"):
+		return fmt.Errorf("%w: %w", source.ErrUnauthorized, err)
+	case strings.HasPrefix(text, "NOPERM"):
 		return fmt.Errorf("%w: %w", source.ErrForbidden, err)
 	}
 	return err

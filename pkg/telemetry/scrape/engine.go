@@ -41,7 +41,7 @@ func NewEngines(d *policy.DataSource, t policy.SourceType, c pods.Cluster, g fet
 	// Credentials are not sent to the pods of tenants, because the tenants could read and store them. Pods that the data source selects by
 	// label belong to the platform team.
 	if fetch.SendsCredentials(d.HTTP) && len(d.PodLabels) == 0 {
-		return nil, fmt.Errorf("%w: credentials are not sent to the workloads' own pods", source.ErrForbidden)
+		return nil, fmt.Errorf("%w: credentials are not sent to the workloads' own pods", source.ErrDenied)
 	}
 	s, err := newScraper(d, p.Port, p.Path, g)
 	if err != nil {
