@@ -116,7 +116,8 @@ func TestObjectiveImportsOnlyTheStandardLibrary(t *testing.T) {
 
 // TestPackagesOfCapacityImportDownwards checks that capacity and each package below it import only packages that are later in the list.
 func TestPackagesOfCapacityImportDownwards(t *testing.T) {
-	order := []string{"capacity", "capacity/override", "capacity/statemachine", "capacity/explain", "capacity/nodepool"}
+	order := []string{"capacity", "capacity/weights", "capacity/override", "capacity/evidence",
+		"capacity/statemachine", "capacity/explain", "capacity/nodepool"}
 	found := 0
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module)

@@ -1,55 +1,32 @@
 package capacity
 
 import (
-	"math"
-	"time"
-
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
-
-const (
-	// burstWindow and minBurst define a burst: at least minBurst nodes were lost within burstWindow. More losses usually follow a burst.
-	burstWindow = 5 * time.Minute
-	minBurst    = 2
-	// rateWindow is the time over which the rate of losses is computed. One loss in this time is not sufficient to compute a rate.
-	rateWindow = time.Hour
-	// interruptionSpan is the duration of one interruption. When a provider needs capacity, it takes several nodes within seconds. Losses
-	// that are less than interruptionSpan apart count as one interruption.
-	interruptionSpan = 30 * time.Second
-	// deviations is the number of standard deviations by which the reserve of replicas exceeds the expected losses. If losses are normally
-	// distributed, they exceed the reserve in one of forty cold starts.
-	deviations = 2
-)
-
-// exposure counts the ready replicas and pods on spot nodes without an interruption notice. The provider can take these nodes at any time.
-type exposure struct {
-	pods   int64   // ready pods of the group's workloads, including those of the reserve
-	needed int32   // number of the ready replicas that are necessary for the demand
-	nodes  float64 // spot nodes with these pods; of a node that also has other ready pods, only the share of these pods is added
-}
 
 // addAtRisk adds two numbers of replicas to the targets. The first replaces ready replicas on nodes that the provider is about to take. The
 // second is the reserve for expected further losses. The provider gives notice only two minutes before it takes a node, and a cold start
 // takes longer, so the reserve must be ready before a notice.
 func (t *tick) addAtRisk() {
 	var noticed, expected float64
-	var all exposure
+	var all evidence.Exposure
 	for i := range t.o.Workloads {
 		w := &t.o.Workloads[i]
 		risk, replicas, needed := t.exposed(w)
-		all.pods, all.needed = all.pods+int64(replicas)*int64(w.size()), all.needed+needed
+		all.Pods, all.Needed = all.Pods+int64(replicas)*int64(w.size()), all.Needed+needed
 		t.d.Advice[i].AtRisk = risk
 		noticed += float64(risk)
 	}
 	lost := int32(0)
 	if nodes := t.expectedLosses(); nodes > 0 {
-		all.nodes = t.exposedNodes()
-		lost = all.replicasLostWith(nodes)
+		all.Nodes = t.exposedNodes()
+		lost = all.ReplicasLostWith(nodes)
 	}
-	if reserve := t.s.Reserve.Step(t.at, lost, t.s.Move.Step == statemachine.NoMove); reserve > 0 && all.needed > 0 {
-		expected = t.addReserve(reserve, all.needed)
+	if reserve := t.s.Reserve.Step(t.at, lost, t.s.Move.Step == statemachine.NoMove); reserve > 0 && all.Needed > 0 {
+		expected = t.addReserve(reserve, all.Needed)
 	}
 	if noticed+expected > 0 {
 		t.because(explain.Reason{Rule: explain.RuleAtRisk, Pool: -1, A: noticed, B: expected})
@@ -69,22 +46,7 @@ func (t *tick) addReserve(reserve, needed int32) (added float64) {
 	return added
 }
 
-// replicasLostWith returns how many replicas are expected to be lost if the provider takes the given number of nodes. The result is at most
-// half of the exposed replicas that are necessary for the demand. This bounds the cost if the provider takes all spot nodes.
-func (e *exposure) replicasLostWith(nodes int32) int32 {
-	if e.nodes <= 0 || e.needed == 0 {
-		return 0
-	}
-	share := float64(float64(nodes) / e.nodes)
-	// each lost pod counts as a lost replica, because each pod may belong to a different replica
-	n := math.Ceil(float64(share*float64(e.pods)) - rounding)
-	return int32(min(n, float64((e.needed+1)/2)))
-}
-
-// rounding is the tolerance for rounding errors when fractions are added.
-const rounding = 1e-6
-
-// exposedNodes returns the number of spot nodes with ready pods, as counted in exposure.nodes.
+// exposedNodes returns the number of spot nodes with ready pods, as counted in evidence.Exposure.
 func (a *analysis) exposedNodes() (nodes float64) {
 	a.eachPod(func(_ *Workload, p *Pod) {
 		if n := a.node(p); n != nil && p.Ready && n.Type == Spot && !n.Notice && !n.Deleting {
@@ -125,42 +87,13 @@ func (a *analysis) exposed(w *Workload) (risk, exposed, needed int32) {
 	return risk, exposed, min(exposed, w.needs())
 }
 
-// expectedLosses returns the number of nodes that the provider is expected to take during one cold start, or 0 if fewer than minBurst nodes
-// were lost in the last hour. It is the mean for this time, computed from the losses of the last hour, plus two standard deviations of a
-// compound Poisson process, in which an interruption of n nodes adds n squared to the variance. In a burst, it is at least the number of
-// nodes lost in the burst.
+// expectedLosses returns the number of nodes that the provider is expected to take from the group during one cold start.
 func (a *analysis) expectedLosses() int32 {
-	var counted [statemachine.MaxEvidence]string
-	var at [statemachine.MaxEvidence]int64
-	lost, burst, squares := 0, 0, 0
+	var losses evidence.Losses
 	for i := range a.views() {
-		for j := range a.o.Pools[i].Losses {
-			l := &a.o.Pools[i].Losses[j]
-			if !a.within(l.At, a.at-rateWindow.Milliseconds()) || !countOnce(&counted, lost, l.UID) {
-				continue
-			}
-			at[lost] = statemachine.Stamp(l.At)
-			squares++
-			for _, other := range at[:lost] {
-				if max(other-at[lost], at[lost]-other) < interruptionSpan.Milliseconds() {
-					squares += 2
-				}
-			}
-			if lost++; a.within(l.At, a.at-burstWindow.Milliseconds()) {
-				burst++
-			}
-		}
+		losses.Add(a.o.Pools[i].Losses, a.at)
 	}
-	if lost < minBurst {
-		return 0
-	}
-	share := float64(max(a.g.LeadTime, burstWindow)) / float64(rateWindow)
-	mean := float64(float64(lost) * share)
-	n := int32(math.Round(mean + float64(deviations*math.Sqrt(float64(squares)*share))))
-	if burst >= minBurst {
-		n = max(n, int32(burst))
-	}
-	return n
+	return losses.Expected(a.g.LeadTime)
 }
 
 // capTargets caps the targets of the group's workloads while no NodePool provides a node. The cap is one replica above the number of
@@ -194,6 +127,47 @@ func (t *tick) capTargets() {
 		reason.A = missing
 		t.because(reason)
 	}
+}
+
+// listClosed lists why each NodePool provides no node, and sets the time of the next attempt.
+func (t *tick) listClosed() {
+	t.d.Until = statemachine.Instant(t.s.TargetCap.Until)
+	for i := range t.views() {
+		if !t.o.Pools[i].Exists {
+			continue
+		}
+		f := &t.pools[i]
+		c := Closed{Pool: int8(i), Cause: t.closedBy(i), Units: f.units, Unmanaged: t.unmanagedOn(i)}
+		switch c.Cause {
+		case explain.CauseLimit:
+			c.Limited, c.Limit, c.Used, c.Scheduled = f.full, f.limit, f.used, f.scheduled
+		case explain.CauseFleet:
+			t.describeMaximum(&c)
+		case explain.CauseRefused:
+			c.Refused = t.refusals(i, 0)
+		}
+		t.d.Closed = append(t.d.Closed, c)
+	}
+}
+
+// describeMaximum sets the fields about the maximum of a group whose nodes are found by their labels.
+func (t *tick) describeMaximum(c *Closed) {
+	switch c.Limited = t.pools[c.Pool].full; c.Limited {
+	case "maxNodes":
+		c.Limit, c.Used = float64(t.g.MaxNodes), float64(len(t.o.Pools[c.Pool].Nodes))
+	case "maxCapacity":
+		c.Limit, c.Used = float64(t.g.MaxCapacity), float64(c.Units)
+	}
+}
+
+// unmanagedOn returns the units that pods without a policy of the group use on the nodes of a NodePool.
+func (a *analysis) unmanagedOn(pool int) (units int64) {
+	for i := range a.o.UnmanagedPods {
+		if p := &a.o.UnmanagedPods[i]; p.Pool == pool && a.node(p) != nil {
+			units += nodepool.Units(p.GPUs)
+		}
+	}
+	return units
 }
 
 // placed returns the number of replicas of which all pods exist and are on nodes. If the API server rejects further pods of the workload,

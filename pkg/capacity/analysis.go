@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
@@ -83,6 +84,87 @@ func (f *poolFacts) add(n *Node) {
 		f.newest = n.Created
 	}
 }
+
+// side contains the NodePools of one capacity type of a group, with the sums of their facts. A group has two sides between which replicas
+// can move: the spot NodePools and the on-demand NodePools. A side may have one NodePool for each zone or instance family. Only NodePools
+// that exist and launch one capacity type belong to a side.
+type side struct {
+	pools   [nodepool.MaxPools]int8 // indexes in Group.Pools, in the order of the group
+	count   int
+	units   int64     // units of nodes that exist and are not being deleted
+	largest int64     // units of the largest node
+	newest  time.Time // creation of the newest launched node
+	room    int64     // units that limits still allow, see sideRoom; MaxUnits: any number
+}
+
+// all returns the indexes of the NodePools of the side.
+func (s *side) all() []int8 { return s.pools[:s.count] }
+
+// has reports whether a NodePool belongs to the side.
+func (s *side) has(pool int) bool {
+	return pool >= 0 && pool < nodepool.MaxPools && slices.Contains(s.all(), int8(pool))
+}
+
+// first returns the index of the side's first NodePool. A Reason that concerns the whole side contains this index.
+func (s *side) first() int8 { return s.pools[0] }
+
+// typeOf returns the capacity type of a NodePool: the type for which the group lists it, or OnDemand if it is listed as reserved and may
+// also launch on-demand nodes (In [reserved, on-demand]). Karpenter uses the reservation of such a NodePool first and then launches
+// on-demand nodes in it, so it replaces spot as an on-demand NodePool does.
+func (a *analysis) typeOf(pool int) CapacityType {
+	if kind := a.g.Pools[pool].Type; kind != Reserved || !a.o.Pools[pool].LaunchesOnDemand {
+		return kind
+	}
+	return OnDemand
+}
+
+// alternative returns the capacity type that replaces spot: on-demand, or reserved in a group without an on-demand NodePool.
+func (a *analysis) alternative() CapacityType {
+	for i := range a.views() {
+		if a.typeOf(i) == OnDemand {
+			return OnDemand
+		}
+	}
+	return Reserved
+}
+
+// findPair finds the spot side and the on-demand side of the group, between which replicas can move. If the group has no on-demand
+// NodePool, the NodePools of reserved capacity are used instead. Both sides stay empty if one of them has no NodePool.
+func (a *analysis) findPair() {
+	spot, onDemand := a.sideOf(Spot), a.sideOf(a.alternative())
+	if spot.count > 0 && onDemand.count > 0 {
+		a.spot, a.onDemand = spot, onDemand
+	}
+}
+
+// sideOf returns the side of a capacity type, without its room.
+func (a *analysis) sideOf(kind CapacityType) (s side) {
+	for i := range a.views() {
+		if a.typeOf(i) != kind || !a.o.Pools[i].Exists || a.o.Pools[i].Mixed {
+			continue
+		}
+		s.pools[s.count] = int8(i)
+		s.count++
+		f := &a.pools[i]
+		s.units, s.largest = min(s.units+f.units, nodepool.MaxUnits), max(s.largest, f.largest)
+		if f.newest.After(s.newest) {
+			s.newest = f.newest
+		}
+	}
+	return s
+}
+
+// paired reports whether the group has a spot and an on-demand NodePool.
+func (a *analysis) paired() bool { return a.spot.count > 0 }
+
+// isReserved reports whether a NodePool is one of only reserved capacity beside the spot and the on-demand NodePools of the group.
+func (a *analysis) isReserved(pool int) bool {
+	return pool >= 0 && pool < a.views() && a.typeOf(pool) == Reserved && !a.onDemand.has(pool)
+}
+
+// isPrepaid reports whether a node is paid for in advance: a node of a NodePool of only reserved capacity beside on-demand, or a reserved
+// node of a mixed NodePool.
+func (a *analysis) isPrepaid(pool int, n *Node) bool { return a.isReserved(pool) || n.Type == Reserved }
 
 // eachPod visits the pods of all workloads, and the unmanaged pods with a nil workload.
 func (a *analysis) eachPod(visit func(w *Workload, p *Pod)) {
@@ -170,12 +252,8 @@ func (a *analysis) spotWait() time.Duration {
 	return a.g.SpotWaitTimeout
 }
 
-// within reports whether an event happened after the time from (in Unix milliseconds) and at most one minute after the present time. The
-// minute is allowed because the clock of the machine that recorded the event may be ahead.
-func (a *analysis) within(when time.Time, from int64) bool {
-	at := statemachine.Stamp(when)
-	return at > from && at <= a.at+time.Minute.Milliseconds()
-}
+// within reports whether an event happened after the time from (in Unix milliseconds) and not in the future.
+func (a *analysis) within(when time.Time, from int64) bool { return evidence.Within(when, from, a.at) }
 
 // future converts at, in Unix milliseconds, to a time if it is later than now. Otherwise it returns the zero time.
 func (a *analysis) future(at int64) time.Time {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 )
 
 func TestLoadingPodsAreNotDisruptedUntilReady(t *testing.T) {
@@ -82,7 +84,7 @@ func TestDeletionCostOrder(t *testing.T) {
 		}
 		o.Workloads = []Workload{w}
 		if strings.Contains(reserve, "reserve") {
-			o.Pools[0].Losses = []Loss{{"a", midnight.Add(-time.Minute)}, {"b", midnight.Add(-time.Minute)}}
+			o.Pools[0].Losses = []evidence.Loss{{UID: "a", At: midnight.Add(-time.Minute)}, {UID: "b", At: midnight.Add(-time.Minute)}}
 		}
 		d, _ := Decide(g, o, State{}, midnight)
 		costs := map[string]int{}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
@@ -34,11 +35,11 @@ func TestNoticesAndBurstsOfLossesAddSuccessors(t *testing.T) {
 	if a := c.d.Advice[0]; a.AtRisk != 3 {
 		t.Errorf("three losses in five minutes: %+v", a)
 	}
-	c.run(burstWindow + statemachine.ReserveDecay + time.Minute)
+	c.run(evidence.BurstWindow + statemachine.ReserveDecay + time.Minute)
 	if a := c.d.Advice[0]; a.AtRisk != 2 {
 		t.Errorf("the burst is over, and two may go in one cold start: %+v", a)
 	}
-	c.run(rateWindow + statemachine.ReserveDecay)
+	c.run(evidence.RateWindow + statemachine.ReserveDecay)
 	if a := c.d.Advice[0]; a.AtRisk != 0 || chat.ready() != 8 {
 		t.Errorf("after an hour without losses: %+v, %d ready", a, chat.ready())
 	}
@@ -64,7 +65,7 @@ func TestReserveIsTheExpectedLossOfOneColdStart(t *testing.T) {
 		g, o := pairOf(t, func(g *Group) { g.LeadTime = c.lead })
 		now := midnight.Add(25 * time.Hour)
 		for i, age := range c.ages {
-			o.Pools[0].Losses = append(o.Pools[0].Losses, Loss{string(rune('a' + i)), now.Add(-age)})
+			o.Pools[0].Losses = append(o.Pools[0].Losses, evidence.Loss{UID: string(rune('a' + i)), At: now.Add(-age)})
 		}
 		// Two workloads run on ten spot nodes. The workload with eight of them gets the greater share of the reserve.
 		o.Workloads = []Workload{{Key: "team/a", Uncapped: 8, Current: 8, GPUs: 1, Known: true},
@@ -84,9 +85,9 @@ func TestReserveIsTheExpectedLossOfOneColdStart(t *testing.T) {
 }
 
 func TestReserveCountsTheReplicasOfANode(t *testing.T) {
-	lost := func(n int) (all []Loss) {
+	lost := func(n int) (all []evidence.Loss) {
 		for i := range n {
-			all = append(all, Loss{fmt.Sprint("lost-", i), midnight.Add(-time.Minute)})
+			all = append(all, evidence.Loss{UID: fmt.Sprint("lost-", i), At: midnight.Add(-time.Minute)})
 		}
 		return all
 	}
@@ -146,10 +147,10 @@ func TestReserveFallsSlowly(t *testing.T) {
 	for c.s.Reserve.Size == 3 && c.now.Sub(began) < time.Hour {
 		c.step()
 	}
-	if lasted := c.now.Sub(began); lasted < burstWindow+statemachine.ReserveDecay-2*time.Second ||
-		lasted > burstWindow+statemachine.ReserveDecay+2*time.Second ||
+	if lasted := c.now.Sub(began); lasted < evidence.BurstWindow+statemachine.ReserveDecay-2*time.Second ||
+		lasted > evidence.BurstWindow+statemachine.ReserveDecay+2*time.Second ||
 		c.s.Reserve.Size != 2 {
-		t.Errorf("reserve %d after %v; three were needed until %v", c.s.Reserve.Size, lasted, burstWindow)
+		t.Errorf("reserve %d after %v; three were needed until %v", c.s.Reserve.Size, lasted, evidence.BurstWindow)
 	}
 }
 

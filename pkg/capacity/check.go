@@ -87,6 +87,38 @@ func (t *tick) checkReturn() {
 	t.findUnmovable(nil, "", t.o.UnmanagedPods)
 }
 
+// reportUnreliable adds a finding for each NodePool that provides no room, in a group with several NodePools of its capacity type.
+func (t *tick) reportUnreliable() {
+	for _, s := range []*side{&t.spot, &t.onDemand} {
+		if s.count < 2 {
+			continue
+		}
+		for _, i := range s.all() {
+			if problem := t.unreliable(int(i)); problem != explain.PoolReliable {
+				t.find(explain.Finding{Kind: explain.FindNoRoom, Pool: i, Problem: problem})
+			}
+		}
+	}
+}
+
+// reportMixed adds a finding for each NodePool that can launch several capacity types. gpuscaler only observes such NodePools.
+func (t *tick) reportMixed() {
+	for i := range t.views() {
+		v := &t.o.Pools[i]
+		if !v.Exists || !v.Mixed && t.g.Pools[i].Type != Mixed {
+			continue
+		}
+		f := explain.Finding{Kind: explain.FindMixed, Pool: int8(i)}
+		for j := range v.Nodes {
+			if n := &v.Nodes[j]; n.Type == OnDemand && !n.Deleting {
+				f.Count++
+				f.Hourly += n.Hourly
+			}
+		}
+		t.find(f)
+	}
+}
+
 // findUnmovable adds one finding for each reason why pods on on-demand nodes cannot be moved to spot. w is nil for unmanaged pods.
 func (t *tick) findUnmovable(w *Workload, name string, pods []Pod) {
 	var count [nodepool.MaxPools][explain.NumMoveBlockers]int
@@ -126,4 +158,54 @@ func moveBlocker(w *Workload, p *Pod) (blocker explain.MoveBlocker, blocked bool
 		return explain.BlockedByNoOwner, true
 	}
 	return explain.BlockedByOwner, p.Owner != OwnerReplicaSet
+}
+
+// checkFleet adds findings about the nodes, and if known demand starts soon, a finding with the commands that keep enough nodes.
+func (t *tick) checkFleet() {
+	v := &t.o.Pools[0]
+	count := func(kind explain.FindingKind, n int) {
+		if n > 0 {
+			t.find(explain.Finding{Kind: kind, Pool: 0, Count: n})
+		}
+	}
+	count(explain.FindElsewhere, v.Elsewhere)
+	switch {
+	case !v.Exists:
+		t.find(explain.Finding{Kind: explain.FindMissing, Pool: 0})
+		return
+	case len(v.Nodes) == 0 && t.g.MaxNodes == 0 && t.g.MaxCapacity == 0:
+		t.find(explain.Finding{Kind: explain.FindNoNodes, Pool: 0})
+		return
+	}
+	without, unready := 0, 0
+	for i := range v.Nodes {
+		switch n := &v.Nodes[i]; {
+		case n.GPUs == 0 && !(n.Stage == Launched && n.acceptsPods(t.now)):
+			without++
+		case n.Stage == Usable && !n.Ready:
+			unready++
+		}
+	}
+	count(explain.FindNoUnits, without)
+	count(explain.FindNotReady, unready)
+	if t.g.MaxNodes > 0 || t.g.MaxCapacity > 0 {
+		t.adviseFleet()
+	}
+}
+
+// adviseFleet adds a finding with the number of nodes that known demand needs, as soon as nodes must be kept for it.
+func (t *tick) adviseFleet() {
+	empty, inUse := t.knownDemandUntil()
+	until := max(empty, inUse)
+	if until == 0 {
+		return
+	}
+	var units int64
+	for i := range t.o.Ahead {
+		if s := &t.o.Ahead[i]; s.GPUs > 0 && t.now.Add(t.g.LeadTime+freezeAhead).After(s.From) && t.now.Before(s.Until) {
+			units = min(units+s.GPUs, nodepool.MaxUnits)
+		}
+	}
+	size := t.smallestNode(0)
+	t.find(explain.Finding{Kind: explain.FindKeepNodes, Pool: 0, Count: int((units + size - 1) / size), Until: statemachine.Instant(until)})
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
@@ -67,8 +68,8 @@ type simPool struct {
 	until    time.Time // Karpenter launches no node of the NodePool before this time
 	gpus     int64
 	hourly   float64
-	failures []Failure
-	losses   []Loss
+	failures []evidence.Failure
+	losses   []evidence.Loss
 	ready    bool
 	reserved int  // number of instances in a capacity reservation of the NodePool, which are launched first
 	mixed    bool // the group lists it as reserved, and its requirement is In [reserved, on-demand]

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
@@ -138,11 +139,12 @@ func (v *PoolView) change(random *rand.Rand, now time.Time) {
 		v.ConsolidateAfter.Value = `"Never"`
 	}
 	for range random.IntN(4) {
-		v.Failures = append(v.Failures, Failure{UID: fmt.Sprint("f", random.Int()),
+		v.Failures = append(v.Failures, evidence.Failure{UID: fmt.Sprint("f", random.Int()),
 			At: now.Add(-time.Duration(random.IntN(400)) * time.Second), Capacity: !some(5)})
 	}
 	for range random.IntN(3) {
-		v.Losses = append(v.Losses, Loss{UID: fmt.Sprint("l", random.Int()), At: now.Add(-time.Duration(random.IntN(4000)) * time.Second)})
+		at := now.Add(-time.Duration(random.IntN(4000)) * time.Second)
+		v.Losses = append(v.Losses, evidence.Loss{UID: fmt.Sprint("l", random.Int()), At: at})
 	}
 	for i := range v.Limits {
 		if some(6) {

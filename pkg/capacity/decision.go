@@ -50,6 +50,21 @@ type Advice struct {
 // NoAdvice changes no target.
 var NoAdvice = Advice{Cap: -1}
 
+// Closed is why a NodePool provides no node while the targets of its group are capped. Units and Unmanaged are set for every Cause. The
+// other numbers are 0 if they do not belong to the Cause.
+type Closed struct {
+	Pool  int8 // index in Group.Pools
+	Cause explain.Cause
+	// Limited depends on Cause. For CauseLimit it is the resource whose limit allows the fewest nodes. For CauseFleet it is maxNodes or
+	// maxCapacity, or "" if neither is set.
+	Limited     string
+	Limit, Used float64 // the limit of Limited, and how much of Limited the NodePool has
+	Scheduled   bool    // the limit is that of an open schedule of the group, not of the NodePool's owner
+	Units       int64   // units of the group's resource on the nodes of the NodePool
+	Unmanaged   int64   // units that pods without a policy of the group use on these nodes
+	Refused     int     // for CauseRefused: launches that were refused for lack of capacity
+}
+
 // Action is one of NodePoolPatch, PodAnnotation and Buffer. No action can change the template or the requirements of a NodePool, because
 // such a change would replace running nodes.
 type Action interface {

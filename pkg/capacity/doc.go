@@ -31,6 +31,8 @@
 // A package of this list imports only packages below it. No package below capacity imports capacity.
 //
 //	capacity      the group, the observation, the decision, and the rules, which read an analysis of the observation
+//	weights       the weights with which Karpenter uses on-demand before spot
+//	evidence      refused launches and lost nodes: how many, and the losses that are expected
 //	override      the overrides of NodePools: their state, their records, the patches
 //	statemachine  one state machine for each concern: its state, events and transitions, without an observation
 //	explain       reasons and findings, and their texts
@@ -44,13 +46,18 @@
 //	countDemand                              demand.go
 //	schedule, base, capOnDemand              limits.go
 //	limitToZero                              limits.go
-//	updatePhase, fallback, probe             spot.go, with the weights in weights.go
+//	updatePhase, fallback, probe             spot.go
 //	returnToSpot                             returntospot.go, with one batch in batch.go
 //	freezeConsolidation, buffer              knowndemand.go
-//	addAtRisk, capTargets                    advice.go; why no NodePool provides a node: closed.go
+//	addAtRisk, capTargets                    advice.go
 //	check                                    check.go
-//	nodes that are found by their labels     fleet.go
 //	annotatePods                             annotations.go
+//
+// The rules read analysis.go, demand.go and room.go. room.go computes how much each NodePool may still grow, and why one provides no node.
+//
+// If the nodes of a group are found by their labels, Cluster Autoscaler, GKE or AKS adds them, or they are a static fleet. gpuscaler writes
+// no object of such a provisioner: it caps targets, and reports what a user can do. The names of the functions for these groups contain
+// the word fleet.
 //
 // # Overrides
 //

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
@@ -29,25 +30,25 @@ func pairOf(t *testing.T, change func(g *Group)) (*Group, Observation) {
 
 func TestEvidenceThatSpotFails(t *testing.T) {
 	now := midnight.Add(time.Hour)
-	refused := func(uid string, age time.Duration) Failure {
-		return Failure{UID: uid, At: now.Add(-age), Capacity: true}
+	refused := func(uid string, age time.Duration) evidence.Failure {
+		return evidence.Failure{UID: uid, At: now.Add(-age), Capacity: true}
 	}
-	three := []Failure{refused("a", time.Minute), refused("b", time.Minute), refused("c", time.Minute)}
+	three := []evidence.Failure{refused("a", time.Minute), refused("b", time.Minute), refused("c", time.Minute)}
 	launched := func(n int, age time.Duration) (nodes []Node) {
 		for i := range n {
 			nodes = append(nodes, Node{UID: fmt.Sprint(i), Stage: Usable, Ready: true, GPUs: 1, Used: 1, Created: now.Add(-age)})
 		}
 		return nodes
 	}
-	lost := func(n int, age time.Duration) (losses []Loss) {
+	lost := func(n int, age time.Duration) (losses []evidence.Loss) {
 		for i := range n {
-			losses = append(losses, Loss{fmt.Sprint(i), now.Add(-age)})
+			losses = append(losses, evidence.Loss{UID: fmt.Sprint(i), At: now.Add(-age)})
 		}
 		return losses
 	}
 	for name, c := range map[string]struct {
-		failures []Failure
-		losses   []Loss
+		failures []evidence.Failure
+		losses   []evidence.Loss
 		nodes    []Node
 		onDemand []Node
 		short    time.Duration
@@ -59,17 +60,18 @@ func TestEvidenceThatSpotFails(t *testing.T) {
 		"no pod waits, because on-demand runs them": {three, nil, nil, launched(2, time.Minute), 0, explain.CauseRefused},
 		"on-demand grew an hour ago":                {three, nil, nil, launched(2, time.Hour), 0, explain.CauseNone},
 		"two refusals":                              {three[:2], nil, nil, nil, time.Hour, explain.CauseNone},
-		"one refusal, reported three times":         {[]Failure{three[0], three[0], three[0]}, nil, nil, nil, time.Hour, explain.CauseNone},
-		"not for lack of capacity": {[]Failure{{"a", now, false}, {"b", now, false}, {"c", now, false}}, nil, nil, nil,
+		"one refusal, reported three times": {[]evidence.Failure{three[0], three[0], three[0]}, nil, nil, nil, time.Hour,
+			explain.CauseNone},
+		"not for lack of capacity": {[]evidence.Failure{{UID: "a", At: now}, {UID: "b", At: now}, {UID: "c", At: now}}, nil, nil, nil,
 			time.Hour, explain.CauseNone},
 		"three of seven launches":              {three, nil, launched(4, time.Minute), nil, time.Hour, explain.CauseNone},
 		"three of six launches":                {three, nil, launched(3, time.Minute), nil, time.Hour, explain.CauseRefused},
 		"launches of an hour ago do not count": {three, nil, launched(9, time.Hour), nil, time.Hour, explain.CauseRefused},
 		"a claim without an answer is no success": {three, nil, []Node{{UID: "x", Created: now}, {UID: "y", Created: now},
 			{UID: "z", Created: now}, {UID: "w", Created: now}}, nil, time.Hour, explain.CauseRefused},
-		"six minutes ago": {[]Failure{refused("a", 6*time.Minute), refused("b", 6*time.Minute),
+		"six minutes ago": {[]evidence.Failure{refused("a", 6*time.Minute), refused("b", 6*time.Minute),
 			refused("c", 6*time.Minute)}, nil, nil, nil, time.Hour, explain.CauseNone},
-		"by a clock that runs two hours ahead": {[]Failure{refused("a", -2*time.Hour), refused("b", -2*time.Hour),
+		"by a clock that runs two hours ahead": {[]evidence.Failure{refused("a", -2*time.Hour), refused("b", -2*time.Hour),
 			refused("c", -2*time.Hour)}, nil, nil, nil, time.Hour, explain.CauseNone},
 		"three nodes lost, of many":                     {nil, lost(3, 10*time.Minute), launched(40, time.Hour), nil, 0, explain.CauseNone},
 		"half of the nodes lost":                        {nil, lost(20, 10*time.Minute), launched(20, time.Hour), nil, 0, explain.CauseLost},
@@ -96,9 +98,9 @@ func TestEvidenceThatSpotFails(t *testing.T) {
 	}
 }
 
-func manyFailures(now time.Time, n int) (all []Failure) {
+func manyFailures(now time.Time, n int) (all []evidence.Failure) {
 	for i := range n {
-		all = append(all, Failure{UID: fmt.Sprint(i), At: now.Add(-time.Duration(i) * 100 * time.Millisecond), Capacity: true})
+		all = append(all, evidence.Failure{UID: fmt.Sprint(i), At: now.Add(-time.Duration(i) * 100 * time.Millisecond), Capacity: true})
 	}
 	return all
 }
@@ -146,20 +148,6 @@ func TestLeastUsedMovableNodeIsEmptiedFirst(t *testing.T) {
 		s.Spot = statemachine.SpotState{Phase: statemachine.Returning, Cause: explain.CauseProbe, Since: s.At}
 		if _, s = Decide(g, o, s, midnight.Add(time.Second)); s.Move.Node != c.want {
 			t.Errorf("%s: %q, want %q", name, s.Move.Node, c.want)
-		}
-	}
-}
-
-func TestLossesCountWithinTheirWindow(t *testing.T) {
-	for age, want := range map[time.Duration]int{0: 1, statemachine.LossWindow - time.Millisecond: 1, statemachine.LossWindow: 0} {
-		c := newCluster(t, nil)
-		o := c.observe()
-		o.Pools[0].Losses = []Loss{{"a", midnight.Add(-age)}}
-		var tick tick
-		tick.begin(c.g, &o, &c.s, midnight, &c.d)
-		tick.countNodes()
-		if e := tick.evidence(0, 0); e.Lost != want {
-			t.Errorf("%v ago: %d losses, want %d", age, e.Lost, want)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
@@ -82,8 +83,8 @@ func (t *tape) pool(now time.Time) PoolView {
 			Hourly: float64(t.word())})
 	}
 	for range t.byte() % 6 {
-		v.Failures = append(v.Failures, Failure{t.text(), now.Add(t.duration() % 1e12), t.flag()})
-		v.Losses = append(v.Losses, Loss{t.text(), now.Add(t.duration() % 1e12)})
+		v.Failures = append(v.Failures, evidence.Failure{UID: t.text(), At: now.Add(t.duration() % 1e12), Capacity: t.flag()})
+		v.Losses = append(v.Losses, evidence.Loss{UID: t.text(), At: now.Add(t.duration() % 1e12)})
 	}
 	return v
 }

@@ -157,6 +157,24 @@ func (g *Group) Selector() string {
 	return strings.Join(terms, ",")
 }
 
+// Matches reports whether a node with the given labels belongs to the group's NodeSelector.
+func (g *Group) Matches(labels map[string]string) bool {
+	for key, value := range g.NodeSelector {
+		if label, has := labels[key]; !has || label != value {
+			return false
+		}
+	}
+	return g.SelectsNodes()
+}
+
+// FirstMatch returns the first of the groups to which a node with the given labels belongs, or nil. A node belongs to one group.
+func FirstMatch(groups []*Group, labels map[string]string) *Group {
+	if i := slices.IndexFunc(groups, func(g *Group) bool { return g.Matches(labels) }); i >= 0 {
+		return groups[i]
+	}
+	return nil
+}
+
 // DeviceClassPrefix begins the resource of a group that counts the devices of a DeviceClass, which pods claim by dynamic resource
 // allocation: deviceclass.resource.kubernetes.io/gpu.nvidia.com. Karpenter's limits do not count such devices, so gpuscaler sets no limit
 // for them.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
@@ -94,7 +95,7 @@ func (c *cluster) launch(p *simPod, instead *simNode) *simNode {
 			return nil
 		}
 		if pool.denied {
-			pool.failures = append(pool.failures, Failure{UID: c.id("claim"), At: c.now, Capacity: true})
+			pool.failures = append(pool.failures, evidence.Failure{UID: c.id("claim"), At: c.now, Capacity: true})
 			if len(pool.failures)%4 == 0 { // after every fourth refusal, Karpenter does not try for three minutes
 				pool.until = c.now.Add(3 * time.Minute)
 			}
@@ -177,7 +178,7 @@ func (c *cluster) evict(n *simNode) {
 
 // lose interrupts a node.
 func (c *cluster) lose(n *simNode) {
-	n.pool.losses = append(n.pool.losses, Loss{UID: n.name, At: c.now})
+	n.pool.losses = append(n.pool.losses, evidence.Loss{UID: n.name, At: c.now})
 	c.evict(n)
 }
 

@@ -89,13 +89,8 @@ func (t *tick) onDemandCapInForce() bool {
 // capsOnDemand reports whether on-demand should have limit caps and the limits of all on-demand NodePools may be overridden. If one of them
 // could grow without a cap, no pod would wait for spot.
 func (t *tick) capsOnDemand() bool {
-	return t.needsOnDemandCap() && t.mayOverrideAll(&t.onDemand, nodepool.FieldLimit)
-}
-
-// mayOverrideAll reports whether an override of the field would be written for every NodePool of the side s, which contains all spot or all
-// on-demand NodePools.
-func (t *tick) mayOverrideAll(s *side, f nodepool.Field) bool {
-	return !slices.ContainsFunc(s.all(), func(i int8) bool { return !t.fields.MayOverride(int(i), f) })
+	mayNotLimit := func(i int8) bool { return !t.fields.MayOverride(int(i), nodepool.FieldLimit) }
+	return t.needsOnDemandCap() && !slices.ContainsFunc(t.onDemand.all(), mayNotLimit)
 }
 
 // base runs the first GPUs of the group on on-demand nodes. It gives the on-demand NodePools the higher weight, so that Karpenter uses them
@@ -137,6 +132,28 @@ func (t *tick) capOnDemand() {
 		}
 		t.because(r)
 	}
+}
+
+// precedes reports whether Karpenter uses NodePool i before NodePool j without an override of their weights. If the weights are equal,
+// Karpenter uses the NodePool whose name is later in the alphabet.
+func (t *tick) precedes(i, j int) bool {
+	a, _ := t.fields.Original(i, nodepool.FieldWeight).Number()
+	b, _ := t.fields.Original(j, nodepool.FieldWeight).Number()
+	return a > b || a == b && t.g.Pools[i].Name > t.g.Pools[j].Name
+}
+
+// growing returns the on-demand NodePool that provides the missing units of the on-demand base: the first one in Karpenter's order that may
+// launch nodes and whose launches were not refused recently. If there is none, it returns the first NodePool in Karpenter's order.
+func (t *tick) growing() int {
+	best, open := -1, false
+	for _, p := range t.onDemand.all() {
+		i := int(p)
+		may := t.mayLaunch(i) && !t.refusedSince(i, 0)
+		if best < 0 || may && !open || may == open && t.precedes(i, best) {
+			best, open = i, may
+		}
+	}
+	return best
 }
 
 // capLimit requests a limit of n units of the group's resource for a NodePool. If the NodePool already has a lower limit, the lower limit

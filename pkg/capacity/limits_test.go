@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
@@ -74,7 +75,7 @@ func TestPreferOnDemandUsesTheWritableWeight(t *testing.T) {
 		chat.want = 4
 		c.step()
 		for i := range 4 {
-			c.pools[0].losses = append(c.pools[0].losses, Loss{UID: string(rune('a' + i)), At: c.now})
+			c.pools[0].losses = append(c.pools[0].losses, evidence.Loss{UID: string(rune('a' + i)), At: c.now})
 		}
 		c.run(3 * time.Second)
 		if c.d.Phase != statemachine.Fallback || c.pools[0].fields["weight"].Value != w.wantSpot ||

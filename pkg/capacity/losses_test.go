@@ -3,10 +3,10 @@ package capacity
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
@@ -26,7 +26,7 @@ func TestReserveCoversOnlyReplicasOnSpot(t *testing.T) {
 	} {
 		g, o := pairOf(t, nil)
 		for i := range 4 {
-			o.Pools[0].Losses = append(o.Pools[0].Losses, Loss{fmt.Sprint("lost-", i), midnight.Add(-time.Minute)})
+			o.Pools[0].Losses = append(o.Pools[0].Losses, evidence.Loss{UID: fmt.Sprint("lost-", i), At: midnight.Add(-time.Minute)})
 		}
 		// The first workload runs on the nodes of the case, the second on plain spot nodes.
 		four := Workload{Uncapped: 4, Current: 4, GPUs: 1, Known: true}
@@ -44,38 +44,6 @@ func TestReserveCoversOnlyReplicasOnSpot(t *testing.T) {
 		a, b := d.Advice[0].AtRisk, d.Advice[1].AtRisk
 		if a > 0 != c.risk || b != 2 {
 			t.Errorf("%s: %d and %d replicas are kept ready", name, a, b)
-		}
-	}
-}
-
-func TestLossCountsOnceAndForAnHour(t *testing.T) {
-	earlier := Loss{"b", midnight.Add(-50 * time.Minute)}
-	for name, c := range map[string]struct {
-		losses []Loss
-		risk   bool
-	}{
-		"two within the hour":             {[]Loss{{"a", midnight.Add(-rateWindow + time.Millisecond)}, earlier}, true},
-		"one of them an hour ago":         {[]Loss{{"a", midnight.Add(-rateWindow)}, earlier}, false},
-		"the same node twice":             {[]Loss{{"b", midnight.Add(-49 * time.Minute)}, earlier}, false},
-		"one of them in an hour's time":   {[]Loss{{"a", midnight.Add(time.Hour)}, earlier}, false},
-		"one by a clock a minute ahead":   {[]Loss{{"a", midnight.Add(time.Minute)}, earlier}, true},
-		"one in the other pool":           {[]Loss{{"a", midnight.Add(-50 * time.Minute)}}, true},
-		"the same node in the other pool": {[]Loss{{"other", midnight.Add(-50 * time.Minute)}}, false},
-	} {
-		g, o := pairOf(t, nil)
-		o.Pools[0].Losses = c.losses
-		if strings.Contains(name, "other pool") {
-			o.Pools[1].Losses = []Loss{{"other", midnight.Add(-50 * time.Minute)}}
-		}
-		w := Workload{Key: "team/a", Uncapped: 4, Current: 4, GPUs: 1, Known: true}
-		for i := range 4 {
-			n := usable(fmt.Sprint("node-", i), Spot)
-			o.Pools[0].Nodes = append(o.Pools[0].Nodes, n)
-			w.Pods = append(w.Pods, onNode(n.Name, 0, i))
-		}
-		o.Workloads = []Workload{w}
-		if d, _ := Decide(g, o, State{}, midnight); d.Advice[0].AtRisk > 0 != c.risk {
-			t.Errorf("%s: %d replicas are kept ready", name, d.Advice[0].AtRisk)
 		}
 	}
 }
@@ -98,7 +66,7 @@ func TestEachTargetCapLastsTwiceAsLong(t *testing.T) {
 		statemachine.MaxTargetCap} {
 		refuse := func(at time.Time) { // the pod that stays pending makes Karpenter try again
 			for p := range o.Pools {
-				o.Pools[p].Failures = append(o.Pools[p].Failures, Failure{UID: at.String(), At: at, Capacity: true})
+				o.Pools[p].Failures = append(o.Pools[p].Failures, evidence.Failure{UID: at.String(), At: at, Capacity: true})
 			}
 		}
 		refuse(now.Add(time.Minute))
@@ -147,7 +115,8 @@ func TestOnDemandGrowthAfterRefusalsIsEvidence(t *testing.T) {
 				o.Pools[0], o.Pools[1] = o.Pools[1], o.Pools[0]
 			}
 			for i := range 3 {
-				o.Pools[spot].Failures = append(o.Pools[spot].Failures, Failure{UID: fmt.Sprint(i), At: midnight.Add(-time.Minute), Capacity: true})
+				o.Pools[spot].Failures = append(o.Pools[spot].Failures,
+					evidence.Failure{UID: fmt.Sprint(i), At: midnight.Add(-time.Minute), Capacity: true})
 			}
 			n := usable("od", OnDemand)
 			n.Created = midnight.Add(-age)
@@ -168,7 +137,7 @@ func TestLossesThatProveThatSpotFails(t *testing.T) {
 	}{{1, 0, false}, {2, 0, true}, {2, 1, true}, {2, 2, true}, {2, 3, false}, {3, 3, true}, {3, 4, false}, {5, 4, true}} {
 		g, o := pairOf(t, nil)
 		for i := range c.lost {
-			o.Pools[0].Losses = append(o.Pools[0].Losses, Loss{fmt.Sprint("lost-", i), midnight.Add(-time.Minute)})
+			o.Pools[0].Losses = append(o.Pools[0].Losses, evidence.Loss{UID: fmt.Sprint("lost-", i), At: midnight.Add(-time.Minute)})
 		}
 		for i := range c.left {
 			o.Pools[0].Nodes = append(o.Pools[0].Nodes, usable(fmt.Sprint("node-", i), Spot))

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
@@ -79,7 +80,7 @@ func TestMoveEndsWithoutItsPreconditions(t *testing.T) {
 		},
 		"spot is refused once more": func(c *cluster, _ *simLoad) {
 			for i := range 3 {
-				c.pools[0].losses = append(c.pools[0].losses, Loss{UID: string(rune('a' + i)), At: c.now})
+				c.pools[0].losses = append(c.pools[0].losses, evidence.Loss{UID: string(rune('a' + i)), At: c.now})
 			}
 		},
 	} {

@@ -3,6 +3,7 @@ package capacity
 import (
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
@@ -40,8 +41,8 @@ type PoolView struct {
 	// Nodes are the NodeClaims of the NodePool that exist, including those that boot or are being deleted.
 	Nodes []Node
 	// Failures and Losses cover at least the last hour and contain each NodeClaim once.
-	Failures []Failure
-	Losses   []Loss
+	Failures []evidence.Failure
+	Losses   []evidence.Loss
 }
 
 // Stage is the progress of a node.
@@ -74,20 +75,6 @@ type Node struct {
 	BlockingPods     int32 // number of pods that request none of the resource and belong to no DaemonSet
 	DoNotDisruptPods int32 // number of pods with karpenter.sh/do-not-disrupt, including those of DaemonSets
 	Buffered         bool  // a CapacityBuffer keeps the node
-}
-
-// Failure is a NodeClaim that was deleted before an instance existed.
-type Failure struct {
-	UID string
-	At  time.Time
-	// true: the launch failed for lack of capacity, as its InsufficientCapacityError event shows; false: it failed for another reason
-	Capacity bool
-}
-
-// Loss is a node that the provider took: by interruption, by reclaim, or by a hardware failure.
-type Loss struct {
-	UID string
-	At  time.Time
 }
 
 // Owner is the kind of controller that owns a pod.

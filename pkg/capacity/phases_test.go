@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
@@ -22,13 +23,13 @@ func TestHardFallbackLimitsSpotUnlessOnDemandIsClosed(t *testing.T) {
 		"on-demand is not ready, pods wait":   {statemachine.ShortageMinimum, func(v *PoolView) { v.Ready = false }, false},
 		"on-demand is not ready for a moment": {statemachine.ShortageMinimum - time.Second, func(v *PoolView) { v.Ready = false }, true},
 		"on-demand refused a launch": {statemachine.ShortageMinimum, func(v *PoolView) {
-			v.Failures = []Failure{{UID: "a", At: midnight.Add(-time.Minute), Capacity: true}}
+			v.Failures = []evidence.Failure{{UID: "a", At: midnight.Add(-time.Minute), Capacity: true}}
 		}, false},
 		"on-demand refused one for another reason": {statemachine.ShortageMinimum, func(v *PoolView) {
-			v.Failures = []Failure{{UID: "a", At: midnight.Add(-time.Minute)}}
+			v.Failures = []evidence.Failure{{UID: "a", At: midnight.Add(-time.Minute)}}
 		}, true},
 		"on-demand refused one long ago": {statemachine.ShortageMinimum, func(v *PoolView) {
-			v.Failures = []Failure{{UID: "a", At: midnight.Add(-statemachine.RefusalWindow), Capacity: true}}
+			v.Failures = []evidence.Failure{{UID: "a", At: midnight.Add(-statemachine.RefusalWindow), Capacity: true}}
 		}, true},
 		"on-demand is at its owner's limit": {statemachine.ShortageMinimum, func(v *PoolView) {
 			v.Limits = []nodepool.LimitView{{Resource: "nvidia.com/gpu", FieldView: nodepool.FieldView{Value: "0"}}}

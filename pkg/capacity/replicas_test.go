@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
@@ -107,7 +108,7 @@ func TestMultiPodReplicaAtRiskAddsOneSuccessor(t *testing.T) {
 
 func (x *grouped) lose(nodes int) {
 	for i := range nodes {
-		x.o.Pools[0].Losses = append(x.o.Pools[0].Losses, Loss{UID: fmt.Sprint("lost", i), At: midnight.Add(-time.Minute)})
+		x.o.Pools[0].Losses = append(x.o.Pools[0].Losses, evidence.Loss{UID: fmt.Sprint("lost", i), At: midnight.Add(-time.Minute)})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
@@ -141,7 +142,7 @@ func TestWeightsOfAFallbackBesideReservedCapacity(t *testing.T) {
 		chat.want = 4
 		c.step()
 		for range 4 {
-			c.pools[1].losses = append(c.pools[1].losses, Loss{UID: c.id("lost"), At: c.now})
+			c.pools[1].losses = append(c.pools[1].losses, evidence.Loss{UID: c.id("lost"), At: c.now})
 		}
 		c.run(3 * time.Second)
 		for i, want := range w.after {

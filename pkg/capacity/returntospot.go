@@ -65,6 +65,30 @@ func (a *analysis) canEmpty(i int, spare int64) bool {
 		nodepool.Units(n.GPUs) <= spare
 }
 
+// spareOnSpot returns the number of spot GPUs that are available for replicas that move from on-demand: the free GPUs of existing spot
+// nodes and the GPUs of nodes that the limits still allow, minus those that pending pods need.
+func (a *analysis) spareOnSpot() int64 {
+	size, free := max(a.smallestMove, 1), int64(0)
+	for _, i := range a.spot.all() {
+		free += a.freeUnitsOf(int(i), size)
+	}
+	return max(free+a.spot.room-a.demand.Pending, 0)
+}
+
+// canReturn reports whether spot has space for at least one replica from on-demand. Without this check, a return with a full spot NodePool
+// would add a replica, which would run on an on-demand node, and the return would start again, endlessly.
+func (a *analysis) canReturn() bool {
+	return a.returnable > 0 && a.spareOnSpot() >= max(a.smallestMove, 1)
+}
+
+// explainNoReturn adds a reason with the limit of the spot NodePool because of which replicas stay on on-demand nodes.
+func (t *tick) explainNoReturn() {
+	if t.paired() && t.s.Spot.Phase == statemachine.PreferSpot && t.returnable > 0 && t.known && t.spotFirst() && !t.canReturn() {
+		t.because(explain.Reason{Rule: explain.RuleReturn, Pool: t.spot.first(), Name: t.pools[t.spot.first()].full, Cause: explain.CauseLimit,
+			A: float64(t.returnable)})
+	}
+}
+
 // movable reports whether a pod can be moved: a successor is created first, and then the pod is deleted. Its controller must be a
 // ReplicaSet, which can create the successor before it deletes the pod and which reads the deletion cost. A pod that claims devices is not
 // moved, because by default Karpenter launches no node for its successor.

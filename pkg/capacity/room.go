@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
@@ -50,6 +51,24 @@ func (t *tick) measureRoom() {
 	t.spot.room, t.onDemand.room = t.sideRoom(&t.spot), t.sideRoom(&t.onDemand)
 }
 
+// measureFleet computes by how many units the nodes may still grow. Without a maximum no node can be added. Only whole nodes of the
+// smallest known size are counted.
+func (t *tick) measureFleet(pool int) {
+	f, size := &t.pools[pool], t.smallestNode(pool)
+	f.room, f.full = 0, ""
+	if t.g.MaxNodes == 0 && t.g.MaxCapacity == 0 {
+		return
+	}
+	f.room = nodepool.MaxUnits
+	if t.g.MaxCapacity > 0 {
+		f.room, f.full = max(t.g.MaxCapacity-f.units, 0)/size*size, "maxCapacity"
+	}
+	if left := max(t.g.MaxNodes-int64(len(t.o.Pools[pool].Nodes)), 0) * size; t.g.MaxNodes > 0 && left < f.room {
+		f.room, f.full = left, "maxNodes"
+	}
+	f.exhausted = f.room > 0 && t.noNodeAdded(pool, 0)
+}
+
 // fullAfter is how long pods wait without a launch in a NodePool of reserved capacity before its reservation counts as full. Karpenter
 // creates a NodeClaim at most ten seconds after a pod becomes pending, and one more in each further scheduling loop.
 const fullAfter = 2 * time.Minute
@@ -69,6 +88,17 @@ func (t *tick) reservationFull(pool int, since int64) bool {
 	from := max(since, t.s.ShortSince, statemachine.Stamp(t.pools[pool].newest))
 	launching := slices.ContainsFunc(v.Nodes, func(n Node) bool { return n.Stage == Requested && !n.Deleting })
 	return !launching && t.at-from >= fullAfter.Milliseconds()
+}
+
+// provisionTimeout is how long pods wait without a new node before it is assumed that the autoscaler of the cluster adds none. It is the
+// default of Cluster Autoscaler's flag --max-node-provision-time, after which Cluster Autoscaler itself considers a scale-up as failed.
+const provisionTimeout = 15 * time.Minute
+
+// noNodeAdded reports whether pods wait, and provisionTimeout has passed since they began to wait, since the newest node was added, and
+// since the time since (in Unix milliseconds).
+func (t *tick) noNodeAdded(pool int, since int64) bool {
+	from := max(since, t.s.ShortSince, statemachine.Stamp(t.pools[pool].newest))
+	return t.s.ShortSince != 0 && t.at-from >= provisionTimeout.Milliseconds()
 }
 
 // smallestNode returns the size, in units of the group's resource, of the smallest node that the NodePool is known to launch. If only the
@@ -96,7 +126,7 @@ func (a *analysis) nodesBelow(pool int, l *nodepool.LimitView, limit float64) in
 	case !(node > 0): // also true for NaN
 		return nodepool.MaxUnits
 	}
-	return int64(min(max(math.Floor(float64(left/node)+rounding), 0), float64(nodepool.MaxUnits)))
+	return int64(min(max(math.Floor(float64(left/node)+evidence.Rounding), 0), float64(nodepool.MaxUnits)))
 }
 
 // usedBelow returns how much of the limited resource the NodePool has, and how much its smallest node has.
@@ -126,26 +156,117 @@ func (t *tick) isScheduled(pool int, l *nodepool.LimitView) bool {
 	return i >= 0 && l.Resource != "" && !t.limitOf(pool, l).Same(t.fields.Original(pool, nodepool.FieldLimit+nodepool.Field(i)))
 }
 
-// spareOnSpot returns the number of spot GPUs that are available for replicas that move from on-demand: the free GPUs of existing spot
-// nodes and the GPUs of nodes that the limits still allow, minus those that pending pods need.
-func (a *analysis) spareOnSpot() int64 {
-	size, free := max(a.smallestMove, 1), int64(0)
-	for _, i := range a.spot.all() {
-		free += a.freeUnitsOf(int(i), size)
+// sideRoom returns by how many units the NodePools of a side may still grow together. The room of a NodePool that gpuscaler cannot rely on
+// is not counted, unless gpuscaler can rely on no NodePool of the side.
+func (t *tick) sideRoom(s *side) (room int64) {
+	reliable := slices.ContainsFunc(s.all(), func(i int8) bool { return t.unreliable(int(i)) == explain.PoolReliable })
+	for _, i := range s.all() {
+		if !reliable || t.unreliable(int(i)) == explain.PoolReliable {
+			room = min(room+t.pools[i].room, nodepool.MaxUnits)
+		}
 	}
-	return max(free+a.spot.room-a.demand.Pending, 0)
+	return room
 }
 
-// canReturn reports whether spot has space for at least one replica from on-demand. Without this check, a return with a full spot NodePool
-// would add a replica, which would run on an on-demand node, and the return would start again, endlessly.
-func (a *analysis) canReturn() bool {
-	return a.returnable > 0 && a.spareOnSpot() >= max(a.smallestMove, 1)
+// unreliable returns why gpuscaler does not rely on the room of a NodePool.
+func (t *tick) unreliable(pool int) explain.PoolProblem {
+	v := &t.o.Pools[pool]
+	switch {
+	case !v.Ready:
+		return explain.PoolNotReady
+	case v.Consent&nodepool.ConsentAny == 0 || v.Consent&nodepool.ConsentRestore != 0:
+		return explain.PoolNotConsented
+	case t.at < t.s.Pools[pool].Overrides[nodepool.FieldLimit].Retry:
+		return explain.PoolContested
+	case v.Weight.Unsupported:
+		return explain.PoolStatic
+	}
+	return explain.PoolReliable
 }
 
-// explainNoReturn adds a reason with the limit of the spot NodePool because of which replicas stay on on-demand nodes.
-func (t *tick) explainNoReturn() {
-	if t.paired() && t.s.Spot.Phase == statemachine.PreferSpot && t.returnable > 0 && t.known && t.spotFirst() && !t.canReturn() {
-		t.because(explain.Reason{Rule: explain.RuleReturn, Pool: t.spot.first(), Name: t.pools[t.spot.first()].full, Cause: explain.CauseLimit,
-			A: float64(t.returnable)})
+// mayLaunch reports whether Karpenter may launch a node in a NodePool: it is ready, and its limits allow a node.
+func (a *analysis) mayLaunch(pool int) bool { return a.o.Pools[pool].Ready && a.pools[pool].room > 0 }
+
+// closedGroup is the reason why no NodePool of a group provides a node. It contains the index of the first NodePool that exists, and the
+// cause of this NodePool.
+type closedGroup struct {
+	pool     int8
+	cause    explain.Cause // CauseNone: some NodePool may provide a node
+	resource string        // resource of a CauseLimit
+}
+
+// allClosed returns why no NodePool of the group provides a node. Limits that gpuscaler itself sets are ignored, because gpuscaler removes
+// them when they are no longer needed.
+func (t *tick) allClosed() (closed closedGroup) {
+	closed.pool = -1
+	for i := range t.views() {
+		if !t.o.Pools[i].Exists {
+			continue // the nodes of a NodePool that does not exist are not known
+		}
+		why := t.closedBy(i)
+		if why == explain.CauseNone {
+			return closedGroup{pool: -1}
+		}
+		if closed.cause == explain.CauseNone {
+			closed.pool, closed.cause = int8(i), why
+			if why == explain.CauseLimit || why == explain.CauseFleet {
+				closed.resource = t.pools[i].full
+			}
+		}
 	}
+	return closed
+}
+
+// closedBy returns why a NodePool provides no node for the smallest waiting pod. It returns CauseNone if the NodePool may provide one.
+// During a target cap, every recent refused launch is evidence. Without a cap, a refused launch is evidence only if it is newer than the
+// end of the last cap, so that the full target is tried once after each cap. The same applies to a time in which a capacity reservation
+// launched no node.
+func (t *tick) closedBy(pool int) explain.Cause {
+	since := t.s.TargetCap.Since
+	if t.s.TargetCap.On {
+		since = 0
+	}
+	switch {
+	case t.g.SelectsNodes():
+		return t.fleetClosedBy(pool, since)
+	case !t.o.Pools[pool].Ready:
+		return explain.CauseNotReady
+	case t.pools[pool].exhausted && t.reservationFull(pool, since):
+		return explain.CauseReservation
+	case t.pools[pool].exhausted:
+		return explain.CauseNone
+	case t.pools[pool].room < max(t.smallestWait, 1):
+		return explain.CauseLimit
+	case t.refusedSince(pool, since):
+		return explain.CauseRefused
+	}
+	return explain.CauseNone
+}
+
+// fleetClosedBy does the same as closedBy for a group whose nodes are found by their labels.
+func (t *tick) fleetClosedBy(pool int, since int64) explain.Cause {
+	switch {
+	case t.pools[pool].room < max(t.smallestWait, 1):
+		return explain.CauseFleet
+	case t.pools[pool].exhausted && t.noNodeAdded(pool, since):
+		return explain.CauseNoNewNode
+	}
+	return explain.CauseNone
+}
+
+// refusedSince reports whether a launch of the NodePool was refused for lack of capacity after the time since (in Unix milliseconds),
+// within RefusalWindow, and after its newest node was created.
+func (a *analysis) refusedSince(pool int, since int64) bool {
+	return a.refusals(pool, since) > 0
+}
+
+// refusals counts the launches for which refusedSince returns true.
+func (a *analysis) refusals(pool int, since int64) (n int) {
+	from := max(since, statemachine.Stamp(a.pools[pool].newest), a.at-statemachine.RefusalWindow.Milliseconds())
+	for i := range a.o.Pools[pool].Failures {
+		if f := &a.o.Pools[pool].Failures[i]; f.Capacity && a.within(f.At, from) {
+			n++
+		}
+	}
+	return n
 }

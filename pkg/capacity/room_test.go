@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
@@ -106,7 +107,7 @@ func TestNoProbeAtTheOwnersLimit(t *testing.T) {
 	c.until(10*time.Minute, "four replicas are ready on spot", c.whole(chat))
 	for i := range 5 {
 		// losses are reported, but the nodes are not removed
-		c.pools[0].losses = append(c.pools[0].losses, Loss{UID: fmt.Sprint(i), At: c.now})
+		c.pools[0].losses = append(c.pools[0].losses, evidence.Loss{UID: fmt.Sprint(i), At: c.now})
 	}
 	c.until(time.Minute, "the group falls back", c.in(statemachine.Fallback))
 	chat.want = 6

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
@@ -281,7 +282,7 @@ func TestUnreliableNodePoolCountsAsNoRoomAndIsNamed(t *testing.T) {
 		t.Errorf("finding %+v", f)
 	}
 	for range 4 {
-		c.pools[1].losses = append(c.pools[1].losses, Loss{UID: c.id("lost"), At: c.now})
+		c.pools[1].losses = append(c.pools[1].losses, evidence.Loss{UID: c.id("lost"), At: c.now})
 	}
 	c.until(time.Minute, "the only spot NodePool loses its nodes, and the group falls back", c.in(statemachine.Fallback))
 }
@@ -332,15 +333,15 @@ func TestSnapshotOmitsUnusedNodePools(t *testing.T) {
 // The evidence of two spot NodePools: spot fails only if each of them has failed or cannot launch a node.
 func TestEvidenceOfSeveralNodePools(t *testing.T) {
 	now := midnight.Add(time.Hour)
-	refused := func(n int) (all []Failure) {
+	refused := func(n int) (all []evidence.Failure) {
 		for i := range n {
-			all = append(all, Failure{UID: string(rune('a' + i)), At: now.Add(-time.Minute), Capacity: true})
+			all = append(all, evidence.Failure{UID: string(rune('a' + i)), At: now.Add(-time.Minute), Capacity: true})
 		}
 		return all
 	}
-	lost := func(n int) (all []Loss) {
+	lost := func(n int) (all []evidence.Loss) {
 		for i := range n {
-			all = append(all, Loss{UID: string(rune('a' + i)), At: now.Add(-time.Minute)})
+			all = append(all, evidence.Loss{UID: string(rune('a' + i)), At: now.Add(-time.Minute)})
 		}
 		return all
 	}
@@ -409,7 +410,7 @@ func TestWeightsOfAFallbackWithSeveralNodePools(t *testing.T) {
 		c.step()
 		for _, p := range c.pools[:2] {
 			for range 4 {
-				p.losses = append(p.losses, Loss{UID: c.id("lost"), At: c.now})
+				p.losses = append(p.losses, evidence.Loss{UID: c.id("lost"), At: c.now})
 			}
 		}
 		c.run(3 * time.Second)

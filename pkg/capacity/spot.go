@@ -1,8 +1,11 @@
 package capacity
 
 import (
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/weights"
 )
 
 // updatePhase computes the event of this tick and changes the group's phase if necessary. No other rule changes the phase, so that all
@@ -183,36 +186,38 @@ func (t *tick) probe() {
 	}
 }
 
-// reportMixed adds a finding for each NodePool that can launch several capacity types. gpuscaler only observes such NodePools.
-func (t *tick) reportMixed() {
-	for i := range t.views() {
-		v := &t.o.Pools[i]
-		if !v.Exists || !v.Mixed && t.g.Pools[i].Type != Mixed {
-			continue
-		}
-		f := explain.Finding{Kind: explain.FindMixed, Pool: int8(i)}
-		for j := range v.Nodes {
-			if n := &v.Nodes[j]; n.Type == OnDemand && !n.Deleting {
-				f.Count++
-				f.Hourly += n.Hourly
-			}
-		}
-		t.find(f)
+// preferOnDemand requests weights so that every on-demand NodePool has a higher weight than every spot NodePool. NodePools of reserved
+// capacity that Karpenter uses before on-demand stay before it, unless they are the side that replaces spot.
+func (t *tick) preferOnDemand(rule explain.Rule) {
+	var spot, onDemand, reserved [nodepool.MaxPools]weights.Pool
+	var changed [nodepool.MaxPools]weights.Pool
+	var beside side
+	if t.alternative() != Reserved {
+		beside = t.sideOf(Reserved)
+	}
+	requested := weights.PreferOnDemand(changed[:0], t.weights(&t.spot, spot[:0]), t.weights(&t.onDemand, onDemand[:0]),
+		t.weights(&beside, reserved[:0]))
+	for _, p := range requested {
+		t.fields.RequestNumber(int(p.Index), nodepool.FieldWeight, p.Weight, rule)
 	}
 }
 
-// evidence counts the refused launches and lost nodes of a NodePool after the time since, which is in Unix milliseconds. Each NodeClaim is
-// counted once, by its UID, because Kubernetes repeats and merges Events.
+// weights appends the NodePools of a side with their weights to into. In an advisory group no weight is fixed, so that the plan shows what
+// gpuscaler would write in mode auto.
+func (t *tick) weights(s *side, into []weights.Pool) []weights.Pool {
+	for _, i := range s.all() {
+		weight, _ := t.fields.Effective(int(i), nodepool.FieldWeight).Number()
+		fixed := !t.g.Advisory && !t.fields.MayOverride(int(i), nodepool.FieldWeight)
+		into = append(into, weights.Pool{Index: i, Weight: weight, Fixed: fixed})
+	}
+	return into
+}
+
+// evidence counts the refused launches and lost nodes of a NodePool after the time since, which is in Unix milliseconds.
 func (a *analysis) evidence(pool int, since int64) (e statemachine.Evidence) {
 	v := &a.o.Pools[pool]
 	from := max(since, a.at-statemachine.RefusalWindow.Milliseconds())
-	var counted [statemachine.MaxEvidence]string
-	for i := range v.Failures {
-		f := &v.Failures[i]
-		if f.Capacity && a.within(f.At, from) && countOnce(&counted, e.Refused, f.UID) {
-			e.Refused++
-		}
-	}
+	e.Refused = evidence.Refused(v.Failures, from, a.at)
 	e.Attempts = e.Refused
 	for i := range v.Nodes {
 		if n := &v.Nodes[i]; n.Stage != Requested && a.within(n.Created, from) {
@@ -220,12 +225,7 @@ func (a *analysis) evidence(pool int, since int64) (e statemachine.Evidence) {
 		}
 	}
 	e.Replaced = a.paired() && statemachine.Stamp(a.onDemand.newest) > from
-	from = max(since, a.at-statemachine.LossWindow.Milliseconds())
-	for i := range v.Losses {
-		if l := &v.Losses[i]; a.within(l.At, from) && countOnce(&counted, e.Lost, l.UID) {
-			e.Lost++
-		}
-	}
+	e.Lost = evidence.Lost(v.Losses, max(since, a.at-statemachine.LossWindow.Milliseconds()), a.at)
 	e.Nodes = a.pools[pool].nodes + e.Lost
 	return e
 }
@@ -246,18 +246,4 @@ func (a *analysis) spotEvidence(since int64, probing bool) (sum statemachine.Evi
 		sum.Open = sum.Open || !failed && a.mayLaunch(int(i))
 	}
 	return sum
-}
-
-// countOnce adds uid to counted, whose first n entries are in use. It returns false if uid is already counted or the list is full.
-func countOnce(counted *[statemachine.MaxEvidence]string, n int, uid string) bool {
-	if n >= statemachine.MaxEvidence {
-		return false
-	}
-	for _, s := range counted[:n] {
-		if s == uid {
-			return false
-		}
-	}
-	counted[n] = uid
-	return true
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
@@ -161,11 +162,12 @@ func TestFewRefusalsCauseNoFallback(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
-	c.pools[0].failures = []Failure{{UID: "a", At: c.now, Capacity: true}, {UID: "b", At: c.now, Capacity: true}}
+	c.pools[0].failures = []evidence.Failure{{UID: "a", At: c.now, Capacity: true}, {UID: "b", At: c.now, Capacity: true}}
 	// each refusal is in the list twice, because Kubernetes repeats Events
 	c.pools[0].failures = append(c.pools[0].failures, c.pools[0].failures...)
 	for i := range 9 {
-		c.pools[0].failures = append(c.pools[0].failures, Failure{UID: string(rune('c' + i)), At: c.now}) // not for lack of capacity: ignored
+		// not for lack of capacity: ignored
+		c.pools[0].failures = append(c.pools[0].failures, evidence.Failure{UID: string(rune('c' + i)), At: c.now})
 	}
 	c.run(20 * time.Minute)
 	if len(c.phases) != 1 || c.phases[0] != statemachine.PreferSpot {

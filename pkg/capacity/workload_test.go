@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
@@ -231,7 +232,7 @@ func TestTargetCapIsRetriedAndReturnsAfterNewRefusals(t *testing.T) {
 	now := midnight
 	refuse := func() {
 		for i := range o.Pools {
-			o.Pools[i].Failures = append(o.Pools[i].Failures, Failure{UID: now.String(), At: now, Capacity: true})
+			o.Pools[i].Failures = append(o.Pools[i].Failures, evidence.Failure{UID: now.String(), At: now, Capacity: true})
 		}
 	}
 	o.Workloads = []Workload{{Key: "a/b", Uncapped: 9, Current: 9, GPUs: 1, Known: true,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -82,7 +83,7 @@ func TestCapacityCapLimitsTheTarget(t *testing.T) {
 	}
 	e := New(w, w, w, Options{Groups: g, Nodes: g})
 	w.after(e, time.Minute)
-	g.pools["gpu-pool"].Failures = []capacity.Failure{{UID: "claim", At: w.now, Capacity: true}}
+	g.pools["gpu-pool"].Failures = []evidence.Failure{{UID: "claim", At: w.now, Capacity: true}}
 	w.backlog[chat] = 90
 	w.after(e, 5*time.Second)
 	if r, _ := e.Decisions().Record(chat); r.Decision.Replicas != 3 || r.Decision.Binding != scaling.RuleCapacity || r.Decision.Uncapped != 9 {

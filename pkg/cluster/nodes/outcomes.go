@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 )
 
 // outcomeRetention is how long the outcome of a NodeClaim is stored: package capacity reads the outcomes of the last hour.
@@ -52,17 +52,17 @@ func (o outcomes) removeOld(now time.Time) {
 }
 
 // of returns the failed launches and the losses of a NodePool, oldest first.
-func (o outcomes) of(pool string) (failures []capacity.Failure, losses []capacity.Loss) {
+func (o outcomes) of(pool string) (failures []evidence.Failure, losses []evidence.Loss) {
 	for uid, f := range o {
 		switch {
 		case f.pool != pool:
 		case f.lost:
-			losses = append(losses, capacity.Loss{UID: uid, At: f.at})
+			losses = append(losses, evidence.Loss{UID: uid, At: f.at})
 		default:
-			failures = append(failures, capacity.Failure{UID: uid, At: f.at, Capacity: f.noCapacity})
+			failures = append(failures, evidence.Failure{UID: uid, At: f.at, Capacity: f.noCapacity})
 		}
 	}
-	slices.SortFunc(failures, func(a, b capacity.Failure) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.UID, b.UID)) })
-	slices.SortFunc(losses, func(a, b capacity.Loss) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.UID, b.UID)) })
+	slices.SortFunc(failures, func(a, b evidence.Failure) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.UID, b.UID)) })
+	slices.SortFunc(losses, func(a, b evidence.Loss) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.UID, b.UID)) })
 	return failures, losses
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
@@ -25,8 +26,8 @@ type overridable struct {
 	resource string
 	fields   map[string]nodepool.FieldView // fields by JSON pointer, as in nodepool.Field
 	record   string
-	failures []capacity.Failure
-	losses   []capacity.Loss
+	failures []evidence.Failure
+	losses   []evidence.Loss
 	claims   int // number of failed launches so far
 }
 
@@ -88,8 +89,8 @@ func (p *Pool) View(kind capacity.CapacityType) capacity.PoolView {
 		v.Usage += int64(n.gpus)
 	}
 	old := p.cluster.now().Add(-evidenceRetention)
-	u.failures = slices.DeleteFunc(u.failures, func(f capacity.Failure) bool { return f.At.Before(old) })
-	u.losses = slices.DeleteFunc(u.losses, func(l capacity.Loss) bool { return l.At.Before(old) })
+	u.failures = slices.DeleteFunc(u.failures, func(f evidence.Failure) bool { return f.At.Before(old) })
+	u.losses = slices.DeleteFunc(u.losses, func(l evidence.Loss) bool { return l.At.Before(old) })
 	v.Failures, v.Losses = slices.Clone(u.failures), slices.Clone(u.losses)
 	return v
 }
@@ -110,14 +111,14 @@ func (p *Pool) refused() {
 	if u := p.overridable; u != nil {
 		u.claims++
 		uid := fmt.Sprintf("%s-refused-%d", p.config.Name, u.claims)
-		u.failures = append(u.failures, capacity.Failure{UID: uid, At: p.cluster.now(), Capacity: true})
+		u.failures = append(u.failures, evidence.Failure{UID: uid, At: p.cluster.now(), Capacity: true})
 	}
 }
 
 // isLost adds the node to the losses that the NodePool reports. It is called when the node receives an interruption notice.
 func (n *Node) isLost() {
 	if u := n.pool.overridable; u != nil {
-		u.losses = append(u.losses, capacity.Loss{UID: n.Name(), At: n.pool.cluster.now()})
+		u.losses = append(u.losses, evidence.Loss{UID: n.Name(), At: n.pool.cluster.now()})
 	}
 }
 
