@@ -54,9 +54,18 @@ func (w *Workload) explain(c Cause, s *Snapshot) (text, next string) {
 			"shorten it, but not below the cold start of a replica"
 	case WrongMetric:
 		return "no limit, schedule or cooldown explains these replicas, so a metric kept them: " + w.metrics(),
-			"scale on requests in flight or queue depth; GPU utilization is high with a single request"
+			w.otherMetric()
 	}
 	return "", ""
+}
+
+// otherMetric returns the next step for replicas that a metric keeps. GPU utilization needs another metric; any other metric may only need
+// another target.
+func (w *Workload) otherMetric() string {
+	if strings.Contains(strings.ToUpper(w.metrics()), "GPU") {
+		return "scale on requests in flight or queue depth; GPU utilization is high with a single request"
+	}
+	return "raise the target of the metric per replica, or scale on requests in flight"
 }
 
 func (w *Workload) metrics() string {

@@ -178,7 +178,7 @@ func (h pastData) charts(r *engine.Record, w span) (all []chart) {
 			}
 		}
 		if top = max(top, peak); peak >= 0 {
-			c.Peak = "at most " + explain.FormatValue(peak, now.Unit)
+			c.Peak = "highest " + explain.FormatValue(peak, now.Unit)
 		}
 		plot := newPlot(w, signalHeight, top)
 		c.Line, c.Reference = plot.line(values), plot.steps(reference, false)

@@ -106,6 +106,20 @@ func TestSummaryComparesWithOtherAutoscalers(t *testing.T) {
 	}
 }
 
+func TestSummaryMarksAMissedSLOAndStatesEachTimeLimit(t *testing.T) {
+	s := Summary{Policies: []Policy{{Policy: "team-batch/night-batch", OnTime: 1, Limit: 3600, P99: 2055}},
+		Compared: []Outcome{{Name: "gpuscaler", OnTime: 0.9928}, {Name: "KEDA", OnTime: 0.986}}}
+	var text bytes.Buffer
+	if err := s.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"100.00%  3600s       2055.0s", "98.60% missed", "99.28%         ", "the SLO is 99% of each workload"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+}
+
 func TestNightJobsWaitForTheirSchedule(t *testing.T) {
 	d := play(t, Options{For: 15 * time.Hour}) // until 20:52 in Berlin: jobs arrive, and the schedule starts at 21:00
 	k := scaling.Key{Namespace: "team-batch", Name: "night-batch"}

@@ -79,7 +79,8 @@ func scenario(o Options) (simulator.Config, error) {
 	config := simulator.Config{Start: start, Seed: o.Seed, NodePools: pools(o.Seed), Groups: store.Groups()}
 	for _, c := range store.Compiled() {
 		key := c.Workload.Key
-		w := simulator.Workload{Policy: c, Service: services[key.Name], SLO: slo(key), Pools: poolsOf(key.Name), Initial: o.initial(key.Name)}
+		w := simulator.Workload{Policy: c, Service: services[key.Name],
+			SLO: timeLimit(key), Pools: poolsOf(key.Name), Initial: o.initial(key.Name)}
 		traffic, err := o.traffic(key.Name)
 		if err != nil {
 			return simulator.Config{}, err
@@ -105,8 +106,11 @@ func (o Options) traffic(name string) (*trace.Trace, error) {
 	return trace.Generate(p)
 }
 
-// slo returns how long a request of a workload may wait.
-func slo(k scaling.Key) time.Duration {
+// slo is the share of the requests of each workload that may wait no longer than its time limit.
+const slo = 0.99
+
+// timeLimit returns how long a request of a workload may wait.
+func timeLimit(k scaling.Key) time.Duration {
 	switch k.Name {
 	case "llama-chat":
 		return 10 * time.Second

@@ -81,16 +81,29 @@ func reasons(r *engine.Record) []string {
 func (s Summary) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%s of virtual time, %.1f GPU hours, $%.2f, %d spot nodes lost\n", s.End.Sub(s.Start), s.GPUHours, s.Cost, s.Losses)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "POLICY\tTARGET\tREADY\tREQUESTS\tON TIME\tP99 WAIT\tSTARTS\tAT ZERO")
+	fmt.Fprintln(t, "POLICY\tTARGET\tREADY\tREQUESTS\tON TIME\tTIME LIMIT\tP99 WAIT\tSTARTS\tAT ZERO")
 	for _, p := range s.Policies {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%.2f%%\t%.1fs\t%d\t%.1fh\n",
-			p.Policy, p.Target, p.Ready, p.Requests, 100*p.OnTime, p.P99, p.Starts, p.AtZero)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\t%gs\t%.1fs\t%d\t%.1fh\n",
+			p.Policy, p.Target, p.Ready, p.Requests, onTime(p.OnTime), p.Limit, p.P99, p.Starts, p.AtZero)
 	}
 	if len(s.Compared) > 0 {
 		fmt.Fprint(t, "\nTHE SAME TRAFFIC, NODES AND PRICES\tCOST\tON TIME\tLOWEST FOR\tIDLE GPU TIME\tWITH\n")
 	}
 	for _, o := range s.Compared {
-		fmt.Fprintf(t, "%s\t$%.2f\t%.2f%%\t%s\t%.0f%%\t%s\n", o.Name, o.Cost, 100*o.OnTime, o.Policy, 100*o.Idle, o.Words)
+		fmt.Fprintf(t, "%s\t$%.2f\t%s\t%s\t%.0f%%\t%s\n", o.Name, o.Cost, onTime(o.OnTime), o.Policy, 100*o.Idle, o.Words)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "ON TIME: requests that waited at most the time limit of their workload; the SLO is %g%% of each workload\n",
+		100*slo)
+	return err
+}
+
+// onTime returns a share of requests as a percentage, and marks a share that misses the SLO.
+func onTime(share float64) string {
+	if share < slo {
+		return fmt.Sprintf("%.2f%% missed", 100*share)
+	}
+	return fmt.Sprintf("%.2f%%", 100*share)
 }
