@@ -244,7 +244,9 @@ func TestKindsWithoutAScaleSubresourceAreRefused(t *testing.T) {
 	if err := unstructured.SetNestedSlice(definition.Object, versions, "spec", "versions"); err != nil {
 		t.Fatal(err)
 	}
-	create(t, definition)
+	if err := client.IgnoreAlreadyExists(shared.Client.Create(t.Context(), definition)); err != nil {
+		t.Fatal(err)
+	}
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": map[string]any{"namespace": ns, "name": "ray"},
 		"spec": map[string]any{"workerGroupSpecs": []any{map[string]any{"groupName": "gpu", "replicas": int64(2), "numOfHosts": int64(2)}}}}}

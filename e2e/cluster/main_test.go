@@ -75,7 +75,7 @@ func prepare(ctx context.Context) error {
 		kinds = append(kinds, map[string]any{"group": k[0], "version": k[1], "kind": k[2], "resource": k[3]})
 	}
 	release := chart.Release{Name: "gpuscaler", Namespace: home, Values: map[string]any{
-		"scaleKinds": kinds, "activator": map[string]any{"namespaces": []any{"activator", "groups"}},
+		"mode": "all", "scaleKinds": kinds, "activator": map[string]any{"namespaces": []any{"activator", "groups"}},
 	}}
 	if err := chart.Apply(ctx, shared.Client, release, "serviceaccount.yaml", "rbac.yaml", "admission.yaml"); err != nil {
 		return err

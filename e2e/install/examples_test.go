@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/gpuscaler/gpuscaler/e2e/definitions"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
@@ -28,7 +29,7 @@ func TestClusterExamplesAreAcceptedAndWork(t *testing.T) {
 	}
 	kinds := map[string]int{}
 	for _, name := range files {
-		for _, o := range readAll[unstructured.Unstructured](t, filepath.Join(clusterExamples, name)) {
+		for _, o := range definitions.ReadAll[unstructured.Unstructured](t, filepath.Join(clusterExamples, name)) {
 			// Strict validation: a misspelled field is an error.
 			if err := cluster.Client.Create(t.Context(), o, client.FieldValidation("Strict")); err != nil {
 				t.Fatalf("%s: %s %s: %v", name, o.GetKind(), o.GetName(), err)

@@ -2,25 +2,18 @@ package install
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
+	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/karpenter/pkg/apis"
 
 	"github.com/gpuscaler/gpuscaler/e2e/audit"
+	"github.com/gpuscaler/gpuscaler/e2e/definitions"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
@@ -30,10 +23,7 @@ var (
 	requests audit.Log
 )
 
-func TestMain(m *testing.M) {
-	utilruntime.Must(apiextensionsv1.AddToScheme(stack.Scheme))
-	os.Exit(run(m))
-}
+func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	var err error
@@ -108,66 +98,10 @@ func serve(t *testing.T, group, resource string) {
 	t.Helper()
 	crds := apis.CRDs
 	if source, ok := modules[group]; ok {
-		crds = definitions(t, source.module, source.files)
+		crds = definitions.Read(t, source.module, source.files)
 	}
-	for _, crd := range crds {
-		if err := client.IgnoreAlreadyExists(cluster.Client.Create(t.Context(), crd.DeepCopy())); err != nil {
-			t.Fatalf("%s: %v", crd.Name, err)
-		}
+	if !slices.ContainsFunc(crds, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.Name == resource+"."+group }) {
+		t.Fatalf("the module has no CRD of %s.%s", resource, group)
 	}
-	stack.Eventually(t, time.Minute, resource+"."+group+" is served", func(ctx context.Context) error {
-		var crd apiextensionsv1.CustomResourceDefinition
-		if err := cluster.Client.Get(ctx, client.ObjectKey{Name: resource + "." + group}, &crd); err != nil {
-			return err
-		}
-		for _, c := range crd.Status.Conditions {
-			if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
-				return nil
-			}
-		}
-		return errors.New("not established")
-	})
-}
-
-// definitions reads the CRDs in a Go module.
-func definitions(t *testing.T, module, files string) (crds []*apiextensionsv1.CustomResourceDefinition) {
-	t.Helper()
-	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module)
-	download.Dir = t.TempDir()
-	text, err := download.Output()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", module, err, text)
-	}
-	var at struct{ Dir string }
-	if err := json.Unmarshal(text, &at); err != nil {
-		t.Fatal(err)
-	}
-	paths, err := filepath.Glob(filepath.Join(at.Dir, files))
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("%s: no %s (%v)", module, files, err)
-	}
-	for _, path := range paths {
-		crds = append(crds, readAll[apiextensionsv1.CustomResourceDefinition](t, path)...)
-	}
-	return crds
-}
-
-// readAll reads the documents of a YAML file.
-func readAll[T any](t *testing.T, path string) (all []*T) {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	documents := utilyaml.NewYAMLOrJSONDecoder(f, 4096)
-	for {
-		o := new(T)
-		if err := documents.Decode(o); errors.Is(err, io.EOF) {
-			return all
-		} else if err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
-		all = append(all, o)
-	}
+	definitions.Install(t, cluster.Client, crds...)
 }

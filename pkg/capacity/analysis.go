@@ -23,6 +23,8 @@ type analysis struct {
 	demand        Demand
 	claims        claimCount    // workloads and pods whose devices cannot be counted
 	pendingClaims claimCount    // workloads and pods without a node that claim devices
+	gated         claimCount    // pods that wait for something other than a node
+	invalidGangs  claimCount    // pods whose annotation about their gang cannot be used
 	known         bool          // the demand of all workloads and pods is known
 	pods          int           // number of pods that run or are pending
 	short         time.Duration // how long pods have waited without a node being launched for them

@@ -14,7 +14,8 @@ func (a *analysis) countDemand() {
 	d.Unknown = a.o.Lost
 	var waiting, largest int64
 	wait := func(p *Pod) {
-		if p.Pending && !p.Claimed {
+		a.countHeld(p)
+		if p.Pending && !p.Claimed && !p.Held {
 			waiting, largest = min(waiting+nodepool.Units(p.GPUs), nodepool.MaxUnits), max(largest, nodepool.Units(p.GPUs))
 			if size := nodepool.Units(p.GPUs); a.smallestWait == 0 || size < a.smallestWait {
 				a.smallestWait = size
@@ -62,6 +63,16 @@ func (a *analysis) countDemand() {
 	d.Pending = max(waiting, 0)
 }
 
+// countHeld counts a pod that waits for something other than a node, and a pod whose annotation about its gang cannot be used.
+func (a *analysis) countHeld(p *Pod) {
+	if p.Held && p.Pending {
+		a.gated.add(p.Namespace + "/" + p.Name)
+	}
+	if p.InvalidAnnotation != "" {
+		a.invalidGangs.add(p.Namespace + "/" + p.Name)
+	}
+}
+
 // countClaims counts a workload in the field claims or pendingClaims if the devices that it claims make the demand unknown. replicas is the
 // demand of the workload.
 func (a *analysis) countClaims(w *Workload, replicas int32) {
@@ -95,8 +106,10 @@ func (w *Workload) awaitsDevices(replicas int32) bool {
 	return missing > 0
 }
 
-// claimCount counts the workloads and pods that claim devices by dynamic resource allocation and that make the demand unknown. There are
-// two kinds: claims whose devices cannot be counted, and claims of pods that have no node yet.
+// claimCount counts workloads or pods, and contains the name of the first of them.
+//
+// Two kinds of workloads and pods that claim devices by dynamic resource allocation make the demand unknown: those whose devices cannot be
+// counted, and those whose pods have no node yet.
 //
 // The devices of the second kind are included in the demand, but by default Karpenter launches no node for such pods. A waiting pod of this
 // kind therefore does not show whether spot has capacity. For this reason, such pods do not count as waiting for spot, and the limit cap of
@@ -160,6 +173,12 @@ func (t *tick) trackDemand() {
 	}
 	if t.pendingClaims.count > 0 {
 		t.find(explain.Finding{Kind: explain.FindPendingClaims, Pool: -1, Name: t.pendingClaims.first, Count: t.pendingClaims.count})
+	}
+	if t.gated.count > 0 {
+		t.find(explain.Finding{Kind: explain.FindHeld, Pool: -1, Name: t.gated.first, Count: t.gated.count})
+	}
+	if t.invalidGangs.count > 0 {
+		t.find(explain.Finding{Kind: explain.FindGangSize, Pool: -1, Name: t.invalidGangs.first, Count: t.invalidGangs.count})
 	}
 	if !t.known {
 		s.KnownSince, s.UnknownAt = t.at, t.at

@@ -134,6 +134,11 @@ type Pod struct {
 	// UnknownPlacement is true if it is unknown whether the pod can be scheduled to the group's NodePools. The pod does not count as demand,
 	// but while it exists, no NodePool of the group gets a zero limit.
 	UnknownPlacement bool
+	// Held is true if the pod has no node and waits for something other than a node: it has a scheduling gate, or its gang does not start.
+	// The pod counts as demand, but not as waiting, because no provisioner launches a node for it.
+	Held bool `json:",omitempty"`
+	// InvalidAnnotation is an annotation with the size of the pod's gang whose value cannot be used.
+	InvalidAnnotation string `json:",omitempty"`
 
 	DeletionCost Annotation
 	DoNotDisrupt Annotation

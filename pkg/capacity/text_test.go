@@ -68,7 +68,7 @@ func TestTextsOfReasonsFindingsAndActions(t *testing.T) {
 	b.WriteString("\n")
 	for kind := range explain.NumFindings {
 		names := g.Names()
-		if kind >= explain.FindNoNodes {
+		if kind >= explain.FindNoNodes && kind <= explain.FindKeepNodes {
 			names.Selector, names.MaxNodes = "accelerator=l40s", 8
 		}
 		b.WriteString(sampleFinding(kind, at).Text(names) + "\n")
@@ -141,7 +141,8 @@ func sampleFinding(kind explain.FindingKind, at time.Time) explain.Finding {
 		f.Problem = explain.PoolNotReady
 	case explain.FindNewerRecord:
 		f.Name = "/spec/template/spec/expireAfter"
-	case explain.FindUnmovable, explain.FindForeignAnnotation, explain.FindClaims, explain.FindPendingClaims:
+	case explain.FindUnmovable, explain.FindForeignAnnotation, explain.FindClaims, explain.FindPendingClaims, explain.FindHeld,
+		explain.FindGangSize:
 		f.Name = "team-chat/llama"
 	}
 	return f

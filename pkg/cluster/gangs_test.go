@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // gang is how a framework creates the pods of a gang: their metadata and the fields of their spec that differ from those of gpuPodOn.
@@ -55,19 +56,31 @@ func decideGang(t *testing.T, objects ...string) (last capacity.Decision, action
 	t.Helper()
 	g := spotAndOnDemand(t)
 	g.ZeroLimit, g.ConsolidationFreeze = true, true
-	c := clusterWithPools(t, objects...)
+	last = decideTicks(t, clusterWithPools(t, objects...), g, nil, &actions)
+	return last, actions
+}
+
+// decideTicks decides twenty minutes of ticks. The target of each workload is 1. It returns the last decision and adds each action to
+// actions.
+func decideTicks(t *testing.T, c *Cluster, g *capacity.Group, members []*scaling.Workload, actions *[]string) (last capacity.Decision) {
+	t.Helper()
 	state := capacity.State{}
 	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	for range 20 * 60 {
-		o := capacity.Observation{}
-		c.nodes.Observe(g, nil, &o)
+		o := capacity.Observation{Workloads: make([]capacity.Workload, len(members))}
+		for i := range o.Workloads {
+			o.Workloads[i] = capacity.Workload{Key: members[i].Key.String(), Known: true, Uncapped: 1}
+		}
+		c.nodes.Observe(g, members, &o)
 		last, state = capacity.Decide(g, o, state, now)
 		for _, a := range last.Actions {
-			actions = append(actions, fmt.Sprintf("%+v", a))
+			if actions != nil {
+				*actions = append(*actions, fmt.Sprintf("%+v", a))
+			}
 		}
 		now = now.Add(time.Second)
 	}
-	return last, actions
+	return last
 }
 
 // A gang starts only if all of its pods get nodes, so the pods that wait are demand together with those that run. While one of them runs,
@@ -108,4 +121,100 @@ func TestGangIsDemandOnceKueueAdmitsIt(t *testing.T) {
 	if d, actions = decideGang(t, admitted.pods()...); d.Demand.UnmanagedPods != 4 || d.Demand.Pending != 4 || len(actions) > 0 {
 		t.Errorf("admitted: demand %+v, actions %v; want 4 pending GPUs and no zero limit", d.Demand, actions)
 	}
+}
+
+// Kueue removes the scheduling gates of an admitted gang one after another. From the first one on, all pods of the gang are demand, but
+// only pods without a gate wait for nodes.
+func TestPodsWithAGateAreDemandOnceAPodOfTheirGangHasNone(t *testing.T) {
+	admitted := gangs["Kueue, admitted"]
+	gated := gang{admitted.metadata, kueueGate}
+	d, actions := decideGang(t, append(admitted.pods()[:1], gated.pods()[1:]...)...)
+	if d.Demand.UnmanagedPods != 4 || d.Demand.Pending != 1 || len(actions) > 0 {
+		t.Errorf("demand %+v, actions %v; want 4 GPUs, 1 pending, and no zero limit", d.Demand, actions)
+	}
+	if text := findingTexts(t, d); !strings.Contains(text, "team/train-1 and 2 more have no node and wait for something other than a node") {
+		t.Errorf("findings %q", text)
+	}
+	other := strings.NewReplacer("namespace: team", "namespace: other").Replace(admitted.pods()[0])
+	if d, _ := decideGang(t, append(gated.pods()[1:], other)...); d.Demand.UnmanagedPods != 1 {
+		t.Errorf("a gang with the same name in another namespace: demand %+v, want the 1 GPU of that gang", d.Demand)
+	}
+}
+
+// Each pod of a gang of Kueue contains how many pods the gang has. Pods that do not exist yet are demand. Pods without GPUs exist. If all
+// pods have nodes, the others have finished. A size that no gang can have is reported, and changes no demand.
+func TestMissingPodsOfAGangAreDemand(t *testing.T) {
+	const labels = `labels: {kueue.x-k8s.io/pod-group-name: train}`
+	sized := func(size string) gang {
+		return gang{labels + "\n  annotations: {kueue.x-k8s.io/pod-group-total-count: " + size + "}", ""}
+	}
+	nodes := []string{claim("s1", "l40s-spot", "spot", "n1"), readyNode("n1"), claim("s2", "l40s-spot", "spot", "n2"), readyNode("n2")}
+	launcher := strings.Replace(sized(`"4"`).pods("n1")[3], `limits: {nvidia.com/gpu: "1"}`, `requests: {cpu: "1"}`, 1)
+	for name, c := range map[string]struct {
+		pods   []string
+		demand int64
+		wrong  bool
+	}{
+		"two of four exist":            {sized(`"4"`).pods("n1")[:2], 4, false},
+		"one runs, the others ended":   {sized(`"4"`).pods("n1")[:1], 1, false},
+		"all exist":                    {sized(`"4"`).pods("n1", "n2"), 4, false},
+		"one more than all":            {sized(`"3"`).pods("n1", "n2"), 4, false},
+		"one is a launcher":            {append(sized(`"4"`).pods("n1")[:2], launcher), 3, false},
+		"65536 pods":                   {sized(`"65536"`).pods("n1", "n2"), 65536, false},
+		"0 pods":                       {sized(`"0"`).pods("n1", "n2"), 4, true},
+		"-8 pods":                      {sized(`"-8"`).pods("n1", "n2"), 4, true},
+		"10^9 pods":                    {sized(`"1000000000"`).pods("n1", "n2"), 4, true},
+		"10^30 pods":                   {sized(`"1000000000000000000000000000000"`).pods("n1", "n2"), 4, true},
+		"a text":                       {sized(`many`).pods("n1", "n2"), 4, true},
+		"a size without a group":       {gang{strings.Replace(sized(`"9"`).metadata, "group-name", "x", 1), ""}.pods("n1"), 4, false},
+		"an annotation without a text": {sized(`""`).pods("n1", "n2"), 4, false},
+	} {
+		d, _ := decideGang(t, append(slices.Clone(nodes), c.pods...)...)
+		if d.Demand.UnmanagedPods != c.demand || d.Demand.Unknown {
+			t.Errorf("%s: demand %+v, want %d GPUs", name, d.Demand, c.demand)
+		}
+		if text := findingTexts(t, d); strings.Contains(text, "kueue.x-k8s.io/pod-group-total-count is not a number") != c.wrong {
+			t.Errorf("%s: findings %q", name, text)
+		}
+	}
+}
+
+// Neither Karpenter nor Cluster Autoscaler launches nodes for pods that wait for admission by Kueue, or for which Volcano reports that
+// other pods of the gang lack space. That such pods wait for hours is no reason to leave spot.
+func TestPodsThatWaitForAdmissionDoNotWaitForNodes(t *testing.T) {
+	const condition = `{conditions: [{type: PodScheduled, status: "False", reason: `
+	state := func(pod, reason string) string {
+		before, _, _ := strings.Cut(pod, "status: {conditions")
+		return before + "status: " + condition + reason + "}]}"
+	}
+	volcano := gangs["Volcano PodGroup"].pods()[0]
+	replica := gpuPodOn("chat-1", "", "chat")
+	for name, c := range map[string]struct {
+		pod     string
+		pending int64
+	}{
+		"Volcano: the pod has space":             {state(volcano, "Schedulable"), 0},
+		"Volcano: the pod was not considered":    {state(volcano, "Undetermined"), 0},
+		"Volcano: the pod has no space":          {state(volcano, "Unschedulable"), 1},
+		"a replica that Kueue has not admitted":  {strings.Replace(replica, "\nspec:", "\nspec:\n  "+kueueGate, 1), 0},
+		"a replica without space":                {state(replica, "Unschedulable"), 1},
+		"a replica that no scheduler considered": {replica, 1},
+	} {
+		g := spotAndOnDemand(t)
+		g.SpotWaitTimeout = 5 * time.Minute
+		c0 := clusterWithPools(t, chatDeployment, c.pod)
+		last := decideTicks(t, c0, g, []*scaling.Workload{chatWorkload()}, nil)
+		if last.Demand.Pending != c.pending || (last.Phase.String() == "prefer spot") != (c.pending == 0) {
+			t.Errorf("%s: demand %+v in the phase %q, want %d pending", name, last.Demand, last.Phase, c.pending)
+		}
+	}
+}
+
+// findingTexts returns the texts of the findings of a decision.
+func findingTexts(t *testing.T, d capacity.Decision) (text string) {
+	t.Helper()
+	for _, f := range d.Findings {
+		text += f.Text(spotAndOnDemand(t).Names()) + "\n"
+	}
+	return text
 }

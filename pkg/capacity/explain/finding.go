@@ -47,6 +47,10 @@ const (
 	FindNoUnits   // nodes have none of the resource
 	FindNotReady  // nodes with the resource are not ready or are cordoned
 	FindKeepNodes // known demand needs nodes until Until, and gpuscaler cannot keep them
+	// pods have no node and wait for something other than a node; Name is the first of Count pods
+	FindHeld
+	// the annotation with the size of a gang cannot be used; Name is the first of Count pods
+	FindGangSize
 	NumFindings
 )
 
@@ -85,7 +89,7 @@ func (f Finding) Text(names Names) string {
 	if f.Pool < 0 {
 		pool = "group " + names.Group
 	}
-	if f.Kind >= FindNoNodes || names.Selector != "" && f.Kind == FindMissing {
+	if f.Kind >= FindNoNodes && f.Kind <= FindKeepNodes || names.Selector != "" && f.Kind == FindMissing {
 		return f.fleetText(names)
 	}
 	switch f.Kind {
@@ -108,6 +112,8 @@ func (f Finding) Text(names Names) string {
 			"to spot; remove the annotation to have it moved", f.Name)
 	case FindClaims, FindPendingClaims:
 		return f.claims(names)
+	case FindHeld, FindGangSize:
+		return f.gang(names)
 	case FindNewerRecord:
 		return pool + ": " + f.newer()
 	case FindRecord:
@@ -188,12 +194,29 @@ func (f Finding) unmovable() string {
 		pods, plural(n, "it", "them"))
 }
 
+// first returns the name of the first of Count workloads or pods, and how many more there are.
+func (f Finding) first() string {
+	if f.Count > 1 {
+		return fmt.Sprintf("%s and %d more", f.Name, f.Count-1)
+	}
+	return f.Name
+}
+
+// gang returns the message of a finding about pods of gangs, and what a user can do.
+func (f Finding) gang(names Names) string {
+	who, n := f.first(), float64(f.Count)
+	if f.Kind == FindGangSize {
+		return fmt.Sprintf("%s: the annotation kueue.x-k8s.io/pod-group-total-count is not a number from 1 to 65536: gpuscaler counts the pods "+
+			"of the gang that exist; correct the annotation", who)
+	}
+	return fmt.Sprintf("%s %s no node and %s for something other than a node, such as admission by Kueue or other pods of the gang: no node "+
+		"is launched, and group %s does not count the time as waiting for nodes; see the condition PodScheduled of the pod",
+		who, plural(n, "has", "have"), plural(n, "waits", "wait"), names.Group)
+}
+
 // claims returns why pods with ResourceClaims make the demand of a group unknown, and what a user can do.
 func (f Finding) claims(names Names) string {
-	who, n := f.Name, float64(f.Count)
-	if f.Count > 1 {
-		who += fmt.Sprintf(" and %d more", f.Count-1)
-	}
+	who, n := f.first(), float64(f.Count)
 	if f.Kind == FindPendingClaims {
 		return fmt.Sprintf("%s %s pods with resourceClaims and without a node: gpuscaler lowers no limit of group %s; by default Karpenter "+
 			"launches no node for such pods: set its --ignore-dra-requests to false, or add a node with free devices",

@@ -29,6 +29,8 @@ type Facts struct {
 	Owner        capacity.Owner
 	Created      time.Time
 	Gated        bool // the pod has a scheduling gate: the scheduler and Karpenter ignore it
+	Held         bool // the pod has no node, and no provisioner launches one for it, see isHeld
+	Gang         Gang
 	NodeSelector map[string]string
 	NodeAffinity *corev1.NodeSelector // the required node affinity; nil if there is none
 	Tolerations  []corev1.Toleration
@@ -47,6 +49,7 @@ func FactsOf(p *corev1.Pod) *Facts {
 	}
 	f := &Facts{
 		Extended: amounts, Claims: claims, Owner: ownerOf(p), Created: p.CreationTimestamp.Time, Gated: len(p.Spec.SchedulingGates) > 0,
+		Held: isHeld(p), Gang: gangOf(p),
 		NodeSelector: p.Spec.NodeSelector, Tolerations: p.Spec.Tolerations,
 		DeletionCost: mark(DeletionCostAnnotation, ownership.DeletionCostManager),
 		DoNotDisrupt: mark(DoNotDisruptAnnotation, ownership.DoNotDisruptManager),

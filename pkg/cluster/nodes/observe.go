@@ -25,6 +25,7 @@ type groupView struct {
 	workloads                      []capacity.Workload
 	bases                          map[string]*karpenter.NodePool // the versions of the NodePools on which a patch is based; key: name
 	counted                        gpupods.Counted                // claims whose devices were counted for a pod
+	gangs                          gangs                          // the gangs of pods without a policy of the group
 }
 
 // Observe sets the fields of o about NodePools, nodes, workloads and pods of a group. If no object has changed since the last call, it does
@@ -195,12 +196,15 @@ func (n *Cache) addOtherPods(v *groupView, positions map[string]position, member
 		}
 	}
 	slices.SortFunc(others, byName)
+	v.gangs = gangsOf(others)
 	v.others = make([]capacity.Pod, 0, len(others))
 	for _, p := range others {
 		if pod, counts := n.pod(v, positions, p, false); counts {
 			v.others = append(v.others, pod)
+			v.gangs.count(p, pod.GPUs)
 		}
 	}
+	v.others = append(v.others, v.gangs.missing(n.options.Workloads)...)
 }
 
 // byName compares two pods by namespace and name. The cache returns pods in random order, and actions and observations need a fixed order.
@@ -223,6 +227,7 @@ func (n *Cache) pod(v *groupView, positions map[string]position, p Pod, managed 
 	pod = capacity.Pod{
 		UID: string(p.GetUID()), Namespace: p.GetNamespace(), Name: p.GetName(), Owner: facts.Owner, Pool: -1, Node: -1,
 		Pending: p.NodeName() == "", Since: facts.Created, Ready: p.Ready(), Loading: p.Loading(),
+		Held: facts.Held, InvalidAnnotation: facts.Gang.Invalid,
 		DeletionCost: facts.DeletionCost, DoNotDisrupt: facts.DoNotDisrupt,
 	}
 	at, known := positions[p.NodeName()]
@@ -261,13 +266,14 @@ func (v *groupView) acceptedBy(kind capacity.CapacityType, facts *gpupods.Facts)
 }
 
 // mayUse reports whether a pod that belongs to no workload of the group must be included in the observation: the pod runs on a node of the
-// group, or it is pending and could be scheduled to a node of the group.
+// group, or it is pending and could be scheduled to a node of the group. No node is launched for a pod with a scheduling gate, so the pod
+// counts only if another pod of its gang has none: the gang was admitted, and the gates are being removed.
 func (v *groupView) mayUse(p Pod, pod *capacity.Pod) bool {
 	if !pod.Pending {
 		return pod.Pool >= 0
 	}
 	facts := p.GPU()
-	if facts.Gated {
+	if facts.Gated && !v.gangs.admitted(p) {
 		return false
 	}
 	best := schedulability.No

@@ -68,6 +68,7 @@ var findingLabels = map[explain.FindingKind]string{
 	explain.FindPendingClaims: "pending-claims", explain.FindNoRoom: "no-room",
 	explain.FindNewerRecord: "newer-record", explain.FindNoNodes: "no-nodes", explain.FindElsewhere: "nodes-elsewhere",
 	explain.FindNoUnits: "no-units", explain.FindNotReady: "nodes-not-ready", explain.FindKeepNodes: "keep-nodes",
+	explain.FindHeld: "held-pods", explain.FindGangSize: "gang-size",
 }
 
 // Describe sends the description of every metric.

@@ -1,0 +1,89 @@
+package nodes
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
+)
+
+// gangKey identifies a gang.
+type gangKey struct{ namespace, name string }
+
+// gang contains what is known of the pods of a gang.
+type gang struct {
+	admitted bool  // at least one pod has no scheduling gate
+	size     int64 // number of its pods, as they contain it; 0: unknown
+	counted  int64 // number of pods in the observation of the group
+	gpus     int64 // GPUs of the largest of these pods
+	waits    bool  // at least one of these pods has no node
+}
+
+// gangs contains the gangs of pods that have not finished.
+type gangs map[gangKey]*gang
+
+func gangsOf(pods []Pod) gangs {
+	all := gangs{}
+	for _, p := range pods {
+		facts := p.GPU()
+		if p.Ended() || facts.Gang.Name == "" {
+			continue
+		}
+		key := gangKey{p.GetNamespace(), facts.Gang.Name}
+		if all[key] == nil {
+			all[key] = &gang{}
+		}
+		all[key].admitted = all[key].admitted || !facts.Gated
+		all[key].size = max(all[key].size, facts.Gang.Size)
+	}
+	return all
+}
+
+func (all gangs) of(p Pod) *gang { return all[gangKey{p.GetNamespace(), p.GPU().Gang.Name}] }
+
+// admitted reports whether at least one pod of the gang of a pod has no scheduling gate.
+func (all gangs) admitted(p Pod) bool {
+	g := all.of(p)
+	return g != nil && g.admitted
+}
+
+// count adds a pod that the observation of the group contains.
+func (all gangs) count(p Pod, gpus int64) {
+	if g := all.of(p); g != nil {
+		g.counted, g.gpus, g.waits = g.counted+1, max(g.gpus, gpus), g.waits || p.NodeName() == ""
+	}
+}
+
+// missing returns one pod for each gang that lacks pods. It requests what the missing pods request if each of them is as large as the
+// largest pod of the gang. Pods without GPUs are not missing. If a gang has pods in several groups, each of these groups includes the
+// missing pods, because it is unknown where they will run.
+//
+// Finished pods are not read. If all pods of a gang have nodes, the others are therefore regarded as finished.
+func (all gangs) missing(w Workloads) (pods []capacity.Pod) {
+	existing := map[gangKey]int64{}
+	for key, g := range all {
+		if g.admitted && g.waits && g.size > g.counted {
+			existing[key] = 0
+		}
+	}
+	if len(existing) == 0 {
+		return nil
+	}
+	for p := range w.AllPods() {
+		key := gangKey{p.GetNamespace(), gpupods.GangName(p.GetLabels())}
+		if _, lacks := existing[key]; lacks {
+			existing[key]++
+		}
+	}
+	for key, n := range existing {
+		if g := all[key]; g.size > n {
+			pods = append(pods, capacity.Pod{Namespace: key.namespace, Name: key.name, GPUs: (g.size - n) * g.gpus, Pool: -1, Node: -1,
+				Pending: true, Held: true})
+		}
+	}
+	slices.SortFunc(pods, func(a, b capacity.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return pods
+}
