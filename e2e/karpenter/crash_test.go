@@ -280,11 +280,7 @@ func crashed(t *testing.T, c *crash) {
 	t.Helper()
 	scale := func(group string, n int32) {
 		t.Helper()
-		d := workload.Deployment("crash", group, n)
-		patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n)
-		if err := suite.Client.Patch(t.Context(), d, client.RawPatch("application/merge-patch+json", patch)); err != nil {
-			t.Fatal(err)
-		}
+		workload.Scale(t, suite.Client, workload.Deployment("crash", group, n), n)
 	}
 	lacks := func(groups ...string) {
 		var of []karpenter.Shortage
@@ -356,15 +352,12 @@ func crashed(t *testing.T, c *crash) {
 }
 
 // replicas sets the number of replicas of gpuscaler's Deployment and waits until they are ready. The number is 0 while a fast process runs.
-func replicas(t *testing.T, c *controller.Controller, n int) {
+func replicas(t *testing.T, c *controller.Controller, n int32) {
 	t.Helper()
-	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n))
-	if err := suite.Client.Patch(t.Context(), c.Deployment(), patch); err != nil {
-		t.Fatal(err)
-	}
+	workload.Scale(t, suite.Client, c.Deployment(), n)
 	stack.Eventually(t, time.Minute, fmt.Sprintf("%d replicas of the real gpuscaler", n), func(ctx context.Context) error {
 		if n > 0 {
-			return c.Ready(int32(n))(ctx)
+			return c.Ready(n)(ctx)
 		}
 		pods, err := c.Pods(ctx)
 		if err != nil || len(pods) > 0 {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,12 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
 // The output of `gpuscaler manifests placeholder` must keep a node that Karpenter would otherwise remove as empty, and must free it for the
@@ -33,16 +30,23 @@ func TestPlaceholderKeepsItsNodeUntilARealReplicaStarts(t *testing.T) {
 	lost := pool{name: "place-lost", kind: "spot", weight: 10, by: serverSide}
 	held.create(t)
 	lost.create(t)
-	chat(t, "place", map[string]string{"pool": held.name})
-	printed := placeholder(t, "place")
-	for _, o := range printed {
+	binary, err := controller.Build(t.Context(), os.Stderr, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployment := chat(t, "place", map[string]string{"pool": held.name})
+	class, placeholder := workload.Placeholder(t, binary, deployment)
+	for _, o := range []client.Object{class, placeholder} {
 		if err := suite.Client.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = suite.Client.Delete(context.Background(), o) })
 	}
 	lowest := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "place-lowest"}, Value: -2147483648}
-	twin := deploymentOf(t, printed)
+	twin := &appsv1.Deployment{}
+	if err := suite.Client.Get(t.Context(), client.ObjectKeyFromObject(placeholder), twin); err != nil {
+		t.Fatal(err)
+	}
 	twin.ResourceVersion, twin.UID, twin.Name = "", "", "twin"
 	twin.Spec.Selector.MatchLabels, twin.Spec.Template.Labels = map[string]string{"app": "twin"}, map[string]string{"app": "twin"}
 	twin.Spec.Template.Spec.PriorityClassName = lowest.Name
@@ -54,8 +58,8 @@ func TestPlaceholderKeepsItsNodeUntilARealReplicaStarts(t *testing.T) {
 		t.Cleanup(func() { _ = suite.Client.Delete(context.Background(), o) })
 	}
 	claims := watchClaims(t, "place")
-	scale(t, "place", "chat-placeholder", 1)
-	scale(t, "place", "twin", 1)
+	workload.Scale(t, suite.Client, placeholder, 1)
+	workload.Scale(t, suite.Client, twin, 1)
 
 	var holder *corev1.Pod
 	stack.Eventually(t, time.Minute, "the placeholder has its node", func(ctx context.Context) (err error) {
@@ -82,7 +86,7 @@ func TestPlaceholderKeepsItsNodeUntilARealReplicaStarts(t *testing.T) {
 		return err
 	})
 
-	scale(t, "place", "chat", 1)
+	workload.Scale(t, suite.Client, deployment, 1)
 	stack.Eventually(t, 30*time.Second, "a real replica uses that node at once", func(ctx context.Context) error {
 		pod, err := running(ctx, "place", "app", "chat")
 		if err == nil && pod.Spec.NodeName != holder.Spec.NodeName {
@@ -90,61 +94,6 @@ func TestPlaceholderKeepsItsNodeUntilARealReplicaStarts(t *testing.T) {
 		}
 		return err
 	})
-}
-
-// placeholder returns the objects that `gpuscaler manifests placeholder` prints for the Deployment chat, without the policy.
-func placeholder(t *testing.T, namespace string) (objects []client.Object) {
-	t.Helper()
-	binary, err := controller.Build(t.Context(), os.Stderr, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var d appsv1.Deployment
-	if err := suite.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "chat"}, &d); err != nil {
-		t.Fatal(err)
-	}
-	d.APIVersion, d.Kind = "apps/v1", "Deployment"
-	text, err := yaml.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "chat.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.CommandContext(t.Context(), binary, "manifests", "placeholder", "--from", file, "--timezone=UTC", "--start=40 7 * * 1-5",
-		"--end=15 8 * * 1-5").Output()
-	if err != nil {
-		t.Fatalf("manifests placeholder: %v", err)
-	}
-	for _, document := range strings.Split(string(out), "\n---\n") {
-		u := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(document), &u.Object); err != nil {
-			t.Fatal(err)
-		}
-		if kind := u.GetKind(); kind == "PriorityClass" || kind == "Deployment" {
-			objects = append(objects, u)
-		}
-	}
-	if len(objects) != 2 {
-		t.Fatalf("the command printed %d objects:\n%s", len(objects), out)
-	}
-	return objects
-}
-
-func deploymentOf(t *testing.T, objects []client.Object) *appsv1.Deployment {
-	t.Helper()
-	for _, o := range objects {
-		if o.GetObjectKind().GroupVersionKind().Kind == "Deployment" {
-			var d appsv1.Deployment
-			if err := suite.Client.Get(t.Context(), client.ObjectKeyFromObject(o), &d); err != nil {
-				t.Fatal(err)
-			}
-			return &d
-		}
-	}
-	t.Fatal("no Deployment was printed")
-	return nil
 }
 
 // running returns the one running pod with a label.

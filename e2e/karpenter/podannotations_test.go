@@ -190,8 +190,7 @@ func TestLongScaleInDeletesTheReplicaOnDemand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool{name: name + "-od", kind: "on-demand", weight: 20, by: clientSide}.create(t)
-			chat(t, name, nil)
-			scale(t, name, "chat", 1)
+			workload.Scale(t, suite.Client, chat(t, name, nil), 1)
 			stack.Eventually(t, time.Minute, "one on demand", workload.HasReplicas(suite.Client, name, "chat", 1))
 			since := time.Now()
 			pool{name: name + "-spot", kind: "spot", weight: 80, by: clientSide}.create(t)

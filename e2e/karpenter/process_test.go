@@ -193,8 +193,9 @@ func (g *fastProcess) group(t *testing.T, within time.Duration, what string, che
 	})
 }
 
-// chat creates the Deployment chat with zero replicas, whose pods run only on nodes of this test, and deletes it at the end of the test.
-func chat(t *testing.T, namespace string, selector map[string]string) {
+// chat creates and returns the Deployment chat with zero replicas, whose pods run only on nodes of this test. It deletes the Deployment at
+// the end of the test.
+func chat(t *testing.T, namespace string, selector map[string]string) *appsv1.Deployment {
 	t.Helper()
 	if selector == nil {
 		selector = map[string]string{"suite": namespace}
@@ -222,6 +223,7 @@ func chat(t *testing.T, namespace string, selector map[string]string) {
 			t.Error("its nodes are not removed:", err)
 		}
 	})
+	return d
 }
 
 // chatPolicy returns a policy for the Deployment chat whose target equals the value in the load file, without a delay or a tolerance.

@@ -8,13 +8,11 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	v1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
 // This test shows what Karpenter does without gpuscaler when spot has capacity again: it moves replicas to spot, unless the weights or the
@@ -42,8 +40,7 @@ func TestLongKarpenterReturnsToSpotUnlessWeightsOrBalancedPreventIt(t *testing.T
 			spec["disruption"].(map[string]any)["budgets"] = []any{map[string]any{"nodes": "1"}}
 		}}
 		demand.create(t)
-		chat(t, p.suite, nil)
-		scale(t, p.suite, "chat", 2)
+		workload.Scale(t, suite.Client, chat(t, p.suite, nil), 2)
 	}
 	for _, p := range pairs {
 		stack.Eventually(t, 2*time.Minute, p.suite+": two on-demand nodes", nodesIn(p.suite, 0, 2))
@@ -80,15 +77,6 @@ func TestLongKarpenterReturnsToSpotUnlessWeightsOrBalancedPreventIt(t *testing.T
 		if p.oneByOne && deleting[p.suite] != 1 {
 			t.Errorf("%s: %d nodes were deleted at once", p.suite, deleting[p.suite])
 		}
-	}
-}
-
-func scale(t *testing.T, namespace, name string, replicas int32) {
-	t.Helper()
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
-	if err := suite.Client.Patch(t.Context(), d, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -153,8 +152,7 @@ func patch(t *testing.T, o client.Object, change map[string]any) {
 // scale sets the replicas of the Deployment, as a user would with kubectl scale.
 func (s *scaledWorkload) scale(t *testing.T, n int32) {
 	t.Helper()
-	patch(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}},
-		map[string]any{"spec": map[string]any{"replicas": int64(n)}})
+	workload.Scale(t, suite.Stack.Client, workload.Deployment(s.ns, name, n), n)
 }
 
 // scaledObject reads the ScaledObject.
