@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
+var start = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+
 // A server with three jobs restarts empty. Its length 0 must not be used for ten minutes, but a length above 0 must be used at once. A
 // queue that was empty before the restart is empty.
 func TestEmptyAfterARestartIsInDoubt(t *testing.T) {
-	now := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+	now := start
 	var r restarts
 	poll := func(step, run string, length float64, want bool) {
 		t.Helper()
@@ -42,7 +44,7 @@ func TestEmptyAfterARestartIsInDoubt(t *testing.T) {
 // A load balancer sends each poll to another of two servers. If both are empty, the length 0 must be used after ten minutes, although the
 // run_id changes with each poll.
 func TestAlternatingServersAreNotInDoubtForever(t *testing.T) {
-	now := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+	now := start
 	var r restarts
 	r.observe("a", now)
 	r.trusts("jobs", 3, now)
@@ -64,9 +66,8 @@ func TestAlternatingServersAreNotInDoubtForever(t *testing.T) {
 
 func TestManyQueuesAreForgotten(t *testing.T) {
 	var r restarts
-	now := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 	for i := range maxKeys + 5 {
-		r.trusts(string(rune('a'+i%26))+time.Duration(i).String(), 1, now)
+		r.trusts(string(rune('a'+i%26))+time.Duration(i).String(), 1, start)
 	}
 	if len(r.busy) != 5 {
 		t.Errorf("%d queues are stored", len(r.busy))
