@@ -244,15 +244,19 @@ const returnAffects = 2 * time.Minute
 // restored budgets, their owner, and the record.
 const returnWrites = 6
 
+// nodeAffects is how long after the last change of a node its group may still write: a minute after the last node of a NodePool is gone, its
+// limit becomes 0 and its budgets are restored.
+const nodeAffects = 2 * time.Minute
+
 // quiet checks the invariant quietNoWrites for a NodePool. A return to spot can continue for hours after the last fault, because its moves
-// have a pace. Each move writes the record or the limit.
+// have a pace. Each move writes the record or the limit. A node that the return emptied is deleted after its owner's consolidateAfter.
 func (c *checker) quiet(p *pool) {
 	s := c.sim
 	if since := s.now.Sub(p.touched); since >= editWait && since < editWait+2*time.Minute {
 		return // gpuscaler overrides an edited field again after editWait, so it may write the NodePool now
 	}
 	minute, permitted := s.now.Add(-time.Minute), 0
-	if c.returned(p.group, returnAffects) {
+	if c.returned(p.group, returnAffects) || s.now.Sub(s.karpenter.Changed(p.group)) < nodeAffects {
 		permitted = returnWrites
 	}
 	t := c.writeTimes[p.name]

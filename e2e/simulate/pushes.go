@@ -231,7 +231,7 @@ func (c *checker) arrives(p *push) {
 	to, opened := p.operator.Open()
 	if to != nil {
 		p.alone = time.Time{}
-	} else if p.alone.IsZero() {
+	} else if p.alone.IsZero() || p.alone.Before(p.operator.LastOpened()) { // a stream can be opened and closed between two checks
 		p.alone = s.now
 	}
 	switch {

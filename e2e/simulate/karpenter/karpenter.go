@@ -62,6 +62,7 @@ type Cluster struct {
 type pool struct {
 	NodePool
 	refused time.Time // when the cloud last refused a launch
+	changed time.Time // when a NodeClaim of the NodePool was last created, changed or deleted
 }
 
 // New returns a cluster without nodes. It uses the NodePools in this order.
@@ -96,6 +97,16 @@ func (c *Cluster) Changing(group string) (n int) {
 		}
 	}
 	return n
+}
+
+// Changed returns when a NodeClaim of a group was last created, changed or deleted.
+func (c *Cluster) Changed(group string) (last time.Time) {
+	for _, p := range c.pools {
+		if p.Group == group && p.changed.After(last) {
+			last = p.changed
+		}
+	}
+	return last
 }
 
 // Limit returns the number of GPUs in spec.limits of a NodePool; -1: the NodePool has no such limit.

@@ -95,6 +95,7 @@ func (c *Cluster) putClaim(m *machine) {
 		u.SetDeletionTimestamp(new(metav1.NewTime(m.deleted)))
 	}
 	c.api.Put(apiserver.KindNodeClaim, u)
+	m.pool.changed = c.around.Now()
 }
 
 // advance continues a launch or a termination: it moves the machine to its next stage, or removes it, when the time for this has passed.
@@ -128,4 +129,5 @@ func (c *Cluster) remove(m *machine) {
 	c.api.Remove(apiserver.KindNode, m.claim)
 	c.api.Remove(apiserver.KindNodeClaim, m.claim)
 	delete(c.machines, m.claim)
+	m.pool.changed = c.around.Now()
 }

@@ -54,6 +54,7 @@ type Operator struct {
 	offset time.Duration // time after a full second at which the operator opens its connections
 
 	open   *stream   // nil: no stream is open
+	opened time.Time // when the last stream was opened
 	closed []*stream // closed streams whose handlers have not returned
 	pause  time.Duration
 	wake   chan struct{} // a value in this channel ends the current pause
@@ -109,7 +110,7 @@ func (o *Operator) connect() *stream {
 	}
 	s := &stream{operator: o, server: server, opened: time.Now()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	o.open = s
+	o.open, o.opened = s, s.opened
 	go s.serve()
 	return s
 }
@@ -121,6 +122,9 @@ func (o *Operator) Open() (Server, time.Time) {
 	}
 	return o.open.server, o.open.opened
 }
+
+// LastOpened returns when the last stream was opened, also if it is closed.
+func (o *Operator) LastOpened() time.Time { return o.opened }
 
 // Break closes the open stream, as a failing network does.
 func (o *Operator) Break() {
