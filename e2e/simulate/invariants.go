@@ -244,8 +244,8 @@ const returnAffects = 2 * time.Minute
 // restored budgets, their owner, and the record.
 const returnWrites = 6
 
-// nodeAffects is how long after the last change of a node its group may still write: a minute after the last node of a NodePool is gone, its
-// limit becomes 0 and its budgets are restored.
+// nodeAffects is how long after the last change of a node its group may still write: a minute after the last node of a NodePool is gone,
+// its limit becomes 0 and its budgets are restored.
 const nodeAffects = 2 * time.Minute
 
 // quiet checks the invariant quietNoWrites for a NodePool. A return to spot can continue for hours after the last fault, because its moves

@@ -74,6 +74,8 @@ var mutants = []mutant{
 	{what: "a release leads beside another one", file: "pkg/cluster/otherrelease.go",
 		old: "			if why := OverriddenByOther(ctx, releases, pool); why != \"\" {",
 		new: "			if why := OverriddenByOther(ctx, releases, pool); why != \"\" && false {"},
+	{what: "the override of a failed write without consent is forgotten", file: "pkg/capacity/override/settle.go",
+		old: "case view.Ours && !view.Value.Same(o.Original):", new: "case false:"},
 	{what: "a withdrawn consent is ignored", file: "pkg/capacity/nodepool/view.go",
 		old: "{ return v.Consent&f.Consent() != 0 }", new: "{ return true }"},
 	{what: "an error of Redis counts as an empty queue", file: "pkg/telemetry/redisqueue/redisqueue.go",

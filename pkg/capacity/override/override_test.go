@@ -14,12 +14,13 @@ const midnight = 1795392000000
 type settled uint8
 
 const (
-	stays     settled = iota // nothing changes
-	confirmed                // the value was observed
-	kept                     // gpuscaler may not write the field: the value is kept, and a restore that has begun is stopped
-	freed                    // the override ends, and the number of earlier edits is kept
-	yields                   // the edit of another manager is kept and counted
-	forgotten                // the override ends; the record is read again
+	stays          settled = iota // nothing changes
+	confirmed                     // the value was observed
+	kept                          // gpuscaler may not write the field: the value is kept, and a restore that has begun is stopped
+	keptAsObserved                // like kept; the last write was not applied, so the override has the observed value
+	freed                         // the override ends, and the number of earlier edits is kept
+	yields                        // the edit of another manager is kept and counted
+	forgotten                     // the override ends; the record is read again
 )
 
 // TestEveryStateOfAnOverrideAndEveryObservation has one row for each state of an override. A row contains the expected effect of each
@@ -33,20 +34,21 @@ func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
 	for name, c := range map[string]struct {
 		state          Override
 		ours, theirs   [4]settled // the expected effect for each of values, if gpuscaler or another manager owns the field
-		withoutConsent [4]settled
+		withoutConsent [4]settled // gpuscaler owns the field, which its owner does not list any more
 	}{
 		"written": {written, [4]settled{confirmed, stays, forgotten, forgotten}, [4]settled{yields, stays, yields, yields},
-			[4]settled{kept, forgotten, forgotten, forgotten}},
+			[4]settled{kept, keptAsObserved, forgotten, keptAsObserved}},
 		"confirmed": {seen, [4]settled{confirmed, forgotten, forgotten, forgotten}, [4]settled{confirmed, yields, yields, yields},
-			[4]settled{kept, forgotten, forgotten, forgotten}},
+			[4]settled{kept, keptAsObserved, forgotten, keptAsObserved}},
 		"releasing": {releasing, [4]settled{confirmed, stays, stays, forgotten}, [4]settled{confirmed, stays, freed, freed},
-			[4]settled{kept, forgotten, forgotten, forgotten}},
+			[4]settled{kept, keptAsObserved, forgotten, keptAsObserved}},
 	} {
 		for i, value := range values {
 			checkSettled(t, name, c.state, weightView(nodepool.FieldView{Value: value, Ours: true}, nodepool.ConsentWeight), c.ours[i])
 			checkSettled(t, name, c.state, weightView(nodepool.FieldView{Value: value, Owner: "kubectl"}, nodepool.ConsentWeight), c.theirs[i])
 			checkSettled(t, name, c.state, weightView(nodepool.FieldView{Value: value, Ours: true}, nodepool.ConsentLimits), c.withoutConsent[i])
-			checkSettled(t, name, c.state, weightView(nodepool.FieldView{Value: value, Owner: "kubectl"}, 0), c.withoutConsent[i])
+			edited := [4]settled{kept, forgotten, forgotten, forgotten}[i]
+			checkSettled(t, name, c.state, weightView(nodepool.FieldView{Value: value, Owner: "kubectl"}, 0), edited)
 		}
 	}
 }
@@ -72,8 +74,12 @@ func checkSettled(t *testing.T, name string, was Override, view nodepool.View, w
 	fs.settle(0, nodepool.FieldWeight)
 	after := map[settled]Override{stays: was, confirmed: was, kept: was, freed: {Overwrites: 1, Yielded: 3},
 		yields: {Overwrites: 2, Yielded: fs.At, Retry: fs.At + shortYield.Milliseconds()}}[want]
-	if want == confirmed || want == kept {
+	switch want {
+	case confirmed, kept:
 		after.Seen, after.Releasing = true, was.Releasing && want == confirmed
+	case keptAsObserved:
+		after = was
+		after.To, after.Seen, after.Releasing = view.Weight.Value, true, false
 	}
 	if *got != after {
 		t.Errorf("%s shows %s, ours %v, consent %q: %+v, want %+v", name, view.Weight.Value, view.Weight.Ours, view.Consent, *got, after)

@@ -77,7 +77,7 @@ func (fs *Fields) settle(pool int, f nodepool.Field) {
 	p, view := &fs.State.Pools[pool], fs.view(pool, f)
 	o, value := &p.Overrides[f], view.Value
 	if !fs.Views[pool].Writable(f) {
-		p.settleWithoutConsent(f, value)
+		p.settleWithoutConsent(f, view)
 		return
 	}
 	switch {
@@ -103,14 +103,19 @@ func (fs *Fields) settle(pool int, f nodepool.Field) {
 	}
 }
 
-// settleWithoutConsent is settle for a field that the owner does not list any more. gpuscaler cannot have written another value since then.
-func (p *Pool) settleWithoutConsent(f nodepool.Field, value nodepool.Value) {
+// settleWithoutConsent is settle for a field that the owner does not list any more. The override stays until the owner lists the field
+// again or changes its value. A write that was sent before the owner's edit can have failed; the override then still has its earlier
+// value, which gpuscaler owns. The next server-side apply must contain this value. Otherwise the API server removes the field.
+func (p *Pool) settleWithoutConsent(f nodepool.Field, view nodepool.FieldView) {
 	o := &p.Overrides[f]
-	if value.Same(o.To) {
-		o.Seen, o.Releasing = true, false // the override stays until the owner lists the field again
-		return
+	switch {
+	case view.Value.Same(o.To):
+		o.Seen, o.Releasing = true, false
+	case view.Ours && !view.Value.Same(o.Original):
+		o.To, o.Seen, o.Releasing, p.Stale = view.Value, true, false, true
+	default:
+		*o, p.Stale = Override{}, true // the owner changed the value
 	}
-	*o, p.Stale = Override{}, true // the owner changed the value
 }
 
 // isBehind reports whether the observation still shows the value from before the last write. Either the write is not complete, or the cache
