@@ -110,3 +110,23 @@ func TestLearnsAWorkload(t *testing.T) {
 		t.Errorf("after a rollout to half the capacity: learned %v, %s, want 0.5 and at least 9", got, w.plan.Text())
 	}
 }
+
+// The text follows the number of replicas of the decision ("6 replicas: "), so it does not repeat the number.
+func TestPlanAsText(t *testing.T) {
+	for _, c := range []struct {
+		plan Plan
+		want string
+	}{
+		{Plan{Replicas: 6, Added: [Terms]int32{TermSafe: 6}, Safe: EvidenceMissing}, "safe policy, because arrivals and queue are missing"},
+		{Plan{Replicas: 6, Added: [Terms]int32{TermLevel: 4, TermSafe: 2}, Safe: EvidenceMissing},
+			"safe policy, because arrivals and queue are missing: 4 (expected load) + 2 (safe policy)"},
+		{Plan{Replicas: 5, Added: [Terms]int32{TermLevel: 4, TermMargin: 3, TermLimits: -2}, Load: 4.2, Queued: 1, Capacity: 1.5},
+			"4 (expected load) + 3 (variation) - 2 (limits); expected load 4.2/s, queued 1, capacity per replica 1.5/s"},
+		{Plan{Capacity: 1.5}, "no replica is needed; expected load 0/s, queued 0, capacity per replica 1.5/s"},
+		{Plan{Safe: EvidenceMissing}, "safe policy, because arrivals and queue are missing: no replica is needed"},
+	} {
+		if got := c.plan.Text(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

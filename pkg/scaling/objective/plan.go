@@ -64,24 +64,44 @@ type Plan struct {
 	EarliestScaleDown time.Time
 }
 
-// AppendText appends one sentence to dst. It contains the reason for the safe policy, if there is one, and then the number of replicas of
-// each term.
+// AppendText appends one sentence to dst. It contains the reason for the safe policy, if there is one, and the number of replicas of each
+// term. If the safe policy adds all replicas, the sentence contains only the reason. The sum is not repeated, because Decision.Replicas
+// precedes the sentence.
 func (p Plan) AppendText(dst []byte) []byte {
+	separator := ""
 	if p.Safe != NotSafe {
-		dst = append(append(append(dst, "safe policy, because "...), p.Safe.String()...), ": "...)
+		dst = append(append(dst, "safe policy, because "...), p.Safe.String()...)
+		separator = ": "
 	}
-	dst = append(strconv.AppendInt(dst, int64(p.Replicas), 10), " replicas"...)
-	separator := " = "
-	for t := range Terms {
-		if n := p.Added[t]; n != 0 {
-			dst = append(append(append(strconv.AppendInt(append(dst, separator...), int64(n), 10), " ("...), t.String()...), ')')
-			separator = " + "
-		}
+	switch p.Replicas {
+	case 0:
+		dst = append(append(dst, separator...), "no replica is needed"...)
+	case p.Added[TermSafe]:
+	default:
+		dst = p.appendTerms(append(dst, separator...))
 	}
 	if p.Capacity > 0 {
 		dst = strconv.AppendFloat(append(dst, "; expected load "...), p.Load, 'g', 3, 64)
 		dst = strconv.AppendFloat(append(dst, "/s, queued "...), p.Queued, 'g', 3, 64)
 		dst = append(strconv.AppendFloat(append(dst, ", capacity per replica "...), p.Capacity, 'g', 3, 64), "/s"...)
+	}
+	return dst
+}
+
+// appendTerms appends a sum, such as "4 (expected load) + 2 (variation)".
+func (p Plan) appendTerms(dst []byte) []byte {
+	separator := ""
+	for t := range Terms {
+		n := p.Added[t]
+		if n == 0 {
+			continue
+		}
+		if n < 0 && separator != "" {
+			separator, n = " - ", -n
+		}
+		dst = strconv.AppendInt(append(dst, separator...), int64(n), 10)
+		dst = append(append(append(dst, " ("...), t.String()...), ')')
+		separator = " + "
 	}
 	return dst
 }
