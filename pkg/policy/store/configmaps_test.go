@@ -241,7 +241,7 @@ func TestTheFileOfThePlatformTeamTakesPrecedence(t *testing.T) {
 		policy string // the policy in the file
 		want   policy.Problem
 	}{
-		"the same name": {simple("a", 9), policy.Problem{Line: 3, Field: "metadata.name", Found: `"a"`, Message: "the same name is used in"}},
+		"the same name": {simple("a", 9), policy.Problem{Line: 3, Field: "metadata.name", Found: `"a"`, Message: "has the same name"}},
 		"the same target": {strings.Replace(simple("z", 9), "scaleTargetRef: {name: z}", "scaleTargetRef: {name: a}", 1), policy.Problem{Line: 5,
 			Field: "spec.scaleTargetRef.name", Found: `"a"`, Message: "are decided by policy z already"}},
 	} {
@@ -282,7 +282,7 @@ func TestAConfigMapDoesNotReplaceAFileThatCannotBeRead(t *testing.T) {
 		a.load()
 	}
 	a.refused("chat", policy.Problem{File: "ConfigMap team-chat/chat/chat.yaml", Line: 3, Field: "metadata.name", Found: `"a"`,
-		Message: "which cannot be read at present"})
+		Message: "cannot be read at present"})
 	if st := state(a.Store, "ScalingPolicy team-chat/a"); st.State != store.LastValid || !strings.HasSuffix(st.File, "file.yaml") {
 		t.Errorf("the policy of the file: %+v", st)
 	}
@@ -316,7 +316,7 @@ func TestTheOlderOfTwoConfigMapsApplies(t *testing.T) {
 	a.Publish()
 	expect(t, a.Store, "both", "a 1")
 	a.refused("a-newer", policy.Problem{File: "ConfigMap team-chat/a-newer/p", Line: 3, Field: "metadata.name", Found: `"a"`,
-		Message: "the same name is used in ConfigMap team-chat/z-older/p:1, which applies", Allowed: "one document for a name"})
+		Message: "refused: ConfigMap team-chat/z-older/p:1 has the same name and is in force", Allowed: "one document for a name"})
 	a.delete("z-older")
 	expect(t, a.Store, "the older one is deleted", "a 2")
 }

@@ -175,7 +175,8 @@ func (s *Store) platformUnreadable() bool {
 	return false
 }
 
-// updateStatuses updates s.status. It returns all problems, and one outcome for each document that this load refused. Nearly all documents
+// updateStatuses updates s.status. It returns all problems, and one outcome for each document that this load refused. A document with the
+// name of another one has no outcome, because its problem already says which document is in force. Nearly all documents
 // are in force and have no problem. These have no entry in s.status. Only the time at which their state began is stored in the document.
 func (s *Store) updateStatuses() (problems, outcomes []policy.Problem) {
 	before := s.status
@@ -188,7 +189,7 @@ func (s *Store) updateStatuses() (problems, outcomes []policy.Problem) {
 				st.Since = was.Since
 			}
 		}
-		if !same && policy.Errors(st.Problems) > 0 {
+		if !same && policy.Errors(st.Problems) > 0 && !st.duplicate {
 			outcomes = append(outcomes, st.outcome())
 		}
 		s.status[st.Document] = st
@@ -223,6 +224,15 @@ func (s *Store) updateStatuses() (problems, outcomes []policy.Problem) {
 	}
 	policy.SortProblems(problems)
 	return problems, outcomes
+}
+
+// placeOf returns the file and the line of a policy in parentheses, or "" if the policy is not in a file or ConfigMap.
+func (s *Store) placeOf(namespace, name string) string {
+	h := s.policies[spec.KindScalingPolicy+" "+namespace+"/"+name]
+	if h == nil || h.doc == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%s:%d)", h.doc.File, h.doc.LineOffset+1)
 }
 
 // outcome returns a Problem for a refused document. Its message contains the version that stays in force instead, or says that there is
@@ -272,12 +282,14 @@ func (s *Store) statusOf(d *document) Status {
 		st.Document = fmt.Sprintf("%s:%d", d.File, d.LineOffset+1) // the document has no name, or another document has the same name
 	}
 	if h == nil || h.doc != d && d.kind == spec.KindScalingPolicy {
+		st.duplicate = others
 		return st
 	}
 	if h.conflict != "" {
 		d.restore()
 		st.Problems = append(st.Problems, d.ProblemAt(decode.Spec.Key("scaleTargetRef").Key("name"),
-			"the replicas of this object are decided by policy "+h.conflict+" already", "one policy for a target"))
+			"the replicas of this object are decided by policy "+h.conflict+" already"+s.placeOf(d.key.Namespace, h.conflict),
+			"one policy for a target"))
 		return st
 	}
 	if h.lastValid != nil {

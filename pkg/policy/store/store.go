@@ -35,6 +35,8 @@ type Status struct {
 	Since    time.Time        `json:"since"`             // time at which the state began; zero without a clock
 	Problems []policy.Problem `json:"problems,omitempty"`
 	Waits    string           `json:"waits,omitempty"` // what the document waits for if it is not in force and has no problem
+
+	duplicate bool // another document with the same name takes precedence
 }
 
 // Report is the result of a load.

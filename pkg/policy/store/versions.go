@@ -133,8 +133,7 @@ func (s *Store) compileAll() {
 		}
 		if first := next[id]; first != nil {
 			d.restore()
-			d.Reject(decode.Root.Key("metadata").Key("name"),
-				fmt.Sprintf("the same name is used in %s:%d, which applies", first.doc.File, first.doc.LineOffset+1), "one document for a name")
+			d.Reject(decode.Root.Key("metadata").Key("name"), "refused: "+first.precedence(), "one document for a name")
 			continue
 		}
 		h := s.policies[id]
@@ -144,7 +143,8 @@ func (s *Store) compileAll() {
 		if d.path.configMap && h.lastValid != nil && !h.lastValid.path.configMap && s.mayExist(h.lastValid.File) {
 			d.restore()
 			d.Reject(decode.Root.Key("metadata").Key("name"),
-				"the same name is used in "+h.lastValid.File+", which cannot be read at present", "one document for a name")
+				"refused: "+h.lastValid.File+" has the same name and cannot be read at present, and its last valid version is in force",
+				"one document for a name")
 			continue
 		}
 		h.doc = d
@@ -159,6 +159,18 @@ func (s *Store) compileAll() {
 		}
 	}
 	s.policies = next
+}
+
+// precedence says which document takes precedence over a document with the same name, and whether a version of it is in force.
+func (h *entry) precedence() string {
+	first := fmt.Sprintf("%s:%d has the same name", h.doc.File, h.doc.LineOffset+1)
+	switch {
+	case h.lastValid == nil:
+		return first + " and is read first, and it is refused too; no version is in force"
+	case h.lastValid != h.doc || h.doc.Failed():
+		return first + ", and its last valid version is in force"
+	}
+	return first + " and is in force"
 }
 
 // isDeleted reports whether the last valid version d was in a ConfigMap that no longer contains it. Such a version must not stay in force
