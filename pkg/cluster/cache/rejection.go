@@ -11,8 +11,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/printable"
 )
 
-// maxRejectionText limits the length of Rejection.Text, because an admission webhook chooses the text.
-const maxRejectionText = 400
+// maxForeignText is the maximum length in bytes of a text that an admission webhook or a tenant chooses, before characters are escaped.
+const maxForeignText = 400
+
+// shortened returns at most maxForeignText bytes of a text, with escapes for characters that cannot be shown.
+func shortened(text string) string {
+	if len(text) > maxForeignText {
+		text = strings.ToValidUTF8(text[:maxForeignText], "") + "..."
+	}
+	return printable.Clean(text)
+}
 
 // Kinds of objects that reject pods; "admission" means every other admission check.
 const (
@@ -63,14 +71,11 @@ func parseRejection(message string) engine.Rejection {
 		}
 		text = message
 	}
-	if len(text) > maxRejectionText {
-		text = strings.ToValidUTF8(text[:maxRejectionText], "") + "..."
-	}
-	r := engine.Rejection{Kind: rejectedByAdmission, Text: printable.Clean(text)}
+	r := engine.Rejection{Kind: rejectedByAdmission, Text: shortened(text)}
 	for _, quota := range []string{"exceeded quota: ", "failed quota: "} {
 		if rest, found := strings.CutPrefix(text, quota); found {
 			r.Kind = rejectedByQuota
-			r.Name = printable.Clean(rest[:strings.IndexAny(rest+",", ",: ")])
+			r.Name = shortened(rest[:strings.IndexAny(rest+",", ",: ")])
 		}
 	}
 	switch {

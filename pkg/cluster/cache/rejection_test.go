@@ -76,7 +76,7 @@ func TestRejectionNamesTheAdmissionCheck(t *testing.T) {
 			t.Errorf("%q: control characters in %q", message, got)
 		}
 	}
-	if long := parseRejection(pod + strings.Repeat("x", 10_000)); len(long.Text) > maxRejectionText+3 {
+	if long := parseRejection(pod + strings.Repeat("x", 10_000)); len(long.Text) > maxForeignText+3 {
 		t.Errorf("%d bytes", len(long.Text))
 	}
 }

@@ -176,11 +176,14 @@ func (k ScaleKind) podsPerReplica(u *unstructured.Unstructured) (int32, error) {
 	}
 	result, _, err := k.expression.Eval(map[string]any{"self": u.Object})
 	if err != nil {
-		return 0, fmt.Errorf("cannot be computed for the object: %w", err)
+		return 0, fmt.Errorf("cannot be computed for the object: %s", shortened(err.Error())) // the error can contain a value of the object
 	}
 	n, whole := result.(types.Int)
-	if !whole || n < 1 || n > gpupods.MaxGPUs {
-		return 0, fmt.Errorf("returns %v for the object, want a number from 1 to %d", result.Value(), gpupods.MaxGPUs)
+	if !whole { // the error must not contain the value, because its length is the choice of a tenant
+		return 0, fmt.Errorf("returns a %s for the object, want a number from 1 to %d", result.Type().TypeName(), gpupods.MaxGPUs)
+	}
+	if n < 1 || n > gpupods.MaxGPUs {
+		return 0, fmt.Errorf("returns %d for the object, want a number from 1 to %d", n, gpupods.MaxGPUs)
 	}
 	return int32(n), nil
 }

@@ -173,7 +173,8 @@ func (t *Target) addGroupResources(leader, worker []gpupods.Amount, size int64) 
 func (t *Target) WithScale(scale *unstructured.Unstructured) (*Target, error) {
 	replicas, _, err := unstructured.NestedInt64(scale.Object, "spec", "replicas")
 	if err != nil || replicas < 0 || replicas > maxReplicas {
-		return nil, fmt.Errorf("/scale of %s: spec is %v; want a spec.replicas from 0 to %d", t.Ref, scale.Object["spec"], maxReplicas)
+		spec := shortened(fmt.Sprint(scale.Object["spec"]))
+		return nil, fmt.Errorf("/scale of %s: spec is %s; want a spec.replicas from 0 to %d", t.Ref, spec, maxReplicas)
 	}
 	selector := t.Selector
 	if selector == nil {
@@ -182,7 +183,7 @@ func (t *Target) WithScale(scale *unstructured.Unstructured) (*Target, error) {
 			return nil, fmt.Errorf("/scale of %s has no selector, so its pods are not known: add nameLabel to the kind in scaleKinds", t.Ref)
 		}
 		if selector, err = labels.Parse(text); err != nil {
-			return nil, fmt.Errorf("/scale of %s: status.selector: %w", t.Ref, err)
+			return nil, fmt.Errorf("/scale of %s: status.selector: %s", t.Ref, shortened(err.Error()))
 		}
 	}
 	statusReplicas, _, _ := unstructured.NestedInt64(scale.Object, "status", "replicas")
