@@ -114,13 +114,14 @@ func (c *Cache) refreshOrDelete(r Ref, e *entry) {
 	e.refresh()
 }
 
-// PutTarget stores a new or changed scale target.
+// PutTarget stores a new or changed scale target. If it is refused because /scale cannot be used any more, it keeps its pods.
 func (c *Cache) PutTarget(t *Target) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.version++
 	e := c.at(t.Ref)
 	old := e.target
+	t = t.refusedAfter(old)
 	e.target = t
 	if old == nil || !sameSelector(old.Selector, t.Selector) {
 		c.removePods(e, old)

@@ -292,34 +292,3 @@ func TestKindsWithoutScaleAreRefusedWithTheNextStep(t *testing.T) {
 		}
 	}
 }
-
-// The value of a field is the choice of a tenant. It must not fill logs, Events and answers of the API.
-func TestRefusalContainsNoLongValueOfTheObject(t *testing.T) {
-	const prefix = "StormService.v1alpha1.orchestration.aibrix.ai replicaLabel=roleset-name podsPerReplica="
-	long := strings.Repeat("7x\u202e", 1<<18)
-	for expression, want := range map[string]string{
-		"self.spec.size":       "returns a string for the object, want a number from 1 to",
-		"int(self.spec.size)":  "cannot be computed for the object: ",
-		"self[self.spec.size]": "cannot be computed for the object: ",
-	} {
-		kind, err := ParseScaleKind(prefix + expression)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, u := story{New(0), kind}, stormService(int64(1))
-		u.Object["spec"].(map[string]any)["size"] = long
-		s.put(t, u)
-		if why := s.Refusal(stormWorkload()); len(why) > 1000 || !strings.Contains(why, want) || strings.Contains(why, "\u202e") {
-			t.Errorf("%s: %d bytes: %.300q, want %q", expression, len(why), why, want)
-		}
-	}
-	target := fixture.Must[*Target](ScaleKind{}.Trim(fixture.Rollout(3)))
-	for _, scale := range []map[string]any{
-		{"spec": map[string]any{"replicas": long}},
-		{"spec": map[string]any{"replicas": int64(1)}, "status": map[string]any{"selector": "a in (" + long}},
-	} {
-		if _, err := target.WithScale(&unstructured.Unstructured{Object: scale}); err == nil || len(err.Error()) > 2000 {
-			t.Errorf("%.300v", err)
-		}
-	}
-}

@@ -194,7 +194,8 @@ func (t *Target) WithScale(scale *unstructured.Unstructured) (*Target, error) {
 }
 
 // WithoutScale returns a copy of the target for which no target replicas are computed. The copy contains the reason why /scale cannot be
-// read. If notFound is true, the reason is that the kind has no scale subresource. Otherwise the reason is err.
+// read. If notFound is true, the reason is that the kind has no scale subresource. Otherwise the reason is err. The copy has no selector;
+// PutTarget keeps that of the previous version.
 func (t *Target) WithoutScale(notFound bool, err error) *Target {
 	refused := *t
 	refused.Selector = nil
@@ -203,6 +204,18 @@ func (t *Target) WithoutScale(notFound bool, err error) *Target {
 		refused.undescribed = withoutScale(t.Ref)
 	}
 	return &refused
+}
+
+// refusedAfter returns the target t, or a copy of it with the selector and the replicas of the previous version old, if t is the result of
+// WithoutScale and old has a selector. No target replicas are computed for the copy, but its pods are still those of the workload.
+// Otherwise they would count as pods without a policy in addition to the workload, and would lose gpuscaler's annotations during a move.
+func (t *Target) refusedAfter(old *Target) *Target {
+	if t.Selector != nil || t.undescribed == "" || old == nil || old.Selector == nil || old.UID != t.UID {
+		return t
+	}
+	kept := *t
+	kept.Selector, kept.Replicas, kept.StatusReplicas, kept.ReadScale = old.Selector, old.Replicas, old.StatusReplicas, old.ReadScale
+	return &kept
 }
 
 func unstructuredTarget(u *unstructured.Unstructured) *Target {
