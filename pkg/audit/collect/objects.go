@@ -22,7 +22,7 @@ const defaultWindow = 300
 
 // Workloads returns the workloads that request nvidia.com/gpu and that one of the autoscalers (HPAs and ScaledObjects) scales. targets
 // contains the Deployments and StatefulSets. Workloads returns a Gap for each autoscaler whose target is of another kind or does not exist,
-// or whose target another autoscaler scales too.
+// whose target another autoscaler scales too, or that has a malformed field.
 func Workloads(autoscalers, targets []*unstructured.Unstructured) (out []audit.Workload, gaps []audit.Gap) {
 	byKey := map[string]*unstructured.Unstructured{}
 	for _, t := range targets {
@@ -30,7 +30,11 @@ func Workloads(autoscalers, targets []*unstructured.Unstructured) (out []audit.W
 	}
 	taken := map[string]bool{}
 	for _, u := range autoscalers {
-		a, kind, name := autoscaler(u)
+		a, kind, name, malformed := autoscaler(u)
+		if malformed != "" && name == "" {
+			gaps = append(gaps, malformedGap(u, malformed))
+			continue
+		}
 		key := kind + "/" + u.GetNamespace() + "/" + name
 		target := byKey[key]
 		if target == nil {
@@ -41,6 +45,10 @@ func Workloads(autoscalers, targets []*unstructured.Unstructured) (out []audit.W
 		}
 		w := audit.Workload{Namespace: u.GetNamespace(), Name: name, Kind: kind, Autoscaler: a}
 		if w.GPUs, w.Slots = template(target); w.GPUs == 0 {
+			continue
+		}
+		if malformed != "" {
+			gaps = append(gaps, malformedGap(u, malformed))
 			continue
 		}
 		if w.Slots > 0 {
@@ -58,24 +66,31 @@ func Workloads(autoscalers, targets []*unstructured.Unstructured) (out []audit.W
 	return out, gaps
 }
 
-// autoscaler returns the settings of an HPA or a ScaledObject, and its target.
-func autoscaler(u *unstructured.Unstructured) (a audit.Autoscaler, kind, name string) {
+// malformedGap returns the gap of an autoscaler that has a malformed field. A default value in its place would be a wrong result.
+func malformedGap(u *unstructured.Unstructured, malformed string) audit.Gap {
+	return audit.Gap{What: fmt.Sprintf("%s %s/%s", u.GetKind(), u.GetNamespace(), u.GetName()), Why: malformed,
+		Next: "correct the object and audit again"}
+}
+
+// autoscaler returns the settings of an HPA or a ScaledObject, and its target. If a field cannot be read, malformed is the reason, and the
+// settings are not complete.
+func autoscaler(u *unstructured.Unstructured) (a audit.Autoscaler, kind, name, malformed string) {
 	a = audit.Autoscaler{Kind: u.GetKind(), Name: u.GetName(), Cooldown: defaultWindow}
 	if u.GetKind() == "HorizontalPodAutoscaler" {
-		kind, name = hpa(u, &a)
+		kind, name, malformed = hpa(u, &a)
 	} else {
-		kind, name = scaledObject(u, &a)
+		kind, name, malformed = scaledObject(u, &a)
 	}
 	a.Min = max(0, a.Min)
 	a.Max = min(max(a.Max, a.Min), 1e6)
 	a.Cooldown = min(max(a.Cooldown, 0), 7*86400)
-	return a, kind, name
+	return a, kind, name, malformed
 }
 
-func hpa(u *unstructured.Unstructured, a *audit.Autoscaler) (kind, name string) {
+func hpa(u *unstructured.Unstructured, a *audit.Autoscaler) (kind, name, malformed string) {
 	var h autoscalingv2.HorizontalPodAutoscaler
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &h); err != nil {
-		return "", ""
+		return "", "", "it is not a valid HPA of autoscaling/v2"
 	}
 	a.Min, a.Max = 1, int(h.Spec.MaxReplicas)
 	if h.Spec.MinReplicas != nil {
@@ -87,7 +102,7 @@ func hpa(u *unstructured.Unstructured, a *audit.Autoscaler) (kind, name string) 
 	for _, m := range h.Spec.Metrics {
 		a.Metrics = append(a.Metrics, strings.TrimSpace(string(m.Type)+" "+metricName(m)))
 	}
-	return h.Spec.ScaleTargetRef.Kind, h.Spec.ScaleTargetRef.Name
+	return h.Spec.ScaleTargetRef.Kind, h.Spec.ScaleTargetRef.Name, ""
 }
 
 func metricName(m autoscalingv2.MetricSpec) string {
@@ -107,10 +122,14 @@ func metricName(m autoscalingv2.MetricSpec) string {
 }
 
 // scaledObject reads the fields that the audit uses. Of a trigger it reads the type, and the schedule of a cron trigger: the other metadata
-// can contain addresses, queries and credentials.
-func scaledObject(u *unstructured.Unstructured, a *audit.Autoscaler) (kind, name string) {
+// can contain addresses, queries and credentials. KEDA sets a number that is absent to its default value.
+func scaledObject(u *unstructured.Unstructured, a *audit.Autoscaler) (kind, name, malformed string) {
 	number := func(otherwise int64, path ...string) int {
-		if v, found, err := unstructured.NestedInt64(u.Object, append([]string{"spec"}, path...)...); found && err == nil {
+		v, found, err := unstructured.NestedInt64(u.Object, append([]string{"spec"}, path...)...)
+		switch {
+		case err != nil || found && v < 0:
+			malformed = cmp.Or(malformed, "spec."+strings.Join(path, ".")+" is not a whole number of at least 0")
+		case found:
 			return int(v)
 		}
 		return int(otherwise)
@@ -139,7 +158,7 @@ func scaledObject(u *unstructured.Unstructured, a *audit.Autoscaler) (kind, name
 			Timezone: m["timezone"], Start: m["start"], End: m["end"], Replicas: min(max(n, 0), 1e6)})
 	}
 	ref, _, _ := unstructured.NestedStringMap(u.Object, "spec", "scaleTargetRef")
-	return cmp.Or(ref["kind"], "Deployment"), ref["name"]
+	return cmp.Or(ref["kind"], "Deployment"), ref["name"], malformed
 }
 
 // template returns the number of GPUs that a pod of a Deployment or StatefulSet requests, and the number of requests that its vLLM server

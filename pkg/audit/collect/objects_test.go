@@ -61,14 +61,42 @@ func TestAutoscalersOfGPUWorkloadsAreFound(t *testing.T) {
 	}
 }
 
-// If a field has the wrong type, the audit uses the default value of the field and continues.
-func TestMalformedObjectsDoNotStopTheAudit(t *testing.T) {
+// If a field has the wrong type, the workload is not audited, because every other value would be a guess. The gap contains the field.
+func TestMalformedObjectsAreGaps(t *testing.T) {
+	targets := []*unstructured.Unstructured{deployment(t, "embed", `nvidia.com/gpu: "1"`), deployment(t, "web", `cpu: "2"`)}
+	scaledObject := func(target, fields string) *unstructured.Unstructured {
+		return object(t, fmt.Sprintf(`{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: a, namespace: team}, spec: {
+		scaleTargetRef: {name: %s}, %s}}`, target, fields))
+	}
+	for _, c := range []struct {
+		object *unstructured.Unstructured
+		why    string // empty: no gap
+	}{
+		{scaledObject("embed", `maxReplicaCount: many`), "spec.maxReplicaCount is not a whole number of at least 0"},
+		{scaledObject("embed", `maxReplicaCount: "7"`), "spec.maxReplicaCount is not a whole number of at least 0"},
+		{scaledObject("embed", `maxReplicaCount: 7.5`), "spec.maxReplicaCount is not a whole number of at least 0"},
+		{scaledObject("embed", `minReplicaCount: -5`), "spec.minReplicaCount is not a whole number of at least 0"},
+		{scaledObject("embed", `cooldownPeriod: -1`), "spec.cooldownPeriod is not a whole number of at least 0"},
+		{scaledObject("embed", `advanced: 7`),
+			"spec.advanced.horizontalPodAutoscalerConfig.behavior.scaleDown.stabilizationWindowSeconds is not a whole number of at least 0"},
+		{scaledObject("web", `maxReplicaCount: many`), ""}, // the audit is about GPUs only
+		{object(t, `{apiVersion: v1, kind: HorizontalPodAutoscaler, metadata: {name: a, namespace: team}, spec: {maxReplicas: x}}`),
+			"it is not a valid HPA of autoscaling/v2"},
+	} {
+		got, gaps := Workloads([]*unstructured.Unstructured{c.object}, targets)
+		if len(got) != 0 || (len(gaps) == 1) != (c.why != "") || len(gaps) == 1 && (gaps[0].Why != c.why ||
+			gaps[0].What != c.object.GetKind()+" team/a" || gaps[0].Next == "") {
+			t.Errorf("%v: %+v, gaps %+v, want %q", c.object.Object["spec"], got, gaps, c.why)
+		}
+	}
+}
+
+// The types of triggers are only shown, and the replicas of a cron trigger are limited, so the audit continues if they are malformed.
+func TestMalformedTriggersDoNotStopTheAudit(t *testing.T) {
 	broken := object(t, `{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: a, namespace: team}, spec: {
-	scaleTargetRef: {name: embed}, maxReplicaCount: "many", minReplicaCount: -5, cooldownPeriod: -1, triggers: [7, {type: 3}, {type: cron,
-	metadata: {desiredReplicas: "1e9"}}]}}`)
-	got, _ := Workloads([]*unstructured.Unstructured{broken, object(t, `{apiVersion: v1, kind: HorizontalPodAutoscaler, metadata: {name: b},
-	spec: {maxReplicas: x}}`)}, []*unstructured.Unstructured{deployment(t, "embed", `nvidia.com/gpu: "1"`)})
-	if len(got) != 1 || got[0].Autoscaler.Min != 0 || got[0].Autoscaler.Max != 100 || got[0].Autoscaler.Cooldown < 0 {
-		t.Errorf("%+v", got)
+	scaleTargetRef: {name: embed}, triggers: [7, {type: 3}, {type: cron, metadata: {desiredReplicas: "1e9"}}]}}`)
+	got, gaps := Workloads([]*unstructured.Unstructured{broken}, []*unstructured.Unstructured{deployment(t, "embed", `nvidia.com/gpu: "1"`)})
+	if len(got) != 1 || len(gaps) != 0 || got[0].Autoscaler.Min != 0 || got[0].Autoscaler.Max != 100 || got[0].Autoscaler.Cooldown < 0 {
+		t.Errorf("%+v, gaps %+v", got, gaps)
 	}
 }
