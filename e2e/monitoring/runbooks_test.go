@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Each alert must link to a runbook, which explains the alert, what to look at and what to do.
+// Each alert must link to a runbook, which explains the alert, the first command or query, what to look at and what to do.
 func TestEveryAlertHasARunbookAndEveryRunbookAnAlert(t *testing.T) {
 	pages, err := filepath.Glob(root + "/config/runbooks/*.md")
 	if err != nil {
@@ -36,7 +36,7 @@ func TestEveryAlertHasARunbookAndEveryRunbookAnAlert(t *testing.T) {
 			continue
 		}
 		page := string(text)
-		for _, part := range []string{"# " + name + "\n", "\n## What it means\n", "\n## Look\n", "\n## Do\n"} {
+		for _, part := range []string{"# " + name + "\n", "\n## What it means\n", "\n## Look\n\nFirst run", "\n## Do\n"} {
 			if !strings.Contains("\n"+page, part) {
 				t.Errorf("%s: the page has no section %q", name, strings.TrimSpace(part))
 			}
