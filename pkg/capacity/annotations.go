@@ -41,7 +41,7 @@ func (t *tick) annotatePods() {
 			if cost != "" && rule == explain.RulePacking {
 				packed++
 			}
-			if shield != "" {
+			if shield != "" && p.Loading {
 				loading++
 			}
 			if written < maxAnnotationsPerTick && p.DoNotDisrupt.differs(shield) &&
@@ -72,11 +72,17 @@ func (t *tick) annotate(m PodAnnotation) bool {
 	return true
 }
 
-// shield returns the value of karpenter.sh/do-not-disrupt that a pod needs. For a pod that loads, this is a duration, if the cluster's
-// Karpenter supports durations. For every other pod it is "". The value "true" is never used, because it would protect the node for as long
-// as the pod exists.
+// shield returns the value of karpenter.sh/do-not-disrupt that a pod needs. For a pod that loads, and for a pod whose successor loads, this
+// is a duration, if the cluster's Karpenter supports durations. For every other pod it is "". The value "true" is never used, because it
+// would protect the node for as long as the pod exists.
 func (t *tick) shield(p *Pod) string {
-	if !t.g.StartupShield || t.g.Advisory || t.releasing || !t.o.Shields || !p.Loading {
+	if !t.g.StartupShield || t.g.Advisory || t.releasing || !t.o.Shields {
+		return ""
+	}
+	if until := t.surgeEnd(p); until != 0 {
+		return strconv.FormatInt((until-statemachine.Stamp(p.Since))/time.Minute.Milliseconds()+1, 10) + "m"
+	}
+	if !p.Loading {
 		return ""
 	}
 	return strconv.Itoa(int(max(2*t.g.LeadTime, minShield)/time.Minute)) + "m"
@@ -91,6 +97,9 @@ func (t *tick) deletionCost(w *Workload, p *Pod) (string, explain.Rule) {
 	n := t.node(p)
 	if n == nil || t.g.Advisory || t.releasing || p.Owner != OwnerReplicaSet || w.Paused {
 		return "", explain.RulePacking
+	}
+	if t.isReplaced(p) {
+		return surgeCost, explain.RuleSurge
 	}
 	if n.Notice && !n.Voluntary {
 		return noticeCost, explain.RuleAtRisk // a replacement is requested already; a scale-in must delete this pod and not the replacement

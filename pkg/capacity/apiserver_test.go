@@ -44,7 +44,8 @@ func (c *cluster) observe() Observation {
 				kind = Reserved
 			}
 			v.Nodes = append(v.Nodes, Node{Name: n.name, UID: n.name, Type: kind, Stage: stage, Ready: n.usable, GPUs: p.gpus, Used: c.used(n),
-				Created: n.created, Hourly: p.hourly, Notice: n.notice, BlockingPods: n.blockingPods})
+				Created: n.created, Hourly: p.hourly, Notice: n.notice, Drifted: n.drifted,
+				Disrupted: n.disrupted, Voluntary: n.disrupted, BlockingPods: n.blockingPods})
 			v.Usage += p.gpus
 		}
 		p.seen = p.version

@@ -87,6 +87,8 @@ type simNode struct {
 	usable         bool
 	changed        time.Time
 	notice         bool
+	drifted        bool
+	disrupted      bool // Karpenter has chosen the node: taint and disruption reason
 	reserved       bool // the node belongs to a capacity reservation of its NodePool
 	blockingPods   int32
 	pool           *simPool
@@ -375,7 +377,8 @@ func (c *cluster) schedule() {
 		}
 		for _, pool := range c.pools {
 			for _, n := range pool.nodes {
-				if p.node == nil && n.usable && !n.notice && n.heir == nil && pool.gpus-c.used(n) >= p.gpus && !(p.pinned && pool.Type == Spot) {
+				if p.node == nil && n.usable && !n.notice && !n.disrupted && n.heir == nil && pool.gpus-c.used(n) >= p.gpus &&
+					!(p.pinned && pool.Type == Spot) {
 					p.node, p.bound, n.changed = n, c.now, c.now
 				}
 			}

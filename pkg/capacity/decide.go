@@ -112,6 +112,7 @@ func (t *tick) applyRules() {
 	t.limitToZero()
 	t.freezeConsolidation()
 	t.addAtRisk()
+	t.surgeBeforeEviction()
 	t.capTargets()
 	t.buffer()
 	t.check()
@@ -169,6 +170,7 @@ func (t *tick) release() {
 		s.Spot = statemachine.SpotState{}
 		s.EncodeRecords()
 	}
+	s.Surges = [statemachine.MaxSurges]statemachine.Surge{}
 	s.ForgetEdits()
 	for i := range t.o.Workloads {
 		t.setBuffer(&t.o.Workloads[i], 0)

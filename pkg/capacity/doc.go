@@ -17,6 +17,7 @@
 //	limitToZero          limit 0 while no demand exists
 //	freezeConsolidation  no consolidation while known demand arrives
 //	addAtRisk            successors for replicas on nodes that are about to be lost, and for expected losses
+//	surgeBeforeEviction  a successor for the only replica of a workload, before Karpenter evicts it
 //	capTargets           limits targets to the replicas that have nodes, and one more
 //	buffer               nodes for known demand, where the cluster serves CapacityBuffers
 //	check                reports what keeps empty nodes, with their price
@@ -50,6 +51,7 @@
 //	returnToSpot                             returntospot.go, with one batch in batch.go
 //	freezeConsolidation, buffer              knowndemand.go
 //	addAtRisk, capTargets                    advice.go
+//	surgeBeforeEviction                      surge.go
 //	check                                    check.go
 //	annotatePods                             annotations.go
 //

@@ -18,7 +18,7 @@ func (c *cluster) provision() {
 	free := map[*simNode]int64{}
 	for _, pool := range c.pools {
 		for _, n := range pool.nodes {
-			if !n.notice && n.replaces == nil {
+			if !n.notice && !n.disrupted && n.replaces == nil {
 				free[n] = pool.gpus - c.used(n)
 			}
 		}

@@ -69,6 +69,8 @@ type Node struct {
 	Deleting  bool
 	Voluntary bool // Karpenter set a DisruptionReason: Karpenter removes the node itself, so it is not a loss
 	Notice    bool // the provider announced that it takes the node
+	Drifted   bool `json:",omitempty"` // Karpenter replaces the node as soon as it may disrupt the pods
+	Disrupted bool `json:",omitempty"` // the taint karpenter.sh/disrupted: Karpenter has chosen the node, or removes it
 
 	// The following fields describe what prevents the removal of the node while it is empty, that is, while none of its pods requests the
 	// group's resource.
@@ -108,7 +110,9 @@ type Workload struct {
 	Claims  bool  // its pods claim devices by dynamic resource allocation that may be GPUs and are not counted in the field GPUs
 	Claimed bool  `json:",omitempty"` // its pods claim devices that are included in GPUs, except for claims that its replicas share
 	Buffer  int32 // replicas of the CapacityBuffer that gpuscaler wrote for it
-	Pods    []Pod // the pods of one replica are adjacent
+	// ColdStart is the learned time from a decision to a ready replica, rounded up to minutes; 0: unknown
+	ColdStart time.Duration `json:",omitempty"`
+	Pods      []Pod         // the pods of one replica are adjacent
 }
 
 // Pod is one pod that requests the resource. A terminating pod is not listed.

@@ -26,15 +26,19 @@ type memory struct {
 	At int64 `json:"at"` // time of the last tick
 	override.State
 
-	KnownSince        int64                  `json:"knownSince"` // time since which demand has been known without interruption
-	UnknownAt         int64                  `json:"unknownAt"`  // when demand was last unknown; 0: it has been known since the start
-	ShortSince        int64                  `json:"shortSince"` // time since which pods have waited for which no node is being launched
-	ZeroLimit         statemachine.ZeroLimit `json:"zeroLimit"`
-	TargetCap         statemachine.TargetCap `json:"targetCap"`
-	Move              statemachine.Move      `json:"move"`
-	Pace              statemachine.Pace      `json:"pace"`
-	Reserve           statemachine.Reserve   `json:"reserve"`
-	statemachine.Sent                        // writes that the next observation may not show yet
+	KnownSince int64                  `json:"knownSince"` // time since which demand has been known without interruption
+	UnknownAt  int64                  `json:"unknownAt"`  // when demand was last unknown; 0: it has been known since the start
+	ShortSince int64                  `json:"shortSince"` // time since which pods have waited for which no node is being launched
+	ZeroLimit  statemachine.ZeroLimit `json:"zeroLimit"`
+	TargetCap  statemachine.TargetCap `json:"targetCap"`
+	Move       statemachine.Move      `json:"move"`
+	Pace       statemachine.Pace      `json:"pace"`
+	Reserve    statemachine.Reserve   `json:"reserve"`
+	// Surges are the additional replicas for replicas on nodes that Karpenter is about to disrupt. Inherits is true until the surges of the
+	// previous leader were looked for.
+	Surges            [statemachine.MaxSurges]statemachine.Surge `json:"surges,omitzero"`
+	Inherits          bool                                       `json:"inherits,omitempty"`
+	statemachine.Sent                                            // writes that the next observation may not show yet
 }
 
 // stamps returns pointers to the times of the state, in Unix milliseconds. The times in the entries of a consolidation freeze are not
@@ -45,6 +49,9 @@ func (s *State) stamps() []*int64 {
 	for i := range s.Sent.Writes {
 		all = append(all, &s.Sent.Writes[i].At)
 	}
+	for i := range s.Surges {
+		all = append(all, &s.Surges[i].Since, &s.Surges[i].Ready, &s.Surges[i].Until)
+	}
 	return all
 }
 
@@ -54,7 +61,7 @@ func (s *State) stamps() []*int64 {
 func (s *State) begin(g *Group, now time.Time) {
 	at := statemachine.Stamp(now)
 	if s.group == nil {
-		*s = State{memory: memory{At: at, KnownSince: at}}
+		*s = State{memory: memory{At: at, KnownSince: at, Inherits: true}}
 	}
 	if s.group != g {
 		s.adapt(g)

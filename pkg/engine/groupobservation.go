@@ -69,13 +69,16 @@ func (g *groupTick) fillDecided(i int, w *capacity.Workload) {
 	t, of := &g.evaluations[i], g.workloads[i]
 	w.Key = g.keys[i]
 	w.Known, w.Paused, w.Extra = t.decided && !t.decision.Degraded, of.Mode != scaling.Auto, 0
-	w.Bounded, w.Room = true, 0
+	w.Bounded, w.Room, w.ColdStart = true, 0, 0
 	if !t.decided {
 		// The workload was not decided in this tick. Its demand is that of its last decision.
 		w.Uncapped = g.entries[i].decision.Uncapped
 		return
 	}
 	w.Paused = w.Paused || t.view.Operator.Paused
+	if plan := t.decision.Plan; plan != nil {
+		w.ColdStart = (plan.ColdStart + time.Minute - 1) / time.Minute * time.Minute
+	}
 	w.Uncapped, w.Extra, w.Room = t.decision.Uncapped, t.decision.Extra, t.decision.Room
 	if m := g.entries[i].member; m != nil {
 		w.Room = min(w.Room, m.room)

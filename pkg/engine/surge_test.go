@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -70,5 +71,27 @@ func TestASurgeStaysWithinTheTeamLimit(t *testing.T) {
 	r, _ := e.Decisions().Record(w.workloads[0].Key)
 	if d := &r.Decision; d.Extra != 0 || d.Uncapped != 2 {
 		t.Errorf("extra %d, uncapped %d, want 0 and 2", d.Extra, d.Uncapped)
+	}
+}
+
+// A group observes the learned cold start of a workload with an objective, rounded up to minutes, so that a recording does not change in
+// each tick. For another workload it is 0.
+func TestGroupObservesTheLearnedColdStart(t *testing.T) {
+	w := newFakeTeam(50, "a", "b")
+	w.workloads[0].Policy = objectivePolicy()
+	var last capacity.Observation
+	g := newFakeNodes(capacity.Group{Name: "gpu", Resource: gpu, Pools: []capacity.Pool{{Name: "pool", Type: capacity.OnDemand}}})
+	e := New(w, w, w, Options{Groups: g, Nodes: g, OnGroupTick: func(t GroupTick) { last = *t.Observation }})
+	for i := range w.workloads {
+		w.workloads[i].Group = "gpu"
+		w.view(i, func(v *View) { v.Replicas, v.Ready = 1, 1 })
+		w.backlog[w.workloads[i].Key] = 5
+	}
+	w.tick(e)
+	if cold := last.Workloads[0].ColdStart; cold < time.Minute || cold%time.Minute != 0 {
+		t.Errorf("cold start %v", cold)
+	}
+	if cold := last.Workloads[1].ColdStart; cold != 0 {
+		t.Errorf("without an objective: cold start %v", cold)
 	}
 }

@@ -21,7 +21,7 @@ func (t *tick) atLeast(n int32) int32 {
 	return max(n, min(t.p.MinReplicas, t.maxReplicas()))
 }
 
-// surge adds replicas for a move between NodePools. It adds none to a workload with 0 replicas. While required signals are missing, it
+// surge adds replicas for a move to other nodes. It adds none to a workload with 0 replicas. While required signals are missing, it
 // keeps the replicas that atRisk and surge added in earlier ticks, because the target must not decrease during this time.
 func (t *tick) surge() {
 	extra := clamp(t.o.Advice.Surge, 0, maxReplicas)

@@ -61,7 +61,7 @@ const (
 	RuleScheduleCeiling
 	// RuleAtRisk adds replacements for replicas on nodes that are about to be interrupted. A: the number of replacements.
 	RuleAtRisk
-	// RuleSurge adds replicas for a move between NodePools. A: the number of these replicas. If A is negative, it is the number of replicas
+	// RuleSurge adds replicas for a move to other nodes. A: the number of these replicas. If A is negative, it is the number of replicas
 	// that RuleAtRisk and RuleSurge added to the last target and that are no longer needed.
 	RuleSurge
 	// RuleCapacity prevents a scale-up for which no node can be launched or no pod can be created. A: the cap. B: 1 if the API server rejects

@@ -22,7 +22,7 @@
 //	schedule floor        the greatest minimum of the open schedules
 //	schedule ceiling      the smallest maximum of the open schedules; it lowers the target at the scale-down rate
 //	nodes at risk         adds a replacement for each replica on a node that is about to be interrupted; may exceed the ceiling
-//	surge                 adds replicas for a move between NodePools; may exceed the ceiling
+//	surge                 adds replicas for a move to other nodes; may exceed the ceiling
 //	capacity              stops an increase for which no node can be launched or no pod can be created
 //	override              the bounds in the annotation of an operator; they apply at once
 //	paused                the current replicas of a paused workload

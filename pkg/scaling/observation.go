@@ -33,7 +33,7 @@ type Advice struct {
 	CapCause *capcause.Cause // why Cap was set; nil: the group has another reason, such as Rejected
 	Rejected bool            // Cap was set because the API server rejects further pods
 	AtRisk   int32           // ready replicas on nodes that are about to be interrupted
-	Surge    int32           // replicas to add for a move between NodePools
+	Surge    int32           // replicas to add for a move to other nodes
 }
 
 // Operator is a pause or an override that an operator set with an annotation. An override ends at Until.

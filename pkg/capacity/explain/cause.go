@@ -29,6 +29,8 @@ const (
 	CauseReservation           // the capacity reservation of the NodePool has no free instance
 	CauseFleet                 // the group may have no more nodes: maxNodes or maxCapacity is reached, or neither is set
 	CauseNoNewNode             // pods wait, and the autoscaler of the cluster adds no node
+	CauseDrifted               // the node differs from its NodePool or NodeClass
+	CauseDisrupted             // Karpenter has chosen the node for another voluntary disruption
 )
 
 // text returns the cause as a clause about the NodePools that p names. resource is the resource of a limit, or "" if it is unknown.

@@ -7,6 +7,7 @@ type Reason struct {
 	Rule  Rule
 	Pool  int8   // index in Group.Pools; -1: the group
 	Name  string // name of a workload, a window, or a field
+	Node  string `json:",omitempty"` // name of a node
 	Cause Cause
 	A, B  float64   // their meaning is in the comment of the rule
 	Until time.Time // zero: no end is known

@@ -117,12 +117,32 @@ func (r Reason) podText(names Names) string {
 	case RuleAtRisk:
 		return fmt.Sprintf("the provider takes nodes: %.0f ready %s about to be lost, %.0f more probably will be: %.0f %s added to the targets",
 			r.A, plural(r.A, "replica is", "replicas are"), r.B, r.A+r.B, plural(r.A+r.B, "replica is", "replicas are"))
+	case RuleSurge:
+		return r.surgeText()
 	case RuleConstrained:
 		return r.constrainedText(names)
 	case RuleBuffer:
 		return fmt.Sprintf("known demand starts at %s: CapacityBuffers keep nodes for %.0f %s", clock(r.Until), r.A, plural(r.A, "replica"))
 	}
 	return ""
+}
+
+// surgeText returns why a workload has one more replica before Karpenter evicts one of its replicas.
+func (r Reason) surgeText() string {
+	cause := "Karpenter has chosen node " + r.Node + " for disruption"
+	if r.Cause == CauseDrifted {
+		cause = "Karpenter replaces node " + r.Node + ", which has drifted"
+	}
+	switch r.A {
+	case 0:
+		return fmt.Sprintf("%s: %s gets one more replica before its replica on this node is evicted, until %s at the latest",
+			cause, r.Name, clock(r.Until))
+	case 1:
+		return fmt.Sprintf("%s: the successor of the replica of %s is ready on another node, and the replica on this node is deleted first",
+			cause, r.Name)
+	}
+	return fmt.Sprintf("%s: no successor of the replica of %s was ready on another node in time, and the additional replica is removed; "+
+		"the next attempt is after %s", cause, r.Name, clock(r.Until))
 }
 
 // constrainedText returns why requested replicas get no node. At most one of these replicas stays pending; the others are not created.

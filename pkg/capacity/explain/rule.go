@@ -33,6 +33,10 @@ const (
 	RuleConstrained // no NodePool provides a node. Pool: the first one, with its Cause; A: replicas without a node; Until: next try
 	RuleBuffer      // a CapacityBuffer keeps nodes. A: for how many replicas; Until: when they are needed
 	RuleRelease     // every field is restored
+	// RuleSurge adds a replica before Karpenter evicts one. Name: the workload; Node: the node of the replica; Cause: why Karpenter disrupts
+	// the node; A: 0 if the replica is added, 1 if it is ready and the old one is deleted, 2 if it was removed without a result; Until: the
+	// end of the time limit, or the next attempt.
+	RuleSurge
 	NumRules
 )
 
@@ -42,6 +46,7 @@ var ruleNames = [NumRules]string{
 	RuleSpotWaitTimeout: "spot wait timeout", RuleZeroLimit: "zero limit", RuleNoZeroLimit: "no zero limit",
 	RuleConsolidationFreeze: "consolidation freeze", RuleShield: "startup shield", RulePacking: "scale-in packing",
 	RuleAtRisk: "nodes at risk", RuleConstrained: "CapacityConstrained", RuleBuffer: "buffer", RuleRelease: "restore",
+	RuleSurge: "surge before eviction",
 }
 
 // String returns the name of the rule for messages and metric labels.

@@ -13,6 +13,8 @@ import (
 const (
 	// ReasonEmpty is Karpenter's reason for the disruption of a node without pods.
 	ReasonEmpty = "Empty"
+	// ReasonDrifted is Karpenter's reason for the disruption of a node that differs from its NodePool or NodeClass.
+	ReasonDrifted = "Drifted"
 	// ReasonUnderutilized is Karpenter's reason for the disruption of a node whose pods fit elsewhere.
 	ReasonUnderutilized = "Underutilized"
 

@@ -11,6 +11,7 @@
 //	replicas for expected loss  Reserve          reserve.go
 //	pod annotations             AnnotationState  annotation.go
 //	buffers                     BufferAction     buffer.go
+//	surge before an eviction    Surge            surge.go
 //	repeated writes             Sent             sent.go
 //
 // The states are stored in snapshots and, as far as a new leader needs them, in the record on a NodePool. Times in a state are stamps: Unix

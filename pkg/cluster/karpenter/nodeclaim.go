@@ -23,6 +23,7 @@ type NodeClaim struct {
 	Launched          bool // an instance exists
 	Initialized       bool
 	Voluntary         bool // Karpenter removes the node itself: it set a disruption reason
+	Drifted           bool // the node differs from its NodePool or NodeClass
 	InstanceType      string
 	CapacityType      string
 	Zone, Region      string
@@ -70,6 +71,7 @@ func (c *NodeClaim) read(typed *karpv1.NodeClaim) {
 	c.Node = typed.Status.NodeName
 	c.Launched = typed.Status.ProviderID != "" || is(karpv1.ConditionTypeLaunched)
 	c.Initialized, c.Voluntary = is(karpv1.ConditionTypeInitialized), is(karpv1.ConditionTypeDisruptionReason)
+	c.Drifted = is(karpv1.ConditionTypeDrifted)
 	if typed.Spec.ExpireAfter.Duration != nil {
 		c.ExpireAfter = *typed.Spec.ExpireAfter.Duration
 	}

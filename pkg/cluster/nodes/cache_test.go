@@ -256,3 +256,38 @@ func TestOwnBufferIsObservedAndOrphanedWithItsPolicy(t *testing.T) {
 		t.Errorf("without its policy: %v", actions)
 	}
 }
+
+// A node that drifts, and a node that Karpenter has chosen for disruption, are observed as such.
+func TestNodesThatKarpenterIsAboutToDisrupt(t *testing.T) {
+	condition := func(text string) string {
+		return strings.Replace(claimS1, `{type: Initialized, status: "True"}]`, `{type: Initialized, status: "True"}, `+text+`]`, 1)
+	}
+	tainted := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{
+		{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}}}
+	for name, c := range map[string]struct {
+		claim                         string
+		node                          *corev1.Node
+		drifted, disrupted, voluntary bool
+	}{
+		"it stays":                 {claimS1, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, false, false, false},
+		"it drifted":               {condition(`{type: Drifted, status: "True"}`), nil, true, false, false},
+		"it does not drift":        {condition(`{type: Drifted, status: "False"}`), nil, false, false, false},
+		"Karpenter has chosen it":  {condition(`{type: DisruptionReason, status: "True"}`), nil, false, false, true},
+		"Karpenter has tainted it": {claimS1, tainted, false, true, false},
+	} {
+		n := newCache(t, nil)
+		n.PutNodeClaim(karpenter.DecodeNodeClaim(decode(t, c.claim)))
+		if c.node != nil {
+			node, err := TrimNode(c.node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.PutNode(nil, node.(*Node))
+		}
+		var o capacity.Observation
+		n.Observe(spotGroup(t), nil, &o)
+		if got := o.Pools[0].Nodes[0]; got.Drifted != c.drifted || got.Disrupted != c.disrupted || got.Voluntary != c.voluntary {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
@@ -126,12 +127,14 @@ func (n *Cache) node(c *karpenter.NodeClaim, resource string) capacity.Node {
 	out := capacity.Node{
 		Name: cmp.Or(c.Node, c.Name), UID: string(c.UID), Type: capacityTypes[c.CapacityType], Stage: c.Stage(), GPUs: c.Extended[resource],
 		Created: c.Created, InstanceType: c.InstanceType, Deleting: !c.Deleted.IsZero(), Voluntary: c.Voluntary, Notice: interrupted,
+		Drifted: c.Drifted,
 	}
 	if node := n.nodes[c.Node]; node != nil {
 		out.Ready, out.Notice = node.ready, out.Notice || node.interrupted
 		if gpus := node.extended[resource]; gpus > 0 {
 			out.GPUs = gpus
 		}
+		out.Disrupted = slices.ContainsFunc(node.taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey })
 		if node.notDisrupted {
 			out.DoNotDisruptPods++
 		}

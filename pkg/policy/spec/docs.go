@@ -221,7 +221,7 @@ var docs = map[string]string{
 	"Group.returnNodesPerHour":  "how many nodes per hour return to spot",
 	"Group.zeroLimit":           "set the limit of the NodePools to 0 while no pod and no policy needs the resource",
 	"Group.consolidationFreeze": "stop Karpenter's consolidation while demand is at its peak and before a known increase",
-	"Group.startupShield":       "protect pods that are still loading a model from disruption",
+	"Group.startupShield":       "protect pods that are still loading a model from disruption, and the pod that such a pod replaces",
 	"Group.emptyWholeNodes":     "prefer pods whose removal frees a whole node when a workload is scaled down",
 	"Group.leadTime": "time from an empty NodePool to a ready replica: minReplicas of schedules apply this long before, and " +
 		"consolidation stops for that time",

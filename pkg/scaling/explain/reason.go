@@ -83,7 +83,7 @@ func limitText(r scaling.Reason, p *scaling.Policy) string {
 		if r.A < 0 {
 			return replicas(-r.A) + " fewer, because the move or the interruption is over"
 		}
-		return fmt.Sprintf("%.0f added to move replicas between NodePools", r.A)
+		return fmt.Sprintf("%.0f added to move replicas to other nodes", r.A)
 	case scaling.RuleCapacity:
 		why := "no node can be launched beyond " + replicas(r.A)
 		if r.B == 1 {
