@@ -107,7 +107,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	}
 	c.engine = engine.New(c.policies, c.poller, c.cluster, engine.Options{
 		Memory:       memory,
-		OnTransition: c.logTransition, Groups: read.Groups, Nodes: c.cluster.Nodes(), OnGroup: c.logGroup,
+		OnTransition: c.logTransition, Groups: c.decidedGroups(), Nodes: c.cluster.Nodes(), OnGroup: c.logGroup,
 		OnGroupTick: func(g engine.GroupTick) { c.loop.groupDecided(g) },
 	})
 	c.cluster.Activate(c.engine.Decisions())

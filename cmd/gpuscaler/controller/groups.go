@@ -2,7 +2,9 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
@@ -49,6 +51,38 @@ func (c *controller) restoreLimits(ctx context.Context, term error) {
 		}
 	}()
 	c.loop.report(c.engine.Shutdown(ctx, rounds), nil)
+}
+
+// decidedGroups returns the groups for which this process decides: all of them if it reads NodePools, and those with nodeSelector if it
+// reads only Nodes. It returns nil if the process reads neither.
+func (c *controller) decidedGroups() engine.Groups {
+	switch {
+	case !c.options.capacity:
+		return nil
+	case c.options.nodePools:
+		return c.policies
+	}
+	return &selectorGroups{all: c.policies}
+}
+
+// selectorGroups contains the capacity groups with nodeSelector. The NodePools of the other groups are not read, so the engine must not
+// report them as missing; disabledGroups returns these groups.
+type selectorGroups struct {
+	all engine.Groups
+
+	mu       sync.Mutex
+	from, of []*capacity.Group // from is the last slice of all, and of contains its groups with nodeSelector
+}
+
+// Groups implements engine.Groups. It returns the same slice until the groups change.
+func (s *selectorGroups) Groups() []*capacity.Group {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if all := s.all.Groups(); !slices.Equal(all, s.from) {
+		s.from = all
+		s.of = slices.DeleteFunc(slices.Clone(all), func(g *capacity.Group) bool { return !g.SelectsNodes() })
+	}
+	return s.of
 }
 
 // disabledGroups returns the names of the capacity groups of the PlatformConfig if this process does not decide for them.

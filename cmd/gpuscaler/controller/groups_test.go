@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,6 +59,20 @@ func TestGroupsThatDoNothingAreLogged(t *testing.T) {
 		c.report(c.policies.Load(file))
 		c.report(c.policies.Load(file)) // nothing has changed, so nothing is logged again
 		names := c.disabledGroups()
+		// The engine does not decide for these groups, so it does not report their NodePools as missing.
+		if groups := c.decidedGroups(); groups != nil {
+			decided := groups.Groups()
+			for _, g := range decided {
+				if slices.Contains(names, g.Name) {
+					t.Errorf("%+v: the engine decides for the disabled group %s", run.options, g.Name)
+				}
+			}
+			if len(decided)+len(names) != 2 || &decided[0] != &groups.Groups()[0] {
+				t.Errorf("%+v: %d groups in two slices, %d disabled", run.options, len(decided), len(names))
+			}
+		} else if len(names) != 2 {
+			t.Errorf("%+v: no group is decided, disabled are %v", run.options, names)
+		}
 		if fmt.Sprint(names) != run.want {
 			t.Errorf("%+v: disabled groups %v, want %s", run.options, names, run.want)
 		}
