@@ -9,7 +9,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline.Version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo pictures unit explore test test-long hpacheck bench bench-compare bench-replay bench-spot bench-decisions fuzz defences lint fmt cover cover-verify race generate simulate simulate-mutants commits verify
+.PHONY: help build demo pictures unit explore test test-long hpacheck bench bench-compare bench-replay bench-spot bench-decisions fuzz defences lint fmt cover cover-verify race generate simulate simulate-coverage simulate-mutants commits verify
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ defences: ## remove each defence in turn and expect its rows of the hostile tabl
 
 simulate: ## run two replicas in virtual time with faults from random seeds; SIMULATE="-for 1h", SIMULATE="-seed 42" repeats one
 	@cd e2e && $(GO) run ./simulate $(SIMULATE)
+
+simulate-coverage: ## extend the table of faults by state of the controller by two minutes of runs, and print it; SIMULATE="-for 1h" runs longer
+	@mkdir -p dist && cd e2e && $(GO) run ./simulate -coverage ../dist/simulate-coverage.json $(SIMULATE)
 
 simulate-mutants: ## put defects into the product and expect the simulation to find each (half an hour); MUTANTS='REGEXP' chooses some
 	@cd e2e && SIMULATE_MUTANTS='$(or $(MUTANTS),.)' $(GO) test -count=1 -timeout 3h -v -run '^Test(Mutants|StoriesNeedTheirFix)$$' ./simulate/mutants

@@ -23,6 +23,8 @@ func (s *simulation) releaseChanges(e schedule.Event) {
 // happen applies an event of the schedule to the simulation.
 func (s *simulation) happen(e schedule.Event) {
 	s.trace("event: %s", e.Sentence())
+	s.events = append(s.events, e)
+	s.count(e)
 	switch {
 	case e.Kind <= schedule.NodeTaken || e.Kind == schedule.PodDeleted:
 		s.environmentChanges(e)

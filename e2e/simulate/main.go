@@ -24,6 +24,7 @@ func main() {
 	file := flag.String("story", "", "run this story only and print its trace")
 	first := flag.Uint64("first", uint64(time.Now().UnixNano()/1e6), "the first seed")
 	lasting := flag.Duration("for", 2*time.Minute, "how long random seeds run")
+	table := flag.String("coverage", "", "count the faults in each state of the controller in this file, and add faults that states lack")
 	whole := flag.Bool("noshrink", false, "print a failing run with all of its events")
 	flag.Parse()
 	shrinks = !*whole
@@ -32,6 +33,8 @@ func main() {
 		switch {
 		case *file != "":
 			passed = runFile(t, *file)
+		case *table != "":
+			passed = runCoverage(t, *table, *first, *seeds, *lasting)
 		case *seed != 0:
 			passed = runOne(t, *seed)
 		default:
@@ -45,7 +48,7 @@ func main() {
 
 // inBubble runs a simulation in virtual time.
 func inBubble(t *testing.T, seed uint64, events []schedule.Event) (r result) {
-	synctest.Test(t, func(*testing.T) { r = run(seed, events) })
+	synctest.Test(t, func(*testing.T) { r = run(seed, events, nil) })
 	return r
 }
 
@@ -74,6 +77,9 @@ func runFile(t *testing.T, file string) bool {
 	story, err := schedule.ParseStory(string(text))
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
+	}
+	for _, line := range inBubble(t, story.Seed, story.Events).lines {
+		fmt.Println(line)
 	}
 	return runStory(t, os.Stdout, &story)
 }

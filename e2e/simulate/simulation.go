@@ -22,7 +22,7 @@ type simulation struct {
 	seed   uint64
 	began  time.Time
 	now    time.Time
-	events []schedule.Event
+	events []schedule.Event // what has happened
 
 	api         *apiserver.Server
 	lease       lease
@@ -42,7 +42,8 @@ type simulation struct {
 	scraped     []map[string][]float64 // for each of the last seconds, oldest first: by signal, the value for each workload
 	check       *checker
 	redis       *redis.Server
-	polls       bool // the simulation waits for a poll; the poll then uses the simulation without taking the turn
+	director    *director // nil: the run has only the given events
+	polls       bool      // the simulation waits for a poll; the poll then uses the simulation without taking the turn
 
 	lines []string // the lines of the trace
 	hash  uint64
@@ -58,13 +59,15 @@ type result struct {
 	hash      uint64 // the hash of the trace
 	violation *violation
 	lines     []string
-	writes    int // the number of gpuscaler's writes to NodePools and pods
-	targets   int // the number of changes of targets
+	events    []schedule.Event // what happened, including the events that a director added
+	writes    int              // the number of gpuscaler's writes to NodePools and pods
+	targets   int              // the number of changes of targets
 }
 
-// run simulates the given events with a seed, and returns the outcome. It stops at the first violation of an invariant.
-func run(seed uint64, events []schedule.Event) result {
-	s := &simulation{seed: seed, events: events, now: time.Now(), turn: make(chan struct{}, 1)}
+// run simulates the given events with a seed, and returns the outcome. It stops at the first violation of an invariant. If there is a
+// director, it adds events.
+func run(seed uint64, events []schedule.Event, director *director) result {
+	s := &simulation{seed: seed, director: director, now: time.Now(), turn: make(chan struct{}, 1)}
 	s.takeTurn()
 	defer s.endTurn()
 	seedElections(seed)
@@ -101,6 +104,7 @@ func run(seed uint64, events []schedule.Event) result {
 		for ; next < len(events) && events[next].Second <= second; next++ {
 			s.happen(events[next])
 		}
+		s.direct(second)
 		s.phase(second)
 		s.runSecond()
 		s.endTurn()
@@ -108,7 +112,8 @@ func run(seed uint64, events []schedule.Event) result {
 		s.takeTurn()
 		s.now = time.Now()
 	}
-	r := result{hash: s.hash, violation: s.check.violation, lines: s.lines, writes: s.check.writes, targets: s.check.transitions}
+	r := result{hash: s.hash, violation: s.check.violation, lines: s.lines, events: s.events,
+		writes: s.check.writes, targets: s.check.transitions}
 	for _, r := range s.processes() { // a bubble ends only when all of its goroutines have ended
 		r.kill()
 		r.abandon()

@@ -75,6 +75,7 @@ var weights = [NumKinds]int{
 // and then the groups are removed from the PlatformConfig until the end.
 const (
 	FaultsEnd = 1500
+	LastEvent = FaultsEnd - 170 // no event is drawn at or after this second
 	Settled   = FaultsEnd + 540
 	RunEnd    = Settled + 60
 )
@@ -95,7 +96,7 @@ func Draw(seed uint64) []Event {
 			kind++
 		}
 		events = append(events, Event{
-			Second: 30 + random.IntN(FaultsEnd-200), Kind: kind, Which: random.IntN(12), Value: random.IntN(1000),
+			Second: 30 + random.IntN(LastEvent-30), Kind: kind, Which: random.IntN(12), Value: random.IntN(1000),
 			Lasting: time.Duration(5+random.IntN(115)) * time.Second,
 		})
 	}
@@ -130,7 +131,7 @@ func drawQueues(seed uint64) (events []Event) {
 	random := rand.New(rand.NewPCG(seed, 16))
 	for _, kind := range []Kind{RedisBreaks, PushBreaks} {
 		for range 1 + random.IntN(4) {
-			events = append(events, Event{Second: 30 + random.IntN(FaultsEnd-200), Kind: kind, Value: random.IntN(1000),
+			events = append(events, Event{Second: 30 + random.IntN(LastEvent-30), Kind: kind, Value: random.IntN(1000),
 				Lasting: time.Duration(5+random.IntN(115)) * time.Second})
 		}
 	}
@@ -150,3 +151,27 @@ const realElections = 5
 
 // RealElection reports whether a seed runs the election of client-go.
 func RealElection(seed uint64) bool { return seed%realElections == 1 }
+
+// kindNames are the names of the kinds of events, for tables.
+var kindNames = [NumKinds]string{
+	LoadChanges: "load changes", SourceBreaks: "Prometheus fails", LaunchesRefused: "launches refused", NodeTaken: "spot interruption",
+	ReplicaKilled: "replica killed", ReplicaPaused: "replica paused", ReplicaStopped: "SIGTERM", ReplicaCut: "API server unreachable",
+	WatchLags: "watches lag", WritesFail: "writes fail", WritesSlow: "writes slow", BoundsEdited: "bounds edited",
+	GroupRemoved: "group removed", GroupAdded: "group added", ModeHold: "mode hold", FilesBroken: "files invalid",
+	LimitEdited: "limit edited", WeightEdited: "weight edited", DisruptionEdited: "disruption edited", ScaledByHand: "kubectl scale",
+	WorkloadPaused: "workload paused", DeploymentReplaced: "Deployment replaced", PodDeleted: "pod deleted",
+	PoolAnnotated: "NodePool annotated", SignalsEdited: "signals edited", ConsentEdited: "consent edited", BudgetsEdited: "budgets edited",
+	LimitApplied: "limit applied", PoolReplaced: "NodePool replaced", WriteRaced: "write raced", LeaderStalls: "leader stalls",
+	WritesDelayed: "write applied late", RolledBack: "rollback", SecondInstalled: "2nd release installed",
+	SecondKilled: "2nd release killed", RedisBreaks: "Redis fails", PushBreaks: "KEDA's streams fail",
+}
+
+// String returns the name of a kind of events.
+func (k Kind) String() string { return kindNames[k] }
+
+// At returns an event of a kind at a second. The other fields are drawn with the seed and the second.
+func At(seed uint64, second int, kind Kind) Event {
+	random := rand.New(rand.NewPCG(seed, 17<<32+uint64(second)))
+	return Event{Second: second, Kind: kind, Which: random.IntN(12), Value: random.IntN(1000),
+		Lasting: time.Duration(5+random.IntN(115)) * time.Second}
+}
