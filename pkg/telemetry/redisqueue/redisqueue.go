@@ -36,8 +36,8 @@ var limits = resp.Limits{Bytes: 8 << 20, Elements: 1 << 18, String: 64 << 10, Li
 // Fetcher reads the signals of one server. It implements source.Fetcher.
 type Fetcher struct {
 	client *redis.Client
-	noRole bool // true after the server has rejected the command ROLE
-	noInfo bool // true after the server has rejected the command INFO
+	noRole time.Time // when the server rejected the command ROLE; zero: it did not
+	noInfo time.Time // when the server rejected the command INFO; zero: it did not
 
 	restarts restarts
 }
@@ -156,17 +156,17 @@ func (f *Fetcher) batch(ctx context.Context, requests []source.Request, out []sc
 	for i := range requests {
 		commands[i] = pipe.Do(ctx, command(requests[i].Source)...)
 	}
-	role, info := f.requestRole(ctx, pipe), f.requestInfo(ctx, pipe)
+	role, info := optional(ctx, pipe, at.Sub(f.noRole), "ROLE"), optional(ctx, pipe, at.Sub(f.noInfo), "INFO", "server")
 	// Exec returns the error of the first command that failed. If the error is about a single key, the other requests still have a reading.
 	if _, err := pipe.Exec(ctx); err != nil {
 		if e := redis.Error(nil); !errors.As(err, &e) || concernsServer(e) {
 			return withPermission(err)
 		}
 	}
-	if f.disconnected(role) {
+	if f.disconnected(role, at) {
 		return errDisconnectedReplica
 	}
-	f.restarts.observe(f.run(info), at)
+	f.restarts.observe(f.run(info, at), at)
 	for i := range requests {
 		s := requests[i].Source
 		v, cause := value(s, commands[i])
@@ -185,33 +185,30 @@ func (f *Fetcher) batch(ctx context.Context, requests []source.Request, out []sc
 // outdated.
 var errDisconnectedReplica = errors.New("the server is a replica that is not connected to its master")
 
-// requestRole appends the command ROLE to a pipeline. It returns nil if the server has rejected ROLE before, which happens if the user
-// lacks the permission +role. It does not repeat the command, because the server logs each rejection.
-func (f *Fetcher) requestRole(ctx context.Context, pipe redis.Pipeliner) *redis.Cmd {
-	if f.noRole {
-		return nil
-	}
-	return pipe.Do(ctx, "ROLE")
-}
+// retryRejected is how long a command that the server has rejected is not sent. The server logs each rejection. A permission that is granted
+// later has an effect after this time.
+const retryRejected = time.Hour
 
-// requestInfo appends the command INFO to a pipeline. It returns nil if the server has rejected INFO before. This
-// happens if the user does not have the permission +info.
-func (f *Fetcher) requestInfo(ctx context.Context, pipe redis.Pipeliner) *redis.Cmd {
-	if f.noInfo {
+// optional appends a command to a pipeline that needs an additional permission (+role, +info). It returns nil if the server has rejected the
+// command recently.
+func optional(ctx context.Context, pipe redis.Pipeliner, sinceRejected time.Duration, command ...any) *redis.Cmd {
+	if sinceRejected >= 0 && sinceRejected < retryRejected {
 		return nil
 	}
-	return pipe.Do(ctx, "INFO", "server")
+	return pipe.Do(ctx, command...)
 }
 
 // run returns the run_id of the server, or "" if it is not known.
-func (f *Fetcher) run(info *redis.Cmd) string {
+func (f *Fetcher) run(info *redis.Cmd, at time.Time) string {
 	if info == nil {
 		return ""
 	}
 	text, err := info.Text()
 	if err != nil {
 		// Another error, such as that of a proxy during a failover, can end.
-		f.noInfo = strings.HasPrefix(err.Error(), "NOPERM") || strings.Contains(err.Error(), "unknown command")
+		if strings.HasPrefix(err.Error(), "NOPERM") || strings.Contains(err.Error(), "unknown command") {
+			f.noInfo = at
+		}
 		return ""
 	}
 	return runID(text)
@@ -229,13 +226,13 @@ func keyOf(s *policy.Source) string {
 }
 
 // disconnected reports whether the server is a replica that is not connected to its master.
-func (f *Fetcher) disconnected(role *redis.Cmd) bool {
+func (f *Fetcher) disconnected(role *redis.Cmd, at time.Time) bool {
 	if role == nil {
 		return false
 	}
 	reply, err := role.Slice()
 	if err != nil {
-		f.noRole = true
+		f.noRole = at
 		return false
 	}
 	const kind, link = 0, 3 // indexes in the reply ["slave", host, port, "connected", offset]

@@ -18,19 +18,25 @@ const maxKeys = 10_000
 // has the same address now. Redis deletes a list when its last element is removed, so an empty list and a lost list both have the length 0.
 //
 // The field run_id in the reply to INFO identifies a process of Redis. If it changes, the length 0 of a queue that was not empty before is
-// ignored until the queue has an element again, or until doubtTime has passed.
+// ignored until the queue has an element again, or until doubtTime has passed. It is also ignored while INFO fails after it has worked, for
+// example during a failover, until INFO works again with the same run_id, or until doubtTime has passed.
 type restarts struct {
 	run   string               // the last run_id; "": not known yet
 	known bool                 // the last poll had a run_id
+	lost  time.Time            // the time of the first poll without a run_id since the last one with it
 	busy  map[string]struct{}  // queues with an element at the last poll
 	doubt map[string]time.Time // queues whose length 0 is ignored, with the time at which run_id changed
 }
 
 // observe adds the run_id of a poll, which is "" if it is not known.
 func (r *restarts) observe(run string, at time.Time) {
-	if r.known = run != ""; !r.known {
+	if run == "" {
+		if r.known {
+			r.known, r.lost = false, at
+		}
 		return
 	}
+	r.known = true
 	if r.run != "" && r.run != run {
 		if r.doubt == nil {
 			r.doubt = map[string]time.Time{}
@@ -56,6 +62,9 @@ func (r *restarts) trusts(key string, length float64, at time.Time) bool {
 		return true
 	}
 	since, inDoubt := r.doubt[key]
+	if _, busy := r.busy[key]; busy && !inDoubt && !r.known && r.run != "" {
+		since, inDoubt = r.lost, true // the server that replies can be another one
+	}
 	if age := at.Sub(since); inDoubt && age >= 0 && age < doubtTime {
 		return false
 	}

@@ -3,6 +3,8 @@ package redisqueue
 import (
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 var start = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
@@ -37,8 +39,37 @@ func TestEmptyAfterARestartIsInDoubt(t *testing.T) {
 	poll("and from then on", "d", 0, true)
 
 	poll("jobs", "d", 4, true)
-	poll("a restart without the data, and a proxy rejects INFO", "", 0, true)
+	poll("a restart without the data, and a proxy rejects INFO", "", 0, false)
 	poll("INFO works again", "e", 0, false)
+}
+
+// INFO fails, so that a server without the data cannot be detected: the length 0 of a busy queue is ignored until INFO works again, but at
+// most for ten minutes.
+func TestEmptyWhileInfoFailsIsInDoubt(t *testing.T) {
+	now := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+	var r restarts
+	poll := func(step, key, run string, length float64, want bool) {
+		t.Helper()
+		now = now.Add(5 * time.Second)
+		if r.observe(run, now); r.trusts(key, length, now) != want {
+			t.Errorf("%s: length %g of %s trusted: %v", step, length, key, !want)
+		}
+	}
+	poll("INFO never worked", "jobs", "", 3, true)
+	poll("INFO never worked, and the jobs are done", "jobs", "", 0, true)
+
+	poll("jobs", "jobs", "a", 3, true)
+	poll("INFO fails", "jobs", "", 0, false)
+	poll("the same server", "jobs", "a", 0, true)
+	poll("and from then on", "jobs", "", 0, true)
+
+	poll("jobs", "jobs", "a", 3, true)
+	poll("INFO fails", "jobs", "", 0, false)
+	poll("a queue that was empty before", "other", "", 0, true)
+	now = now.Add(doubtTime - 15*time.Second)
+	poll("almost ten minutes later", "jobs", "", 0, false)
+	poll("ten minutes later", "jobs", "", 0, true)
+	poll("another server, and INFO works again", "jobs", "b", 0, false)
 }
 
 // A load balancer sends each poll to another of two servers. If both are empty, the length 0 must be used after ten minutes, although the
@@ -80,6 +111,25 @@ func TestRunIDOfAReply(t *testing.T) {
 	} {
 		if got := runID(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A permission that is granted later has an effect without a restart of gpuscaler.
+func TestRejectedCommandIsSentAgainAfterAnHour(t *testing.T) {
+	client := redis.NewClient(&redis.Options{})
+	defer client.Close()
+	now, never := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC), time.Time{}
+	for _, c := range []struct {
+		story    string
+		rejected time.Time
+		sent     bool
+	}{
+		{"never rejected", never, true}, {"rejected by the last poll", now.Add(-5 * time.Second), false},
+		{"rejected an hour ago", now.Add(-time.Hour), true}, {"the clock was set back", now.Add(time.Minute), true},
+	} {
+		if sent := optional(t.Context(), client.Pipeline(), now.Sub(c.rejected), "INFO", "server") != nil; sent != c.sent {
+			t.Errorf("%s: INFO sent: %v", c.story, sent)
 		}
 	}
 }
