@@ -47,7 +47,7 @@ func (t *tick) capacity() {
 		switch {
 		case t.o.Advice.Rejected:
 			rejected = 1
-		case t.d != nil:
+		case t.d != nil && to < t.n:
 			t.d.CapCause = t.o.Advice.CapCause
 		}
 		t.set(RuleCapacity, -1, to, float64(limit), rejected)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 )
 
@@ -365,4 +366,23 @@ func TestOperator(t *testing.T) {
 			}},
 		{name: "a negative share", replicas: 9, values: []float64{90}, policy: of, see: leaves(-3), want: 0, from: 9, to: 0, a: 16, b: 9},
 	})
+}
+
+// The cause names NodePools, so a team reads it only while the group caps the target of its workload.
+func TestCauseOfTheCapIsOnlyOnACappedTarget(t *testing.T) {
+	cause := &capcause.Cause{Group: "shared"}
+	for _, c := range []struct {
+		story  string
+		queue  float64
+		target int32
+		cause  *capcause.Cause
+	}{
+		{"a target above the cap", 90, 7, cause}, {"a target equal to the cap", 70, 7, nil}, {"a target below the cap", 30, 3, nil},
+	} {
+		r := row{replicas: 2, values: []float64{c.queue}, see: func(o *Observation) { o.Advice = Advice{Cap: 7, CapCause: cause} }}
+		p, o, s := r.build()
+		if d, _ := Decide(p, o, s, nine); d.Replicas != c.target || d.CapCause != c.cause {
+			t.Errorf("%s: target %d, cause %v", c.story, d.Replicas, d.CapCause)
+		}
+	}
 }

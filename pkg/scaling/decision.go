@@ -207,8 +207,8 @@ type Decision struct {
 	// Plan contains the number of replicas that the objective needs, and why. It is nil for a policy without an objective. It must not be
 	// changed.
 	Plan *objective.Plan
-	// CapCause is the reason why the capacity group caps the target. It is nil if the group does not cap the target, or if the API server
-	// rejects further pods. It must not be changed.
+	// CapCause is the reason why the capacity group caps the target. It is nil if the group does not lower the target, or if the API
+	// server rejects further pods. It must not be changed.
 	CapCause *capcause.Cause `json:",omitempty"`
 	Reasons  Reasons
 }

@@ -220,8 +220,9 @@ func TestCapOfACapacityGroupIsExplained(t *testing.T) {
 	if err != nil || !strings.Contains(string(j), want) {
 		t.Errorf("%v, no %s in\n%s", err, want, j)
 	}
-	if got := text(t, decide(45)); !strings.Contains(got, "capacity group gpu permits at most 6 replicas until 09:04 UTC: NodePool gpu-spot") {
-		t.Errorf("below the cap, the row of the rule says what the group permits:\n%s", got)
+	e = decide(45)
+	if got := text(t, e); e.CappedBy != nil || strings.Contains(got, "gpu-spot") {
+		t.Errorf("a target that is not capped shows the NodePools of the group:\n%s", got)
 	}
 }
 

@@ -62,10 +62,7 @@ func ReasonIn(d *scaling.Decision, r scaling.Reason, p *scaling.Policy) string {
 	if !d.CapCause.Until.IsZero() {
 		end = until(float64(c.Until.Unix()))
 	}
-	if r.To < r.From {
-		return fmt.Sprintf("capped at %d by capacity group %s%s: %s", r.To, c.Group, end, c.Text())
-	}
-	return fmt.Sprintf("capacity group %s permits at most %s%s: %s", c.Group, replicas(r.A), end, c.Text())
+	return fmt.Sprintf("capped at %d by capacity group %s%s: %s", r.To, c.Group, end, c.Text())
 }
 
 // bindingEffects returns the text of the last rule that changed the target. If that rule adds replicas to the target of another rule, the
