@@ -83,7 +83,8 @@ func healthyCluster() checkedCluster {
 			"/apis/external.metrics.k8s.io/v1beta1/" + externalmetrics.ExplainResource: explained,
 		},
 		metrics: `gpuscaler_policy_document{document="ScalingPolicy team-chat/llama-chat",file="chat.yaml",state="InForce"} 1` + "\n" +
-			`gpuscaler_group_decision_timestamp_seconds{group="chat"} 1.7e+09` + "\n",
+			`gpuscaler_group_decision_timestamp_seconds{group="chat"} 1.7e+09` + "\n" +
+			`gpuscaler_group_finding{group="chat",nodepool="l40s-spot",finding="permanent-limit"} 1` + "\n",
 	}
 }
 
@@ -179,6 +180,8 @@ func TestCheckOfABrokenClusterNamesTheNextSteps(t *testing.T) {
 	k.metrics += `gpuscaler_policy_document{document="ScalingPolicy team-chat/typo",file="typo.yaml",state="Refused"} 1` + "\n"
 	k.metrics += `gpuscaler_group_finding{group="chat",nodepool="",finding="disabled"} 1
 gpuscaler_group_finding{group="batch",nodepool="pool=a100",finding="no-nodes"} 1
+gpuscaler_group_failing{group="batch"} 0
+gpuscaler_group_failing{group="train"} 1
 `
 	replace := func(path, old, text string) {
 		if !strings.Contains(k.answers[path], old) {

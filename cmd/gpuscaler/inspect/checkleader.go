@@ -61,11 +61,17 @@ func (f families) documents() installation.Result {
 // groups checks that the leader decides for all capacity groups, and that it has no findings about them.
 func (f families) groups() (results []installation.Result) {
 	const check = installation.CapacityGroups
-	var disabled, findings []string
+	var disabled, failing, findings []string
+	for _, m := range f["gpuscaler_group_failing"].GetMetric() {
+		if m.GetGauge().GetValue() > 0 || m.GetUntyped().GetValue() > 0 {
+			failing = append(failing, labelOf(m, "group"))
+		}
+	}
 	for _, m := range f["gpuscaler_group_finding"].GetMetric() {
 		switch group, kind := labelOf(m, "group"), labelOf(m, "finding"); kind {
 		case metrics.DisabledFinding:
 			disabled = append(disabled, group)
+		case metrics.PermanentLimitFinding: // it exists for each limit that gpuscaler overrides, also as intended
 		default:
 			if on := labelOf(m, "nodepool"); on != "" {
 				kind += " (" + on + ")"
@@ -74,9 +80,14 @@ func (f families) groups() (results []installation.Result) {
 		}
 	}
 	slices.Sort(disabled)
+	slices.Sort(failing)
 	slices.Sort(findings)
+	if len(failing) > 0 {
+		results = append(results, installation.Fail(check, fmt.Sprintf("the decision of %s fails: %s",
+			verbed(len(failing), "capacity group", "capacity groups"), limited(failing)), "config/runbooks/GroupFailing.md lists the steps"))
+	}
 	if len(disabled) > 0 {
-		results = append(results, installation.Fail(check, fmt.Sprintf("%s nothing, because gpuscaler may not read Nodes: %s",
+		results = append(results, installation.Fail(check, fmt.Sprintf("%s nothing, because gpuscaler may not read its Nodes or NodePools: %s",
 			verbed(len(disabled), "capacity group does", "capacity groups do"), limited(disabled)),
 			"set the chart value readNodes to true for groups with nodeSelector, or mode to karpenter or all for groups with nodePools"))
 	}

@@ -29,6 +29,9 @@ func NewGroupCollector(b GroupReader, disabled func() []string) *GroupCollector 
 // DisabledFinding is the value of the label finding for a group for which gpuscaler does not decide.
 const DisabledFinding = "disabled"
 
+// PermanentLimitFinding is the value of the label finding for a limit that gpuscaler overrides. It is no problem while gpuscaler runs.
+const PermanentLimitFinding = "permanent-limit"
+
 var (
 	perGroup = []string{"group"}
 	perPool  = []string{"group", "nodepool", "capacity_type"}
@@ -63,7 +66,7 @@ var findingLabels = map[explain.FindingKind]string{
 	explain.FindUnreadable: "unreadable", explain.FindContested: "contested", explain.FindMixed: "mixed", explain.FindWeights: "weights",
 	explain.FindNever: "never-consolidated", explain.FindZeroBudget: "zero-budget", explain.FindDoNotDisrupt: "do-not-disrupt",
 	explain.FindBlockingPods: "blocking-pods", explain.FindBuffered: "buffered", explain.FindUnmovable: "unmovable",
-	explain.FindForeignAnnotation: "foreign-annotation", explain.FindPermanentLimit: "permanent-limit",
+	explain.FindForeignAnnotation: "foreign-annotation", explain.FindPermanentLimit: PermanentLimitFinding,
 	explain.FindRecord: "unreadable-record", explain.FindConsentWithdrawn: "consent-withdrawn", explain.FindClaims: "resource-claims",
 	explain.FindPendingClaims: "pending-claims", explain.FindNoRoom: "no-room",
 	explain.FindNewerRecord: "newer-record", explain.FindNoNodes: "no-nodes", explain.FindElsewhere: "nodes-elsewhere",
