@@ -43,7 +43,8 @@ it. To prevent that, set mode: advisory on the capacity group or in the Platform
 again for teams with policyStatus: true in the PlatformConfig.
 
 A value that another writer has changed since stays, as it does while the controller runs. The exit code is 1 if
-an object was not restored. You can run the command again.`,
+an object was not restored. You can run the command again. The output names each kind that was not searched, because
+you may not list it in all namespaces.`,
 		Example: `  gpuscaler restore --dry-run                # print what the command restores
   gpuscaler restore
   gpuscaler restore l40s-spot -o json
@@ -93,8 +94,13 @@ func (o *restoreOptions) run(ctx context.Context, names []string, out io.Writer)
 }
 
 func (o *restoreOptions) print(out io.Writer, done []restore.Result) error {
-	failed := 0
+	failed, restored, skipped := 0, []restore.Result{}, []restore.Result{}
 	for _, r := range done {
+		if r.Skipped != "" {
+			skipped = append(skipped, r)
+			continue
+		}
+		restored = append(restored, r)
 		if r.Error != "" {
 			failed++
 		}
@@ -102,22 +108,25 @@ func (o *restoreOptions) print(out io.Writer, done []restore.Result) error {
 	if o.output == "json" {
 		e := json.NewEncoder(out)
 		e.SetIndent("", "  ")
-		if err := e.Encode(map[string]any{"restored": done, "dryRun": o.dryRun, "failed": failed}); err != nil {
+		if err := e.Encode(map[string]any{"restored": restored, "notSearched": skipped, "dryRun": o.dryRun, "failed": failed}); err != nil {
 			return err
 		}
 	} else {
-		printRestored(out, done, o.dryRun)
+		printRestored(out, restored, skipped, o.dryRun)
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %d objects not restored, see above; fix the causes and run the command again", failed, len(done))
+		return fmt.Errorf("%d of %d objects not restored, see above; fix the causes and run the command again", failed, len(restored))
 	}
 	return nil
 }
 
-func printRestored(out io.Writer, done []restore.Result, dryRun bool) {
-	if len(done) == 0 {
+func printRestored(out io.Writer, done, skipped []restore.Result, dryRun bool) {
+	switch {
+	case len(done) > 0:
+	case len(skipped) > 0:
+		fmt.Fprintln(out, "nothing to restore in the objects that were searched")
+	default:
 		fmt.Fprintln(out, "nothing to restore: no object has changes by gpuscaler, and no CapacityBuffer is its own")
-		return
 	}
 	verb := "restored"
 	if dryRun {
@@ -135,5 +144,8 @@ func printRestored(out io.Writer, done []restore.Result, dryRun bool) {
 		for _, line := range r.Changes {
 			fmt.Fprintf(out, "  %s\n", line)
 		}
+	}
+	for _, r := range skipped {
+		fmt.Fprintf(out, "%s  not searched: %s\n", r.Object, r.Skipped)
 	}
 }

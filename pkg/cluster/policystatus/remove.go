@@ -3,7 +3,6 @@ package policystatus
 import (
 	"context"
 	"fmt"
-	"log/slog"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,17 +25,17 @@ type Remover struct {
 	// empty, those of all namespaces are read.
 	Namespaces, ConfigMapsIn []string
 	DryRun                   bool
-	// Log receives a warning for each kind that the user may not list in all namespaces.
-	Log *slog.Logger
 }
 
-// Removed is the result for one object.
+// Removed is the result for one object, or for a kind that was not searched.
 type Removed struct {
-	Object string // kind, namespace and name
-	Err    error
+	Object  string // kind, namespace and name; or only the kind
+	Err     error
+	Skipped string // why the kind was not searched
 }
 
-// RemoveAll removes the annotation and returns a result for each object that had it.
+// RemoveAll removes the annotation. It returns a result for each object that had it, and for each kind that the user may not list in all
+// namespaces.
 func (r *Remover) RemoveAll(ctx context.Context) (done []Removed, err error) {
 	scalers, configMaps := r.Namespaces, r.ConfigMapsIn
 	everywhere := len(scalers)+len(configMaps) == 0
@@ -49,8 +48,8 @@ func (r *Remover) RemoveAll(ctx context.Context) (done []Removed, err error) {
 		page       lister
 	}{{"HorizontalPodAutoscaler", scalers, r.hpas}, {"ScaledObject", scalers, r.scaledObjects}, {configMapKind, configMaps, r.configMaps}} {
 		if everywhere && !r.mayListAll(ctx, list.kind) {
-			r.Log.Warn("the annotation "+annotations.PolicyStatus+" was not searched, because you may not list these objects in all namespaces; "+
-				"name the namespaces with --policy-status-namespaces and --configmap-namespaces", "kind", list.kind)
+			done = append(done, Removed{Object: list.kind, Skipped: "the annotation " + annotations.PolicyStatus + " was not searched, because " +
+				"you may not list this kind in all namespaces; name the namespaces with --policy-status-namespaces and --configmap-namespaces"})
 			continue
 		}
 		for _, namespace := range list.namespaces {

@@ -54,6 +54,7 @@ type Result struct {
 	Object  string   `json:"object"`
 	Changes []string `json:"changes"`
 	Error   string   `json:"error,omitempty"`
+	Skipped string   `json:"skipped,omitempty"` // why the objects of a kind were not searched
 }
 
 func (r Result) failed(err error) Result {
@@ -104,12 +105,15 @@ func (r *restorer) policyStatuses(ctx context.Context) (done []Result, err error
 		return nil, nil
 	}
 	remover := policystatus.Remover{Client: r.client, Objects: r.objects, Namespaces: r.options.PolicyStatusIn,
-		ConfigMapsIn: r.options.ConfigMapsIn, DryRun: r.options.DryRun, Log: r.options.Log}
+		ConfigMapsIn: r.options.ConfigMapsIn, DryRun: r.options.DryRun}
 	removed, err := remover.RemoveAll(ctx)
 	for _, o := range removed {
-		out := Result{Object: o.Object, Changes: []string{annotations.PolicyStatus + " removed"}}
-		if o.Err != nil {
-			out = Result{Object: o.Object}.failed(o.Err)
+		out := Result{Object: o.Object, Skipped: o.Skipped}
+		switch {
+		case o.Err != nil:
+			out = out.failed(o.Err)
+		case o.Skipped == "":
+			out.Changes = []string{annotations.PolicyStatus + " removed"}
 		}
 		done = append(done, out)
 	}
