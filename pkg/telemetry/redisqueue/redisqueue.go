@@ -185,12 +185,12 @@ func (f *Fetcher) batch(ctx context.Context, requests []source.Request, out []sc
 // outdated.
 var errDisconnectedReplica = errors.New("the server is a replica that is not connected to its master")
 
-// retryRejected is how long a command that the server has rejected is not sent. The server logs each rejection. A permission that is granted
-// later has an effect after this time.
+// retryRejected is how long a command that the server has rejected is not sent. The server logs each rejection. A permission that is
+// granted later has an effect after this time.
 const retryRejected = time.Hour
 
-// optional appends a command to a pipeline that needs an additional permission (+role, +info). It returns nil if the server has rejected the
-// command recently.
+// optional appends a command to a pipeline that needs an additional permission (+role, +info). It returns nil if the server has rejected
+// the command recently.
 func optional(ctx context.Context, pipe redis.Pipeliner, sinceRejected time.Duration, command ...any) *redis.Cmd {
 	if sinceRejected >= 0 && sinceRejected < retryRejected {
 		return nil
