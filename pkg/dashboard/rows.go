@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -154,14 +155,7 @@ func newScaledByCell(f engine.ManagedHPA) scaledByCell {
 }
 
 func (r *row) has(words ...string) bool {
-	for _, b := range r.Badges {
-		for _, w := range words {
-			if b.Word == w {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Badges, func(b badge) bool { return slices.Contains(words, b.Word) })
 }
 
 // Waiting reports whether the target is served and fewer replicas than the target are ready.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"time"
@@ -171,9 +172,7 @@ func small(next http.Handler) http.Handler {
 func describe(config *genericapiserver.RecommendedConfig) {
 	definitions := func(ref openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
 		all := openapicore.GetOpenAPIDefinitions(ref)
-		for name, d := range openapiexternal.GetOpenAPIDefinitions(ref) {
-			all[name] = d
-		}
+		maps.Copy(all, openapiexternal.GetOpenAPIDefinitions(ref))
 		return all
 	}
 	namer := openapinamer.NewDefinitionNamer(apiserver.Scheme)

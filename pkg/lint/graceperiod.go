@@ -55,8 +55,8 @@ func endingOf(c *policy.Compiled) Ending {
 }
 
 // gracePeriod reports a grace period in which more than one of a hundred requests of the last hour did not end. With fewer than a hundred
-// requests this share is not known. A pod that a scale-in, a
-// rollout or a drain removes gets no new requests, and has the grace period to finish those in flight.
+// requests this share is not known. A pod that a scale-in, a rollout or a drain removes gets no new requests, and has the grace period to
+// finish those in flight.
 func (c *check) gracePeriod(ctx context.Context, of *Subject) error {
 	e := &of.Ending
 	if e.Grace == nil || len(e.Buckets) == 0 {

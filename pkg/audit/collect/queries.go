@@ -175,9 +175,7 @@ func (r *reader) offers(ctx context.Context) (map[string]cost.Offer, map[string]
 		}
 		names[node] = label("label_karpenter_sh_nodepool")
 	}
-	for node, offer := range r.o.Nodes {
-		offers[node] = offer
-	}
+	maps.Copy(offers, r.o.Nodes)
 	return offers, names, nil
 }
 

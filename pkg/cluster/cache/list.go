@@ -2,6 +2,7 @@ package cache
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -113,7 +114,7 @@ func (c *Cache) ScaledTwice() (all []objects.ObjectFinding) {
 	for r, e := range c.entries {
 		var scalers []string
 		reads := false
-		for _, name := range sortedKeys(e.hpas) {
+		for _, name := range slices.Sorted(maps.Keys(e.hpas)) {
 			h := e.hpas[name]
 			reads = reads || h.readsTarget
 			if e.scaledObject == nil || h.ScaledObject != e.scaledObject.Name {

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
@@ -80,7 +81,7 @@ func (e *entry) firstFinding(h *HPA) string {
 // target, and the pause annotations of its ScaledObject. The caller adds the facts about policies, which are not in the cache.
 func (e *entry) hpaFacts(h *HPA) objects.HPAFacts {
 	f := objects.HPAFacts{Minor: e.minor, ScaledObject: h.ScaledObject}
-	for _, name := range sortedKeys(e.hpas) {
+	for _, name := range slices.Sorted(maps.Keys(e.hpas)) {
 		if name != h.Name {
 			f.Others = append(f.Others, HPAKind+" "+name)
 		}
@@ -91,13 +92,4 @@ func (e *entry) hpaFacts(h *HPA) objects.HPAFacts {
 		f.PausedIn, f.PausedOut = s.pause.In != "", s.pause.Out != ""
 	}
 	return f
-}
-
-func sortedKeys[T any](m map[string]T) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

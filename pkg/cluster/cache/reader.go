@@ -3,6 +3,7 @@ package cache
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
@@ -67,7 +68,7 @@ func (c *Cache) PodsOf(w *scaling.Workload) []*Pod {
 // caller holds the lock.
 func (c *Cache) GPUPods() iter.Seq[*Pod] {
 	return func(yield func(*Pod) bool) {
-		for _, namespace := range sortedKeys(c.gpuPods) {
+		for _, namespace := range slices.Sorted(maps.Keys(c.gpuPods)) {
 			for _, p := range c.gpuPods[namespace] {
 				if !yield(p) {
 					return

@@ -3,6 +3,7 @@ package cache
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
@@ -28,7 +29,7 @@ func (e *entry) refresh() {
 		}
 		operators = append(operators, &e.target.operator)
 	}
-	for _, name := range sortedKeys(e.hpas) {
+	for _, name := range slices.Sorted(maps.Keys(e.hpas)) {
 		operators = append(operators, &e.hpas[name].operator)
 	}
 	if e.scaledObject != nil {

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,7 +88,7 @@ func (e *entry) existingResources() (perReplica, perPod []gpupods.Amount, unknow
 				perPod = withAtLeast(perPod, a)
 			}
 		}
-		for _, resource := range sortedKeys(sums) {
+		for _, resource := range slices.Sorted(maps.Keys(sums)) {
 			perReplica = withAtLeast(perReplica, gpupods.Amount{Resource: resource, Count: min(sums[resource], gpupods.MaxGPUs)})
 		}
 	}

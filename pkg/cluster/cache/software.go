@@ -34,7 +34,7 @@ func softwareOf(spec *corev1.PodSpec) uint64 {
 			}
 		}
 	}
-	for _, label := range sortedKeys(spec.NodeSelector) {
+	for _, label := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
 		add(label, spec.NodeSelector[label])
 	}
 	return max(h.Sum64(), 1)

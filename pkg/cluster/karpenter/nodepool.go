@@ -3,6 +3,7 @@ package karpenter
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,7 +64,7 @@ func DecodeNodePool(u *unstructured.Unstructured) *NodePool {
 	v.ConsolidationPolicy = p.field(owned, "spec", "disruption", "consolidationPolicy")
 	v.Budgets = p.field(owned, "spec", "disruption", "budgets")
 	limits, _, _ := unstructured.NestedMap(u.Object, "spec", "limits")
-	for _, name := range sortedKeys(limits) {
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		v.Limits = append(v.Limits, nodepool.LimitView{Resource: name, FieldView: p.field(owned, "spec", "limits", name)})
 	}
 	p.Holder = annotations[HolderAnnotation]
@@ -235,13 +236,4 @@ func fraction(q *resource.Quantity) float64 { return max(q.AsApproximateFloat64(
 func wholeCount(list corev1.ResourceList, name string) int64 {
 	q := list[corev1.ResourceName(name)]
 	return max(q.Value(), 0)
-}
-
-func sortedKeys[T any](m map[string]T) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

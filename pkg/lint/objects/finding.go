@@ -3,6 +3,8 @@
 // objects.
 package objects
 
+import "slices"
+
 // Finding is one configuration error.
 type Finding struct {
 	Check string // one of the constants of this package; it never changes, because alerts and runbooks match it
@@ -60,10 +62,8 @@ var consequences = []struct {
 // Consequence returns a text for a message: how the problem that the given check finds affects the workload.
 func Consequence(check string) string {
 	for _, c := range consequences {
-		for _, name := range c.checks {
-			if name == check {
-				return c.text
-			}
+		if slices.Contains(c.checks, check) {
+			return c.text
 		}
 	}
 	return "it does not work as written"

@@ -233,10 +233,8 @@ func (c *compiler) checkWakeUp() {
 			return
 		}
 	}
-	for _, s := range c.policy.Schedules {
-		if s.Min > 0 {
-			return
-		}
+	if slices.ContainsFunc(c.policy.Schedules, func(s scaling.Schedule) bool { return s.Min > 0 }) {
+		return
 	}
 	c.Reject(decode.Spec.Key("minReplicas"), "nothing would scale the workload up from zero: no schedule has minReplicas, and "+
 		"all signals come from the workload's own pods, which do not exist then",

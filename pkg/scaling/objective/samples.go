@@ -1,6 +1,9 @@
 package objective
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // samples contains the last 32 measurements of one quantity, and the number of all measurements.
 type samples struct {
@@ -20,11 +23,7 @@ func (s *samples) summary() Distribution {
 		return Distribution{}
 	}
 	sorted := s.Value
-	for i := 1; i < n; i++ {
-		for j := i; j > 0 && sorted[j] < sorted[j-1]; j-- {
-			sorted[j], sorted[j-1] = sorted[j-1], sorted[j]
-		}
-	}
+	slices.Sort(sorted[:n])
 	at := func(percent int) float64 { return float64(sorted[min(n*percent/100, n-1)]) }
 	return Distribution{P10: at(10), P50: at(50), P90: at(90), P95: at(95), Count: s.Count}
 }

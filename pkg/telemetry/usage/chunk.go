@@ -2,6 +2,7 @@ package usage
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -167,7 +168,7 @@ func (c *chunk) moment(step int, keys []seriesKey, placed []*node) cost.Interval
 		}
 		join(d, s)
 	}
-	for _, name := range sortedKeys(c.nodes) {
+	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
 		n := c.nodes[name]
 		if n.name != name || len(devices[n]) == 0 && !n.presentAt(step) {
 			continue // the key is the short name of another node, or the node does not exist in this step

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -35,7 +36,7 @@ func (c *chunk) readNodes(ctx context.Context) error {
 	if err := c.readKarpenter(ctx); err != nil {
 		return err
 	}
-	for _, name := range sortedKeys(c.options.Nodes) {
+	for _, name := range slices.Sorted(maps.Keys(c.options.Nodes)) {
 		c.node(name).offer = c.complete(c.options.Nodes[name])
 	}
 	return nil

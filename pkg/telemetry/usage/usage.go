@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -111,7 +112,7 @@ type reader struct {
 
 // selector returns a selector with the given matchers and o.Matchers.
 func (o *Options) selector(matchers ...*labels.Matcher) string {
-	for _, name := range sortedKeys(o.Matchers) {
+	for _, name := range slices.Sorted(maps.Keys(o.Matchers)) {
 		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, name, o.Matchers[name]))
 	}
 	return (&parser.VectorSelector{LabelMatchers: matchers}).String()
@@ -120,15 +121,6 @@ func (o *Options) selector(matchers ...*labels.Matcher) string {
 // metric returns a selector of one metric.
 func (o *Options) metric(name string, matchers ...*labels.Matcher) string {
 	return o.selector(append([]*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)}, matchers...)...)
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // chunk reads the usage of up to chunkSteps steps, and adds it to the ledger. The first step begins at the time in the parameter from.
