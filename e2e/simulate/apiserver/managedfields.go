@@ -10,13 +10,42 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
 // FieldManagers computes the result of a write with the library that the API server uses: the merged object of a server-side apply, and the
-// managedFields of every write. The library deduces the schema from the objects. It therefore treats each list as one field, as the CRD
-// does for spec.disruption.budgets.
+// managedFields of every write. For NodePools it uses the schema in nodePoolSchema. For other kinds it deduces the schema from the objects.
 type FieldManagers struct {
 	byKind map[schema.GroupVersionKind]*managedfields.FieldManager
+}
+
+// nodePoolSchema contains the parts of the schema in Karpenter's CRD (v1.15) that determine who owns a field: spec.disruption.budgets is
+// one field, each entry of spec.limits is one, and no manager owns spec.limits itself. Without a schema, the manager that creates the first
+// entry would own spec.limits, and its next server-side apply could remove the entries of other managers.
+const nodePoolSchema = `{
+	"type": "object", "x-kubernetes-group-version-kind": [{"group": "karpenter.sh", "version": "v1", "kind": "NodePool"}],
+	"properties": {
+		"apiVersion": {"type": "string"}, "kind": {"type": "string"},
+		"metadata": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+			"annotations": {"type": "object", "additionalProperties": {"type": "string"}}}},
+		"spec": {"type": "object", "properties": {
+			"weight": {"type": "integer"},
+			"limits": {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": true}},
+			"disruption": {"type": "object", "properties": {
+				"consolidateAfter": {"type": "string"}, "consolidationPolicy": {"type": "string"},
+				"budgets": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}},
+			"template": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}`
+
+// converterOf returns the type converter of a kind.
+func converterOf(kind string) (managedfields.TypeConverter, error) {
+	if kind != KindNodePool {
+		return managedfields.NewDeducedTypeConverter(), nil
+	}
+	s := &spec.Schema{}
+	if err := json.Unmarshal([]byte(nodePoolSchema), s); err != nil {
+		return nil, err
+	}
+	return managedfields.NewTypeConverter(map[string]*spec.Schema{kind: s}, false)
 }
 
 func newFieldManagers() *FieldManagers {
@@ -25,8 +54,12 @@ func newFieldManagers() *FieldManagers {
 
 func (m *FieldManagers) of(kind schema.GroupVersionKind) *managedfields.FieldManager {
 	if m.byKind[kind] == nil {
-		f, err := managedfields.NewDefaultCRDFieldManager(managedfields.NewDeducedTypeConverter(), unconverted{}, unconverted{}, unconverted{},
-			kind, kind.GroupVersion(), "", nil)
+		converter, err := converterOf(kind.Kind)
+		if err != nil {
+			panic(err)
+		}
+		f, err := managedfields.NewDefaultCRDFieldManager(converter, unconverted{}, unconverted{}, unconverted{}, kind, kind.GroupVersion(), "",
+			nil)
 		if err != nil {
 			panic(err)
 		}
