@@ -1,6 +1,7 @@
 package decisions
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -48,5 +49,47 @@ func TestObjectiveOnFewRequests(t *testing.T) {
 			t.Errorf("%d slots, %d requests: %.2f%% late at %.2f of the cost of the smallest fixed fleet, want at most 1%% and 1.1", slots,
 				len(requests), 100*got.lateShare(), got.Cost/fleet.Cost)
 		}
+	}
+}
+
+// TestObjectiveOnRandomRequests runs workloads that need several replicas, each of which processes one or eight requests at once.
+// Requests wait although the replicas have enough capacity, because they arrive at random and take a random time. The model must know how
+// many free slots the fleet needs for that, and must learn the capacity in the first minutes.
+func TestObjectiveOnRandomRequests(t *testing.T) {
+	g := grid{tuning: objective.DefaultTuning()}
+	f := requestFamilies[slices.IndexFunc(requestFamilies, func(f requestFamily) bool { return f.name == "steady" })]
+	for _, slots := range []int{1, 8} {
+		requests, length := f.draw(3, slots)
+		s := newServers(slots, 1, 3*time.Minute, 10*time.Second)
+		got, m := g.learnRequests(s, requests, length, 99)
+		fleet := smallestFleet(requests, length, slots, 10*time.Second, allowedLate(99))
+		if got.lateShare() > allowedLate(99) || got.Cost > 1.1*fleet.Cost {
+			t.Errorf("%d slots: %.2f%% late at %.2f of the cost of the smallest fixed fleet, want at most 1%% and 1.1", slots,
+				100*got.lateShare(), got.Cost/fleet.Cost)
+		}
+		if s.before.lateShare() > 2.5*allowedLate(99) {
+			t.Errorf("%d slots: %.2f%% late in the first hours, want at most 2.5%%", slots, 100*s.before.lateShare())
+		}
+		if capacity := m.Learned().Capacity.P50 * serviceSeconds / float64(slots); capacity < 0.9 || capacity > 1.1 {
+			t.Errorf("%d slots: learned %.2f of the true capacity, want 0.9 to 1.1", slots, capacity)
+		}
+	}
+}
+
+// TestCapacityOfRareVisits runs a workload whose first visit begins after an hour without work and is too much for the first replica. The
+// model once learned a third of the capacity and kept four replicas, because the samples at the beginning of that visit had most of the
+// weight.
+func TestCapacityOfRareVisits(t *testing.T) {
+	const slots = 4
+	g := grid{tuning: objective.DefaultTuning()}
+	f := requestFamilies[slices.IndexFunc(requestFamilies, func(f requestFamily) bool { return f.name == "rare" })]
+	requests, length := f.draw(10, slots)
+	s := newServers(slots, 1, 3*time.Minute, 10*time.Second)
+	got, m := g.learnRequests(s, requests, length, 99)
+	if capacity := m.Learned().Capacity.P50 * serviceSeconds / slots; capacity < 0.8 || capacity > 1.2 {
+		t.Errorf("learned %.2f of the true capacity, want 0.8 to 1.2", capacity)
+	}
+	if mean := got.Cost / (s.at - s.from); got.lateShare() > allowedLate(99) || mean > 2.5 {
+		t.Errorf("%.2f%% late with %.1f replicas, want at most 1%% and 2.5", 100*got.lateShare(), mean)
 	}
 }

@@ -41,6 +41,12 @@ type plant struct {
 	capacity    float64 // work per second that a replica serves
 	least, most int32
 	allowed     float64 // share of the work that the objective allows to be late
+	// the work that a replica processes at once; 0: not known, because no work has waited yet
+	concurrency float64
+	service     float64 // mean time in seconds that a unit of work takes, if the concurrency is known
+	limit       float64 // allowed wait in seconds
+	spare       *spare  // used if the concurrency is known
+	requests    bool    // the requests in flight are measured, so waits shorter than a slot can be distinguished
 	t           Tuning
 }
 
@@ -58,6 +64,12 @@ func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 		b.At, b.Filled = (b.At+1)%uint8(count), 1
 	}
 	work, young := float64(f.Ring[f.Head]), f.work(x.wait+1)
+	if x.requests {
+		// A request arrives within its slot, so half of the requests of the oldest slot have waited longer than the limit.
+		young = (young + f.work(x.wait)) / 2
+	}
+	var chance delays
+	chance.compute(x, f.Level[0])
 	for i := range rules {
 		e := &b.Experts[i]
 		level, margin, hold := s.want(&rules[i])
@@ -77,7 +89,7 @@ func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 		}
 		total := float64(e.Queue) + work
 		served := min(total, float64(float64(e.ready(count))*x.capacity)*x.slot)
-		e.NewLate += float32(max(0, min(served, total-young)))
+		e.NewLate += float32(max(0, min(served, total-young), work*chance.of(e.ready(count))))
 		e.NewCost += float32(n)
 		e.Queue = float32(total - served)
 	}
@@ -149,7 +161,11 @@ func (b *bank) choose(f *features, x *plant) {
 			continue
 		}
 		e := &b.Experts[i]
-		late := e.late() + float64(x.t.Caution*math.Sqrt(float64(e.Square)+float64(float64(e.NewLate)*float64(e.NewLate))))
+		square := float64(e.Square) + float64(float64(e.NewLate)*float64(e.NewLate))
+		if x.requests {
+			square += e.late() // a number of late requests has at least the variance of a Poisson distribution, which is its mean
+		}
+		late := e.late() + float64(x.t.Caution*math.Sqrt(square))
 		if rules[i].first || late > allowed {
 			prior = event
 		}
@@ -187,8 +203,29 @@ func (b *bank) price(x *plant) (price float64) {
 	return price
 }
 
-// replicas returns the number of replicas that are necessary to serve a load.
+// replicas returns the number of replicas that are necessary to serve a load within the allowed wait. If the concurrency of a replica is
+// known, it includes the free slots that are necessary because work arrives at random.
 func (x *plant) replicas(load float64) int32 {
+	// A mean of a load that has ended becomes small but never 0. If it needs no replica, it needs no free slot.
+	if n := x.throughput(load); x.concurrency <= 0 || n <= 0 {
+		return n
+	}
+	busy := load * x.service
+	all := busy
+	for range 3 { // the free slots depend on the number of all slots, but little: this result is at most a few replicas too small
+		all = busy + x.spare.of(all)
+	}
+	n := x.throughput(all / x.service)
+	for ; n < maxReplicas; n++ {
+		if all = float64(n) * x.concurrency; all-x.spare.of(all) >= busy {
+			break
+		}
+	}
+	return n
+}
+
+// throughput returns the number of replicas whose capacity is at least a load.
+func (x *plant) throughput(load float64) int32 {
 	return int32(min(math.Ceil(load/x.capacity-1e-6), maxReplicas))
 }
 
@@ -209,7 +246,7 @@ func (x *plant) forBacklog(queue, ready, load float64) int32 {
 	if left <= 0 {
 		return 0
 	}
-	return x.replicas(load + left/max(cold*x.t.Drain, float64(x.wait)*x.slot, x.slot))
+	return x.throughput(load + left/max(cold*x.t.Drain, float64(x.wait)*x.slot, x.slot))
 }
 
 // backlog is the number of replicas that are necessary for waiting work. The plan keeps at least this number for Left slots, which is 1.1

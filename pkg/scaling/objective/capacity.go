@@ -1,9 +1,6 @@
 package objective
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // capacity is what is known about the work per second that a replica serves.
 //
@@ -32,13 +29,11 @@ type capacity struct {
 }
 
 // newVersion compares the version of the server with the known version. If it is another version, newVersion deletes the measurements of
-// the previous version and returns true. Plans use the old capacity until the new version is measured.
-func (c *capacity) newVersion(version uint64) bool {
-	if version == 0 || version == c.Version {
-		return false
+// the previous version. Plans use the old capacity until the new version is measured.
+func (c *capacity) newVersion(version uint64) {
+	if version != 0 && version != c.Version {
+		*c = capacity{Value: c.Value, Tried: c.Value, Version: version, Through: c.Through}
 	}
-	*c = capacity{Value: c.Value, Tried: c.Value, Version: version, Through: c.Through}
-	return true
 }
 
 // measure adds a measured throughput of one replica. If the replicas were saturated, the throughput is the capacity; otherwise it is a
@@ -64,73 +59,71 @@ func (c *capacity) prove(throughput float64) {
 }
 
 // perInFlight returns the throughput of a replica per unit of work in flight, which is the inverse of the mean service time, or 0 if it is
-// not known. It is computed from the means of the type capacity. If the means of the type active give a greater value, even after it is
-// divided by activeMargin, that value is returned, but only while at least half of the late budget is left. If more of the budget is used,
-// the smaller value is returned, which leads to more replicas.
+// not known. If no replica was saturated yet, it has a margin, which is greater if there are few requests (fewRequests).
 func (m *Model) perInFlight() float64 {
-	c, active := &m.saved.Capacity, &m.saved.Active
-	if c.Weight < minWeight || c.InFlight <= 0 {
+	c := &m.saved.Capacity
+	inFlight := c.InFlight
+	if c.Full.Count == 0 {
+		// Samples miss short requests, so a mean below one request for lagSeconds cannot be distinguished from none.
+		inFlight = max(inFlight, lagSeconds/max(c.Weight, 1))
+	}
+	if c.Weight < minWeight || inFlight <= 0 {
 		return 0
 	}
-	rate := c.Served / c.InFlight
-	if active.Time >= minActive && active.InFlight > 0 && m.budgetLeft() {
-		rate = max(rate, active.Served/active.InFlight/activeMargin/max(0.01/m.saved.O.allowed(), 1))
+	rate := c.Served / inFlight
+	if c.Full.Count == 0 {
+		limit := max(0.01/m.saved.O.allowed(), 1)
+		if !m.budgetLeft() {
+			limit *= fewRequests
+		}
+		rate /= min(1+1/inFlight, limit)
 	}
 	return rate
 }
 
-// active contains the mean work in flight and the mean throughput of a replica, each with the same weight for all samples in which there
-// was work.
-//
-// In the means of the type capacity, samples with much work in flight have most of the weight. If a replica has few requests, these are the
-// samples in which a request happens to be in flight. The throughput of these samples is a rate over a minute. With one request a minute,
-// the service time therefore seems to be a minute, even if it is a second. The means of the type active do not have this error. But they
-// also include times with little load, in which servers that batch requests are faster.
-type active struct {
+// fewRequests limits the margin for few requests. If less than half of the late budget is left, a request is assumed to take up to this
+// many times as long as was measured, because servers that batch requests are faster under little load, and because requests do not
+// arrive evenly. With 1, 3 fewer of 120 cells of the families lonely, visits and rare (make bench-decisions) meet the SLO. With 4, one more
+// cell of the family lonely and one fewer of the family rare meet it.
+// Above a percentile of 99, the limit increases with the inverse of the share of work that may be late: late work is then so rare that the
+// capacity is not corrected in time.
+const fewRequests = 2
+
+// lag contains the growth of the queue and the work in flight of all replicas, as moving averages. The arrivals are usually a rate over the
+// last minute, so their mean age is half a minute. These averages have the same mean age, so that Little's law compares numbers of the same
+// time. Without them, a capacity is up to 30% too great if the load has bursts.
+type lag struct {
+	Time     float64 // seconds since the first sample, at most lagSeconds more than the last interval
 	InFlight float64
-	Served   float64
-	Time     float64 // sum of the times in which there was work, in seconds, at most maxActive
+	Growth   signedFloat
 }
 
-// Limits for the type active.
-const (
-	minActive = 600  // the means are used after this many seconds with work
-	maxActive = 7200 // time constant of the means in seconds; only seconds with work are counted
-	// the longest time, in seconds, that one sample represents: the throughput is usually a rate over the last minute, so the time before
-	// that minute is not known
-	maxSample = 60
-	// the throughput of a sample is limited to this multiple of the mean throughput, so that a wrong metric has a limited effect
-	maxRise = 100
-	// activeMargin is a safety factor: the service time is assumed to be this many times as long as the means of the type active show,
-	// because servers that batch requests are faster under little load, and because requests do not arrive evenly. With this value, all of
-	// 72 cells with few requests (make bench-decisions) meet the SLO. With half of it, 71 cells do. With twice the value, the family
-	// trickle costs 1.18 times the smallest fixed fleet, instead of 1.03 times.
-	// Above a percentile of 99, the factor increases with the inverse of the share of work that may be late: late work is then so rare that
-	// the capacity is not corrected in time. If the factor were 2 at 99.9%, 46 instead of 48 cells of the families lonely and trickle would
-	// meet the SLO.
-	activeMargin = 2
-)
+// lagSeconds is the mean age of a rate over a minute, in seconds. If rates have another age, the capacity is wrong only while the load
+// changes.
+const lagSeconds = 30
 
-func (a *active) add(inFlight, served, elapsed float64) {
-	if inFlight <= 0 && served <= 0 {
+// add adds the newest samples. A growth of 0 after a time without samples is not a measurement, so the averages begin again.
+func (l *lag) add(e *Evidence, growth signedFloat, elapsed float64) {
+	if elapsed <= 0 || elapsed > maxGap {
+		*l = lag{}
 		return
 	}
-	elapsed = min(elapsed, maxSample)
-	if a.Time = min(a.Time+elapsed, maxActive); a.Time > 0 {
-		a.InFlight += float64(elapsed / a.Time * (inFlight - a.InFlight))
-		a.Served += float64(elapsed / a.Time * (limited(served, a.Served) - a.Served))
+	l.Time = min(l.Time+elapsed, lagSeconds+elapsed)
+	w := elapsed / l.Time
+	l.Growth += signedFloat(w * float64(growth-l.Growth))
+	if usable(e.InFlight) {
+		l.InFlight += float64(w * (e.InFlight.V - l.InFlight))
 	}
 }
 
 // bound returns the greatest load that a replica is known to serve. rate is the throughput per unit of work in flight.
-func (c *capacity) bound(rate float64) float64 { return max(c.Proven, c.Peak*rate) }
+func (c *capacity) bound(rate float64) float64 { return max(c.Proven, max(c.Peak, 1)*rate) }
 
 // update sets Value from the measurements.
 func (c *capacity) update(rate float64) {
 	switch {
 	case c.Full.Count > 0 && rate > 0:
-		slots := c.Full.summary().P50
-		c.Value = rate * max(slots-float64(headroom*math.Sqrt(slots)), slots/2)
+		c.Value = rate * c.Full.summary().P50
 	case c.Saturated.Count > 0:
 		c.Value = c.Saturated.summary().P50
 	default:
@@ -151,14 +144,10 @@ func (c *capacity) summary(rate float64) Distribution {
 	return Distribution{P10: min(c.bound(rate), c.Value), P50: c.Value}
 }
 
-// headroom is the number of concurrent requests that plans leave free in each replica, as a multiple of the square root of its concurrency.
-// It is necessary because requests differ in duration, and arrive in bursts that a rate over a minute does not show. Both effects are
-// smaller if a replica processes many requests at once. Without headroom, a simulated day with a diurnal load costs 8% less, but only 99.2%
-// instead of 99.99% of the work is on time, and its first 6 hours are below 99%.
-const headroom = 0.3
-
-// minWeight is the minimum of capacity.Weight, in seconds. Below it, the mean service time is not used.
-const minWeight = 60
+// minWeight is the minimum of capacity.Weight, in seconds. Below it, the mean service time is not used. With a tenth of this value and with
+// twelve times the value, as many of 160 cells of the families lonely, visits, rare and bursty (make bench-decisions) meet the SLO, and the
+// cost differs by less than 1%.
+const minWeight = 5
 
 // maxWeight is the maximum of capacity.Weight, in seconds. The mean service time is therefore a mean over about this time.
 const maxWeight = 1800
@@ -215,14 +204,14 @@ func (m *Model) measureLoad(now time.Time, e *Evidence, rate, elapsed float64) {
 	if usable(e.Served) {
 		rate = e.Served.V
 	} else {
-		rate = max(rate-float64(s.Growth), 0)
+		rate = max(rate-float64(s.Lag.Growth), 0)
 	}
 	w := max(elapsed/(elapsed+120), elapsed/(elapsed+s.Observed)) // a plain mean while the history is short
 	c.Through += float64(w * (rate - c.Through))
 	if e.Ready <= 0 || e.Ready != s.Ready || !m.steady(now) {
 		return
 	}
-	if usable(e.InFlight) {
+	if usable(e.InFlight) && s.Lag.Time > 0 {
 		m.measureInFlight(now, e, rate)
 	}
 	if usable(e.Arrivals) && now.UnixNano()-int64(s.ReadyAt) >= int64(4*time.Minute) {
@@ -234,8 +223,9 @@ func (m *Model) measureLoad(now time.Time, e *Evidence, rate, elapsed float64) {
 	c.update(m.perInFlight())
 }
 
-// measureInFlight adds a sample of the work in flight. In the mean service time, samples near the greatest work in flight have the most
-// weight, because servers that batch requests need longer for each request under load.
+// measureInFlight adds a sample of the work in flight. In the mean service time, the samples of the times with the most load have the most
+// weight, because servers that batch requests need longer for each request under load. The load of the last ten minutes determines the
+// weight, and not the sample itself: samples that are great by chance would otherwise make the service time seem longer.
 func (m *Model) measureInFlight(now time.Time, e *Evidence, throughput float64) {
 	s := &m.saved
 	c := &s.Capacity
@@ -248,7 +238,7 @@ func (m *Model) measureInFlight(now time.Time, e *Evidence, throughput float64) 
 		return
 	}
 	elapsed = min(max(elapsed, 0), maxGap)
-	n := e.InFlight.V / float64(e.Ready)
+	n, inFlight := e.InFlight.V/float64(e.Ready), s.Lag.InFlight/float64(e.Ready)
 	twice := min(n, c.Before)
 	if c.Peak > 0 {
 		twice = min(twice, 2*c.Peak)
@@ -258,16 +248,18 @@ func (m *Model) measureInFlight(now time.Time, e *Evidence, throughput float64) 
 		c.Full.add(n)
 	}
 	c.Recent = max(c.Recent, twice*m.perInFlight())
-	part := min(n/max(c.Peak, n, 1e-9), 1)
+	load := s.F.Level[2] / float64(e.Ready)
+	part := load / max(c.Proven, load, 1e-9) // 0 until the first work arrives
 	w := elapsed * float64(part*part)
 	c.Weight = min(c.Weight+w, maxWeight)
-	served := throughput / float64(e.Ready)
 	if c.Weight > 0 {
-		c.InFlight += float64(w / c.Weight * (n - c.InFlight))
-		c.Served += float64(w / c.Weight * (limited(served, c.Served) - c.Served))
+		c.InFlight += float64(w / c.Weight * (inFlight - c.InFlight))
+		c.Served += float64(w / c.Weight * (limited(throughput/float64(e.Ready), c.Served) - c.Served))
 	}
-	s.Active.add(n, served, elapsed)
 }
+
+// maxRise limits the throughput of a sample to this multiple of the mean throughput, so that a wrong metric has a limited effect.
+const maxRise = 100
 
 // limited returns the throughput of a sample. If the mean throughput is known, the result is at most maxRise times the mean throughput.
 func limited(served, mean float64) float64 {
@@ -275,44 +267,4 @@ func limited(served, mean float64) float64 {
 		return min(served, maxRise*mean)
 	}
 	return served
-}
-
-// budgetLeft reports whether at least half of the late budget is left.
-func (m *Model) budgetLeft() bool {
-	b := &m.saved.B
-	return b.Actual.late() <= m.saved.O.allowed()*(b.Work+b.NewWork)/2
-}
-
-// exploreSeconds is the minimum time in seconds without a wait before a greater capacity is tried.
-const exploreSeconds = 240
-
-// explore makes plans assume a greater capacity after a time in which no work waited. Each step is large enough to remove one replica. The
-// steps end when work waits, because the capacity is then measured. If the assumed capacity is too great, work is late for about one cold
-// start. explore therefore takes no step if a cold start is longer than half of the time for which all work may be late in the window, or
-// if more than half of the late budget is used.
-func (m *Model) explore(now time.Time, e *Evidence) {
-	s := &m.saved
-	c := &s.Capacity
-	slow := usable(e.Latency) && e.Latency.V > s.O.Limit.Seconds()/2
-	if !usable(e.Queued) || e.Queued.V > 0 || slow || c.QuietAt < s.ReadyAt {
-		c.QuietAt, c.Recent = signedInt(now.UnixNano()), 0
-		return
-	}
-	x := m.plant()
-	lead := float64(x.cold) * x.slot
-	if e.Ready < 2 || c.Saturated.Count+c.Full.Count > 0 || float64(now.UnixNano()-int64(c.QuietAt))/1e9 < max(exploreSeconds, 2*lead) {
-		return
-	}
-	window := s.O.Window
-	if window <= 0 {
-		window = DefaultWindow
-	}
-	if lead > x.allowed*window.Seconds()/2 || !m.budgetLeft() {
-		return
-	}
-	if bound := c.bound(m.perInFlight()); bound > 0 {
-		n := float64(e.Ready)
-		c.Tried = min(max(c.Tried, c.Recent*n/(n-1)), math.Max(2*bound, c.Tried))
-	}
-	c.QuietAt, c.Recent = signedInt(now.UnixNano()), 0
 }

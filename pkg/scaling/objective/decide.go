@@ -62,7 +62,7 @@ func (m *Model) learnedPlan(p *Plan, x *plant, now time.Time) {
 	r := &rules[b.Best]
 	signals := m.saved.F.signals(x, int64(m.saved.SlotAt))
 	level, margin, hold := signals.want(r)
-	base, whole := x.replicas(level), x.replicas(level+margin)
+	base, whole := x.throughput(level), x.replicas(level+margin)
 	p.Load = level
 	p.add(TermLevel, base)
 	p.add(TermMargin, whole-base)

@@ -14,6 +14,11 @@
 // observed, is within the SLO. If the workload itself had more late work than allowed, the margin increases. The late budget, which is the
 // late work that the SLO permits, is therefore used where it saves most replicas, and the user does not have to select a rule.
 //
+// Work also waits if the replicas have enough capacity, because requests arrive at random and take a random time. If the requests in flight
+// are measured and replicas were saturated before, the number of slots of a replica and the service time are known. Each rule then adds the
+// free slots with which the queue M/M/c (Erlang C) of all slots meets the SLO, and the late work of each simulated fleet includes the work
+// that is late in this queue.
+//
 // If work waits, replicas are added to the proposal of each rule. They serve the part of the waiting work that the ready replicas cannot
 // serve within a cold start, and they are kept until they have become ready.
 //

@@ -14,8 +14,8 @@ var ErrEncoding = errors.New("saved objective model cannot be read")
 // encodingVersion is the first byte of the encoding. Increase it if the layout of the type saved or the list of rules changes.
 // UnmarshalBinary must still read the previous version, because an upgrade must not lose what was learned. The folder testdata has a file
 // of each version. UnmarshalBinary returns an error for version 1, which was never released, and for later versions, and the model then
-// learns again. Version 2 does not have the numbers at the end of the type saved.
-const encodingVersion = 3
+// learns again. Version 2 does not have the numbers at the end of the type saved, and version 3 has other numbers in their place.
+const encodingVersion = 4
 
 // MaxEncoded is the maximum number of bytes that AppendBinary appends.
 const MaxEncoded = 5 << 10
@@ -36,7 +36,7 @@ func (m *Model) UnmarshalBinary(data []byte) error {
 	var s saved
 	size := binary.Size(&s)
 	if len(data) > 0 && data[0] == 2 {
-		size -= binary.Size(&s.Active)
+		size -= binary.Size(&s.Lag)
 	}
 	if len(data) != size+5 || data[0] < 2 || data[0] > encodingVersion ||
 		crc32.ChecksumIEEE(data[:size+1]) != binary.LittleEndian.Uint32(data[size+1:]) {
@@ -46,6 +46,9 @@ func (m *Model) UnmarshalBinary(data []byte) error {
 	copy(numbers, data[1:size+1])
 	if _, err := binary.Decode(numbers, binary.LittleEndian, &s); err != nil || !plausible(reflect.ValueOf(&s).Elem()) || !s.valid() {
 		return ErrEncoding
+	}
+	if data[0] < 4 {
+		s.Lag = lag{}
 	}
 	m.saved = s
 	return nil

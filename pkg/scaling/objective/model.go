@@ -9,6 +9,7 @@ import (
 type Model struct {
 	saved saved
 	t     Tuning
+	spare spare // computed from saved
 }
 
 // signedInt and signedFloat are numbers that may be negative. All other numbers in the type saved are not negative.
@@ -52,8 +53,9 @@ type saved struct {
 	Slow     bool  // in the last Observe, the time between two tokens exceeded the limit of the objective
 	Back     backlog
 
-	// The following fields are not part of encodingVersion 2. They are 0 in a model that was read from that version.
-	Active active
+	// The following field is not part of encodingVersion 2, and version 3 had other numbers in its place. It is 0 in a model that was read
+	// from such a version.
+	Lag lag
 }
 
 // New returns a Model that knows nothing.
@@ -83,9 +85,7 @@ func (m *Model) Observe(now time.Time, e *Evidence) {
 	elapsed := float64(now.UnixNano()-int64(s.Last)) / 1e9
 	continuous := s.Last != 0 && elapsed > 0 && elapsed <= maxGap
 	s.Last = signedInt(now.UnixNano())
-	if s.Capacity.newVersion(e.Version) {
-		s.Active = active{}
-	}
+	s.Capacity.newVersion(e.Version)
 	for i := range e.ColdStarts {
 		s.Cold.measure(&e.ColdStarts[i])
 	}
@@ -131,6 +131,7 @@ func (m *Model) readQueue(now time.Time, e *Evidence) {
 			s.Growth = signedFloat((e.Queued.V - s.Queued) / elapsed)
 		}
 		s.Before, s.Queued, s.QueuedAt = s.Queued, e.Queued.V, at
+		s.Lag.add(e, s.Growth, elapsed)
 	}
 }
 
@@ -237,8 +238,10 @@ func (m *Model) plant() plant {
 	if o.ColdStart > 0 {
 		lead = min(o.ColdStart, maxColdStart).Seconds()
 	}
+	doubt := m.doubt()
+	perReplica /= doubt
 	if o.Capacity > 0 {
-		perReplica = min(o.Capacity, maxValue)
+		perReplica, doubt = min(o.Capacity, maxValue), 1
 	}
 	wait := o.Limit.Seconds()
 	switch o.Kind {
@@ -250,6 +253,22 @@ func (m *Model) plant() plant {
 		wait /= 2 // the other half is for processing the job
 	}
 	slot := max(slotSeconds, math.Ceil(wait/12))
-	return plant{slot: slot, wait: int(wait / slot), cold: max(int(math.Ceil(lead/slot)), 1), capacity: perReplica,
-		least: s.L.Min, most: s.L.Max, allowed: o.allowed(), t: m.t}
+	x := plant{slot: slot, wait: int(wait / slot), cold: max(int(math.Ceil(lead/slot)), 1), capacity: perReplica,
+		least: s.L.Min, most: s.L.Max, allowed: o.allowed(), t: m.t, limit: wait, requests: s.Capacity.Weight > 0}
+	if rate := m.perInFlight(); rate > 0 && s.Capacity.Full.Count > 0 {
+		x.service, x.concurrency = doubt/rate, perReplica*doubt/rate
+		m.spare.compute(x.limit/x.service, x.allowed)
+		x.spare = &m.spare
+	}
+	return x
+}
+
+// doubt returns how many times as many slots as computed may be necessary, because few requests were observed. The need is the product of
+// the load and the service time. The relative standard error of each of these means is about the inverse of the square root of the number
+// of requests, and that of their product is 1.4 times as great. The result includes two of these errors.
+func (m *Model) doubt() float64 {
+	if m.saved.Capacity.Weight <= 0 || m.saved.Capacity.Full.Count == 0 {
+		return 1
+	}
+	return 1 + 2*math.Sqrt(2/max(m.saved.B.Work+m.saved.B.NewWork, 1))
 }

@@ -144,11 +144,63 @@ func TestStrictObjectivesDoNotRelyOnFewRequests(t *testing.T) {
 	rate := func(percentile float64) float64 {
 		m := New()
 		m.saved.O.Percentile = percentile
-		m.saved.Capacity.Weight, m.saved.Capacity.InFlight, m.saved.Capacity.Served = 600, 1, 0.02
-		m.saved.Active = active{InFlight: 0.1, Served: 0.05, Time: 3600}
+		m.saved.Capacity.Weight = 600
+		m.saved.Capacity.InFlight, m.saved.Capacity.Served = 0.1, 0.05
 		return m.perInFlight()
 	}
-	if usual, strict := rate(99), rate(99.9); math.Abs(usual-0.25) > 1e-9 || math.Abs(strict-0.025) > 1e-9 {
-		t.Errorf("%v/s per request in flight at 99%% and %v at 99.9%%, want half of 0.5 and a twentieth", usual, strict)
+	if usual, strict := rate(99), rate(99.9); math.Abs(usual-0.5) > 1e-6 || math.Abs(strict-0.05) > 1e-6 {
+		t.Errorf("%v/s per request in flight at 99%% and %v at 99.9%%, want 0.5 and a tenth of it", usual, strict)
+	}
+}
+
+// TestRequestsThatNoSampleSees serves requests that are so short that none is in flight when the metrics are read. The capacity must remain
+// a finite lower bound. It may not be more than one request at once that takes as long as could have been missed.
+func TestRequestsThatNoSampleSees(t *testing.T) {
+	w := newWorkload()
+	w.capacity, w.ready = 8, 2
+	w.inFlightOnly(0)
+	w.runVarying(t, time.Hour, 0.5, 0.1)
+	if got := w.m.perInFlight(); got <= 0 || got > 0.5*maxWeight/lagSeconds {
+		t.Errorf("%v/s per request in flight, want above 0 and at most %v", got, 0.5*maxWeight/lagSeconds)
+	}
+	if got := w.m.Learned().Capacity.P50; !(got > 0 && got < 100) || w.plan.Replicas < 1 || w.plan.Replicas > 2 {
+		t.Errorf("learned %v, %s; want a finite capacity and at most the two replicas that were found", got, w.plan.Text())
+	}
+}
+
+// TestTheTimeWithoutWorkHasNoWeight begins with an hour without work. The first requests then determine the mean service time. The model
+// once gave that hour as much weight as an hour of load.
+func TestTheTimeWithoutWorkHasNoWeight(t *testing.T) {
+	w := newWorkload()
+	w.capacity, w.ready, w.l.Min = 8/6.5, 2, 2
+	w.inFlightOnly(6.5)
+	w.run(t, time.Hour, 0)
+	if got := w.m.saved.Capacity.Weight; got != 0 {
+		t.Errorf("the hour without work has a weight of %v s, want 0", got)
+	}
+	w.runVarying(t, 20*time.Minute, 1, 0.1)
+	c := &w.m.saved.Capacity
+	if service := c.InFlight / c.Served; c.Weight <= 0 || service < 5.5 || service > 7.5 {
+		t.Errorf("a service time of %v s with the weight %v, want 6.5", service, c.Weight)
+	}
+}
+
+// TestARiskyStepWaitsUntilItIsAffordable compares steps to one replica less. The late budget of one hour does not pay for a cold start in
+// which half of a fleet is missing. It pays for one of twelve replicas, because the others serve the load for most of that time.
+func TestARiskyStepWaitsUntilItIsAffordable(t *testing.T) {
+	m := New()
+	x := plant{slot: 5, cold: 36, limit: 10}
+	m.saved.Capacity.Peak = 17
+	hour := 0.01 * 3600 / 2
+	two, twelve := m.expectedLate(&x, 2), m.expectedLate(&x, 12)
+	if m.saved.Capacity.Peak = 1; m.expectedLate(&x, 2) >= two {
+		t.Errorf("one request in flight is not safer than 17")
+	}
+	if m.saved.Capacity.Peak = 1000; m.expectedLate(&x, 2) < 200 {
+		t.Errorf("late for %v s of a cold start of 180 s, want all of it, because a replica seldom serves more than 1000 requests at once",
+			m.expectedLate(&x, 2))
+	}
+	if two < hour || twelve > hour/2 {
+		t.Errorf("late for %v and %v s, want more than %v s and at most half of it", two, twelve, hour)
 	}
 }

@@ -1,0 +1,86 @@
+package objective
+
+import (
+	"math"
+	"testing"
+)
+
+// The values of Erlang's C formula are known for one and two slots: the share of busy slots p, and 2p²/(1+p).
+func TestDelaysOfKnownQueues(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		busy        float64
+		slots       int
+		limit, want float64
+	}{
+		{"one slot, any wait", 0.5, 1, 0, 0.5},
+		{"two slots, any wait", 1, 2, 0, 1. / 3},
+		{"one slot, longer than twice the service time", 0.5, 1, 2, 0.5 * math.Exp(-1)},
+		{"no free slot", 2, 2, 3, 1},
+	} {
+		q := queue{busy: c.busy, blocked: 1}
+		if q.grow(c.slots); math.Abs(q.late(c.limit)-c.want) > 0.001 {
+			t.Errorf("%s: probability %.4f, want %.4f", c.name, q.late(c.limit), c.want)
+		}
+	}
+}
+
+// TestReplicasForRandomArrivals compares the number of replicas with a search that computes the probability for each number. The
+// interpolation may add one replica, but must not omit one.
+func TestReplicasForRandomArrivals(t *testing.T) {
+	for _, slots := range []float64{1, 4, 32} {
+		for _, allowed := range []float64{0.05, 0.01, 0.001} {
+			for _, limit := range []float64{0.1, 1.5, 10} {
+				x := plant{capacity: slots / 6, concurrency: slots, service: 6, limit: 6 * limit, spare: &spare{}}
+				x.spare.compute(limit, allowed)
+				for _, load := range []float64{0.1, 0.5, 1, 2, 5, 20} {
+					got, q, want := x.replicas(load), queue{busy: load * x.service, blocked: 1}, int32(0)
+					for late := 1.0; late > allowed; late = q.late(limit) {
+						want++
+						q.grow(int(want) * int(slots))
+					}
+					if got < want && x.lateWith(got, load) > 1.3*allowed || got > want+1+want/10 {
+						t.Errorf("%v slots, %v allowed, limit %v, load %v: %d replicas, want %d", slots, allowed, limit, load, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// lateWith returns the probability that work waits too long with a number of replicas.
+func (x *plant) lateWith(replicas int32, load float64) float64 {
+	var d delays
+	d.compute(x, load)
+	return d.of(uint16(replicas))
+}
+
+// TestVanishingLoadNeedsNoReplica checks loads near zero. A mean of a load that has ended becomes small but never 0. It must not keep a
+// replica because of the free slots. A load of one request in a quarter of an hour needs a replica.
+func TestVanishingLoadNeedsNoReplica(t *testing.T) {
+	x := plant{capacity: 8. / 6, concurrency: 8, service: 6, limit: 10, spare: &spare{}}
+	x.spare.compute(x.limit/x.service, 0.01)
+	for load, want := range map[float64]int32{0: 0, 1e-300: 0, 1e-7: 0, 0.001: 1} {
+		if got := x.replicas(load); got != want {
+			t.Errorf("%d replicas for %g requests per second, want %d", got, load, want)
+		}
+	}
+}
+
+// TestFewRequestsAreDoubted checks the factor for the uncertainty of the load and the service time: two standard errors, if the number of
+// slots was measured. A lower bound of the capacity needs no factor.
+func TestFewRequestsAreDoubted(t *testing.T) {
+	for _, c := range []struct {
+		full           float64
+		requests, want float64
+	}{{0, 2, 1}, {4, 0, 1 + 2*math.Sqrt2}, {4, 2, 3}, {4, 200, 1.2}, {4, 80000, 1.01}} {
+		m := New()
+		m.saved.Capacity.Weight, m.saved.B.Work, m.saved.B.NewWork = 600, c.requests/2, c.requests/2
+		if c.full > 0 {
+			m.saved.Capacity.Full.add(c.full)
+		}
+		if got := m.doubt(); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%v slots and %v requests: factor %v, want %v", c.full, c.requests, got, c.want)
+		}
+	}
+}
