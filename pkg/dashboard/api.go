@@ -26,6 +26,7 @@ type DecisionReader interface {
 	Record(k scaling.Key) (engine.Record, bool)
 	Keys() []scaling.Key
 	History() *engine.History
+	Group(name string) (engine.GroupRecord, bool)
 }
 
 // API serves explanations as JSON.
@@ -45,12 +46,12 @@ func (a *API) Register(mux *http.ServeMux) {
 
 // All returns the explanations of all workloads, sorted by namespace and name. If the parameter at is zero, they explain the current
 // decisions. Otherwise they explain the decisions that applied at that time; All then omits workloads whose history does not contain the
-// time.
+// time. The field Surge is not set, because the record of a group would be copied for each of its workloads.
 func (a *API) All(at time.Time) []explain.Explanation {
 	keys := a.decisions.Keys()
 	all := make([]explain.Explanation, 0, len(keys))
 	for _, k := range keys {
-		if e, err := a.Explain(k, at); err == nil {
+		if e, err := a.decision(k, at); err == nil {
 			all = append(all, e)
 		}
 	}
@@ -72,6 +73,17 @@ func statusCode(err error) int {
 // Explain returns the explanation of the current decision about a workload. If the parameter at is not zero, it explains the decision that
 // applied at that time. The history contains at most the last 24 hours.
 func (a *API) Explain(k scaling.Key, at time.Time) (explain.Explanation, error) {
+	e, err := a.decision(k, at)
+	if r, ok := a.decisions.Record(k); err == nil && at.IsZero() && ok {
+		if group, ok := a.decisions.Group(r.Workload.Group); ok {
+			e.Surge = explain.SurgeOf(&group, e.Policy)
+		}
+	}
+	return e, err
+}
+
+// decision returns the explanation of a decision without the field Surge.
+func (a *API) decision(k scaling.Key, at time.Time) (explain.Explanation, error) {
 	if at.IsZero() {
 		r, ok := a.decisions.Record(k)
 		if !ok {

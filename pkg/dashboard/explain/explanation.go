@@ -62,6 +62,8 @@ type Explanation struct {
 	Operator          *Operator `json:"operator,omitempty"`
 	// CappedBy is the capacity group that caps the target, and why. It is nil if no capacity group caps the target.
 	CappedBy *CappedBy `json:"cappedBy,omitempty"`
+	// Surge is why the capacity group adds a replica before Karpenter evicts one, or why it stopped; "": it does neither.
+	Surge string `json:"surge,omitempty"`
 	// Objective is nil for a policy without an objective.
 	Objective *Objective `json:"objective,omitempty"`
 }

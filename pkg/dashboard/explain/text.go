@@ -88,8 +88,8 @@ func (e Explanation) Line() string {
 	return fmt.Sprintf("%s  %-28s ready %-3d %3d -> %s", e.At.Format("Mon 15:04:05"), e.Policy, e.Ready, e.From, why)
 }
 
-// writeState writes each of these states that applies: the target is not served, inputs are missing, replicas crash, or a user paused or
-// overrode the policy.
+// writeState writes each of these states that applies: the target is not served, inputs are missing, replicas crash, a replica is
+// added before an eviction, or a user paused or overrode the policy.
 func (e Explanation) writeState(out *strings.Builder, zone *time.Location) {
 	if e.Served != Served {
 		fmt.Fprintf(out, "NOT SERVED  %s\n", e.Served)
@@ -102,6 +102,9 @@ func (e Explanation) writeState(out *strings.Builder, zone *time.Location) {
 	}
 	if e.Rejected > 0 {
 		fmt.Fprintf(out, "REJECTED    %s\n", e.Rejections())
+	}
+	if e.Surge != "" {
+		fmt.Fprintf(out, "SURGE       %s\n", e.Surge)
 	}
 	if e.Operator != nil {
 		fmt.Fprintf(out, "OPERATOR    %s\n", e.Operator.Text(zone))
