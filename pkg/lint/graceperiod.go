@@ -1,11 +1,13 @@
 package lint
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -26,10 +28,24 @@ type Ending struct {
 	Pods     string         // regular expression of the names of its pods
 	Grace    *time.Duration // terminationGracePeriodSeconds; nil: not known
 	Buckets  []string       // names of the buckets of the histograms with the durations of requests; empty: the server has none
+	// NamespaceLabel and PodLabel are the labels in which a scrape stores the pod; empty: namespace and pod
+	NamespaceLabel, PodLabel string
+}
+
+// Unchecked returns the workloads whose requests have durations and whose grace period is not known, because their pod template was not
+// read.
+func Unchecked(subjects []Subject) (workloads []string) {
+	for i := range subjects {
+		if e := &subjects[i].Ending; e.Grace == nil && len(e.Buckets) > 0 {
+			kind, name, _ := strings.Cut(e.Workload, " ")
+			workloads = append(workloads, kind+" "+subjects[i].Namespace+"/"+name)
+		}
+	}
+	return workloads
 }
 
 // endingOf returns the Ending of a policy's workload, without the grace period.
-func endingOf(c *policy.Compiled) Ending {
+func endingOf(c *policy.Compiled, platform *policy.Platform) Ending {
 	target := c.Workload.Target
 	suffix := "-[0-9]+(-[0-9]+)?" // StatefulSet, LeaderWorkerSet
 	if target.Kind == "Deployment" {
@@ -40,6 +56,13 @@ func endingOf(c *policy.Compiled) Ending {
 		e, ok := exposition.Engine(string(c.Sources[i].Type))
 		if !ok {
 			continue
+		}
+		d := platform.DataSource(c.Sources[i].DataSource)
+		if d == nil || d.Type != policy.DataPrometheus {
+			d = platform.Prometheus() // the controller reads the pods directly, and the check queries this server
+		}
+		if d != nil {
+			out.NamespaceLabel, out.PodLabel = d.NamespaceLabel, d.PodLabel
 		}
 		m, ok := e.Lookup(exposition.RequestLatency)
 		if !ok || m.Shape != exposition.Histogrammed {
@@ -62,8 +85,9 @@ func (c *check) gracePeriod(ctx context.Context, of *Subject) error {
 	if e.Grace == nil || len(e.Buckets) == 0 {
 		return nil
 	}
-	requests := []*labels.Matcher{anyOf(e.Buckets), labels.MustNewMatcher(labels.MatchEqual, "namespace", of.Namespace),
-		labels.MustNewMatcher(labels.MatchRegexp, "pod", e.Pods)}
+	requests := []*labels.Matcher{anyOf(e.Buckets),
+		labels.MustNewMatcher(labels.MatchEqual, cmp.Or(e.NamespaceLabel, "namespace"), of.Namespace),
+		labels.MustNewMatcher(labels.MatchRegexp, cmp.Or(e.PodLabel, "pod"), e.Pods)}
 	each := c.selector(requests...)
 	all := c.selector(append(requests, labels.MustNewMatcher(labels.MatchEqual, "le", "+Inf"))...)
 	result, err := c.server.Instant(ctx, fmt.Sprintf("histogram_quantile(%g, sum by (le) (increase(%s[1h]))) and sum(increase(%s[1h])) >= 100",

@@ -58,7 +58,7 @@ func Policies(all []*policy.Compiled, platform *policy.Platform) (out []Subject)
 	for _, c := range all {
 		p := c.Workload.Policy
 		s := Subject{About: "ScalingPolicy " + c.Workload.Key.String(), Namespace: c.Workload.Key.Namespace, MinReplicas: p.MinReplicas}
-		s.Ending = endingOf(c)
+		s.Ending = endingOf(c, platform)
 		for i := range c.Sources {
 			g := signalOf(p.Signals[i].Name, &c.Sources[i])
 			d := platform.DataSource(c.Sources[i].DataSource)

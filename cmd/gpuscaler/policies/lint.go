@@ -173,7 +173,9 @@ func (o *lintOptions) collect(ctx context.Context, names []string) (*linted, err
 		l.fact("Prometheus", server.why)
 		return l, nil
 	}
-	return l, l.server(ctx, server, slices.Concat(l.templates.subjects(store), lint.Queries(store.Platform()), subjects(triggers)))
+	of := l.templates.subjects(store)
+	l.unchecked(of)
+	return l, l.server(ctx, server, slices.Concat(of, lint.Queries(store.Platform()), subjects(triggers)))
 }
 
 func (l *linted) fact(what, value string) { l.Facts = append(l.Facts, fact{what, value}) }
@@ -203,6 +205,7 @@ func (o *lintOptions) snapshot(ctx context.Context) (*snapshot.Snapshot, dynamic
 		return nil, nil, fmt.Errorf("%w\n%s", err, next)
 	}
 	config.UserAgent, config.Timeout = "gpuscaler/"+commandline.Version, commandline.ConnectTimeout
+	config.QPS, config.Burst = 50, 100 // with client-go's 5 requests per second, the pod templates of 500 policies would take 100 s
 	typed, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, nil, err

@@ -3,8 +3,10 @@ package policies
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -77,6 +79,21 @@ func (p podTemplates) subjects(policies *store.Store) []lint.Subject {
 	return out
 }
 
+// unchecked adds a fact with the workloads whose grace periods cannot be compared with their requests.
+func (l *linted) unchecked(of []lint.Subject) {
+	const shown = 3
+	names := lint.Unchecked(of)
+	if len(names) == 0 {
+		return
+	}
+	text := fmt.Sprintf("not checked for %d workloads, because their pod templates were not read: %s", len(names),
+		strings.Join(names[:min(len(names), shown)], ", "))
+	if len(names) > shown {
+		text += ", ..."
+	}
+	l.fact("Grace periods", text+"; lint needs get on their kinds, or their manifests with --objects")
+}
+
 func (p podTemplates) of(w *scaling.Workload) (t podTemplate, known bool) {
 	t, known = p[templateKey{w.Target.Kind, w.Key.Namespace, w.Target.Name}]
 	return t, known
@@ -141,15 +158,13 @@ var scaledResources = map[string]schema.GroupVersionResource{
 	"StatefulSet": {Group: "apps", Version: "v1", Resource: "statefulsets"},
 }
 
-// readTemplates reads the pod templates of the workloads that have a capacity group, or that belong to a team and have minReplicas above 0.
-// It skips those that cannot be read.
+// readTemplates reads the pod templates of the workloads of all policies. It skips those that cannot be read.
 func readTemplates(ctx context.Context, objects dynamic.Interface, policies *store.Store) podTemplates {
 	templates := podTemplates{}
 	for _, c := range policies.Compiled() {
 		w := &c.Workload
 		resource, readable := scaledResources[w.Target.Kind]
-		inTeam := w.Policy.Team != nil && w.Policy.MinReplicas > 0
-		if !readable || !inTeam && w.Group == "" {
+		if !readable {
 			continue
 		}
 		if u, err := objects.Resource(resource).Namespace(w.Key.Namespace).Get(ctx, w.Target.Name, metav1.GetOptions{}); err == nil {

@@ -238,5 +238,11 @@ func TestGracePeriodsAreThoseOfThePodTemplates(t *testing.T) {
 		if len(subjects) != 1 || fmt.Sprint(subjects[0].Ending.Grace) != want || subjects[0].Ending.Workload != "Deployment llama" {
 			t.Errorf("%q: %+v, want a grace period of %s", object, subjects, want)
 		}
+		l := &linted{}
+		subjects[0].Ending.Buckets = []string{"vllm:e2e_request_latency_seconds_bucket"}
+		if l.unchecked(subjects); (len(l.Facts) == 1) != (want == "<nil>") ||
+			len(l.Facts) == 1 && !strings.Contains(l.Facts[0].Value, "not read: Deployment team-chat/llama; lint needs get") {
+			t.Errorf("%q: facts %+v", object, l.Facts)
+		}
 	}
 }
