@@ -30,6 +30,7 @@ type autoscaler struct {
 	created  int                  // nodes that were ever created
 	most     int                  // the greatest number of nodes at a time
 	unneeded map[string]time.Time // since when a node is unneeded
+	booked   bool                 // a ProvisioningRequest keeps the nodes
 }
 
 // nodeGroup is a group of equal nodes, as an instance group of a cloud provider.
@@ -214,7 +215,7 @@ func (a *autoscaler) scaleDown(ctx context.Context, s *state) error {
 // GPU" (cluster-autoscaler/simulator/utilization/info.go, commit 1acc8c203c25e68b4918c04e3afe3243b70bd513).
 func (a *autoscaler) removable(s *state, n *corev1.Node) bool {
 	gpus := used(s.pods[n.Name])
-	if n.Annotations[scaleDownDisabled] == "true" || float64(gpus) >= utilizationThreshold*float64(a.group.gpus) {
+	if a.isBooked() || n.Annotations[scaleDownDisabled] == "true" || float64(gpus) >= utilizationThreshold*float64(a.group.gpus) {
 		return false
 	}
 	for _, p := range s.pods[n.Name] {
@@ -229,6 +230,19 @@ func (a *autoscaler) removable(s *state, n *corev1.Node) bool {
 		}
 	}
 	return gpus <= elsewhere
+}
+
+func (a *autoscaler) isBooked() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.booked
+}
+
+// book begins or ends the time in which a ProvisioningRequest keeps the nodes.
+func (a *autoscaler) book(booked bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.booked = booked
 }
 
 // drain: "all pods should be migrated elsewhere. Cluster Autoscaler does this by evicting them and tainting the node". The Node object is

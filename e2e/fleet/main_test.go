@@ -3,10 +3,13 @@
 package fleet
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
 
+	"sigs.k8s.io/karpenter/pkg/apis"
+	autoscalingv1beta1 "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
@@ -19,6 +22,8 @@ var suite controller.Suite
 const groups = `
 capacityGroups:
 - {name: chat, resource: nvidia.com/gpu, nodeSelector: {accelerator: l40s}, maxNodes: 3, leadTime: 1m}
+- {name: booked, resource: nvidia.com/gpu, nodeSelector: {accelerator: h100}, maxNodes: 4}
+- {name: buffered, resource: nvidia.com/gpu, nodeSelector: {accelerator: b200}, maxNodes: 4, buffer: true, leadTime: 5m}
 `
 
 func TestMain(m *testing.M) {
@@ -28,8 +33,20 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Exit(suite.Run(m, controller.Setup{
-		Nodes:      1, // a node for the pods of gpuscaler, which is not part of the group
-		Controller: controller.Options{Values: map[string]any{"mode": "auto", "platform": platform}},
+		Nodes: 1, // a node for the pods of gpuscaler, which is not part of the group
+		Controller: controller.Options{Values: map[string]any{"mode": "auto", "platform": platform,
+			"karpenter": map[string]any{"capacityBuffers": true}}},
+		Prepare: func(ctx context.Context, s *stack.Stack) error {
+			for _, crd := range apis.CRDs { // those of CapacityBuffers, without NodePools
+				if crd.Spec.Group != autoscalingv1beta1.Group {
+					continue
+				}
+				if err := s.Client.Create(ctx, crd.DeepCopy()); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
 		Platform: func(s *stack.Stack) string {
 			return fmt.Sprintf(`
 dataSources:

@@ -98,7 +98,8 @@ func (a *analysis) expectedLosses() int32 {
 
 // capTargets caps the targets of the group's workloads while no NodePool provides a node. The cap is one replica above the number of
 // replicas that have nodes. The additional replica stays pending, so that Karpenter tries to launch a node for it. The result of these
-// launches is the evidence for a fallback.
+// launches is the evidence for a fallback. The target of a workload is also capped while the autoscaler reports that no node has space for
+// a replica.
 func (t *tick) capTargets() {
 	c := &t.s.TargetCap
 	closed := t.allClosed()
@@ -106,26 +107,44 @@ func (t *tick) capTargets() {
 		Short: t.short}
 	c.Apply(c.Event(in), in)
 	var missing float64
+	infeasible := false
 	reason := explain.Reason{Rule: explain.RuleConstrained, Pool: closed.pool, Name: closed.resource, Cause: closed.cause,
 		Until: statemachine.Instant(c.Until)}
 	for i := range t.o.Workloads {
 		w := &t.o.Workloads[i]
-		if !c.On && !w.Quota {
+		if !c.On && !w.Quota && !w.Infeasible {
 			continue
 		}
 		limit := w.placed() + 1
-		if !c.On {
+		switch {
+		case c.On:
+		case w.Quota:
 			reason.Pool, reason.Cause, reason.Name = -1, explain.CauseQuota, ""
+		default:
+			reason.Pool, reason.Cause, reason.Name, infeasible = -1, explain.CauseInfeasible, "", true
 		}
 		t.d.Advice[i].Cap = limit
 		missing += float64(max(w.Uncapped-limit+1, 0))
 	}
 	if c.On {
 		t.listClosed()
+	} else if infeasible {
+		t.listInfeasible()
 	}
 	if missing > 0 || c.On {
 		reason.A = missing
 		t.because(reason)
+	}
+}
+
+// listInfeasible lists that the autoscaler may add no node that has space for a replica. The next attempt is when the autoscaler reports
+// another state.
+func (t *tick) listInfeasible() {
+	for i := range t.views() {
+		if t.o.Pools[i].Exists {
+			t.d.Closed = append(t.d.Closed, Closed{Pool: int8(i), Cause: explain.CauseInfeasible, Units: t.pools[i].units,
+				Unmanaged: t.unmanagedOn(i)})
+		}
 	}
 }
 

@@ -63,7 +63,8 @@ func (c *cluster) observe() Observation {
 	}
 	for _, l := range c.loads {
 		w := Workload{Key: l.key, Uncapped: l.want + l.extra, Extra: l.extra, Current: l.current, GPUs: l.gpus, Known: !l.unknown,
-			Paused: l.paused, Quota: l.quota, Claims: l.claims, Claimed: l.claimed, Buffer: l.buffer, Bounded: l.full}
+			Paused: l.paused, Quota: l.quota, Claims: l.claims, Claimed: l.claimed, Buffer: l.buffer, Bounded: l.full,
+			Infeasible: l.infeasible}
 		for _, p := range l.pods {
 			w.Pods = append(w.Pods, see(p, l.key))
 		}

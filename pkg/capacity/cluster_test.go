@@ -106,6 +106,7 @@ type simLoad struct {
 	unknown    bool
 	paused     bool
 	quota      bool
+	infeasible bool
 	claims     bool
 	claimed    bool
 	buffer     int32

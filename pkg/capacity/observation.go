@@ -110,6 +110,8 @@ type Workload struct {
 	Claims  bool  // its pods claim devices by dynamic resource allocation that may be GPUs and are not counted in the field GPUs
 	Claimed bool  `json:",omitempty"` // its pods claim devices that are included in GPUs, except for claims that its replicas share
 	Buffer  int32 // replicas of the CapacityBuffer that gpuscaler wrote for it
+	// Infeasible reports that the autoscaler can add no node that has space for a replica, as it reports in the status of Buffer.
+	Infeasible bool `json:",omitempty"`
 	// ColdStart is the learned time from a decision to a ready replica, rounded up to minutes; 0: unknown
 	ColdStart time.Duration `json:",omitempty"`
 	Pods      []Pod         // the pods of one replica are adjacent

@@ -64,6 +64,7 @@ func TestTextsOfReasonsFindingsAndActions(t *testing.T) {
 		{Rule: explain.RuleConstrained, Pool: 0, Cause: explain.CauseLimit, Name: "memory", A: 1, Until: at},
 		{Rule: explain.RuleConstrained, Pool: 0, Cause: explain.CauseNotReady, A: 1, Until: at},
 		{Rule: explain.RuleConstrained, Pool: -1, Cause: explain.CauseQuota, A: 2},
+		{Rule: explain.RuleConstrained, Pool: -1, Cause: explain.CauseInfeasible, A: 2},
 		{Rule: explain.RuleBuffer, Pool: -1, A: 3, Until: at},
 		{Rule: explain.RuleRelease, Pool: -1},
 	} {

@@ -55,6 +55,29 @@ func TestOwnersLimitAndQuotaCapTargets(t *testing.T) {
 	}
 }
 
+// The autoscaler reports for a CapacityBuffer that no node has space for a replica: replicas beyond those with nodes, and one more, are not
+// created. The cap ends with the report.
+func TestInfeasibleBufferCapsTheTargetOfItsWorkload(t *testing.T) {
+	c := newCluster(t, nil)
+	chat, other := c.add("team-chat/llama", 1), c.add("team-embed/worker", 1)
+	chat.want, other.want = 2, 2
+	c.run(5 * time.Minute)
+	chat.want, other.want, chat.infeasible = 6, 3, true
+	c.run(2 * time.Second)
+	r := c.reason(explain.RuleConstrained)
+	if a := c.d.Advice; a[0].Cap != 3 || a[1].Cap != -1 || r == nil || r.Cause != explain.CauseInfeasible || r.A != 4 {
+		t.Errorf("advice %+v, %+v", a, r)
+	}
+	if d := c.d.Closed; len(d) != 2 || d[0].Cause != explain.CauseInfeasible || !c.d.Until.IsZero() {
+		t.Errorf("closed %+v until %s", d, c.d.Until)
+	}
+	chat.infeasible = false
+	c.run(2 * time.Second)
+	if a := c.d.Advice; a[0].Cap != -1 || len(c.d.Closed) > 0 {
+		t.Errorf("after the report: advice %+v, closed %+v", a, c.d.Closed)
+	}
+}
+
 func TestSpotWaitTimeoutCapsNoTarget(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout = 10 * time.Minute })
 	chat := c.add("team-chat/llama", 1)

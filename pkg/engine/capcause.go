@@ -13,6 +13,7 @@ import (
 var closedKinds = map[explain.Cause]capcause.Kind{
 	explain.CauseLimit: capcause.Limit, explain.CauseRefused: capcause.Refused, explain.CauseNotReady: capcause.NotReady,
 	explain.CauseReservation: capcause.Reservation, explain.CauseFleet: capcause.Maximum, explain.CauseNoNewNode: capcause.NoNewNode,
+	explain.CauseInfeasible: capcause.Infeasible,
 }
 
 // groupCap contains the reason why the last decision of a group caps targets.

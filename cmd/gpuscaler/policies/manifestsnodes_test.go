@@ -83,6 +83,13 @@ func TestPodsThatKeepNodesRequestWhatAReplicaRequests(t *testing.T) {
 	if value, _ := at(t, placeholder[0], "value").(float64); value != -10 {
 		t.Errorf("the placeholder has the priority %v", value)
 	}
+	c, out := manifestsCommand(), bytes.Buffer{}
+	c.SetOut(&out)
+	c.SetArgs([]string{"provisioningrequest", "--from", file})
+	// The columns of kubectl get contain no condition of a ProvisioningRequest.
+	if err := c.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), "kubectl describe provisioningrequest") {
+		t.Errorf("no command shows the conditions: %v\n%s", err, out.String())
+	}
 	if got := at(t, request[1], "spec", "podSets", 0, "podTemplateRef", "name"); got != at(t, request[0], "metadata", "name") ||
 		at(t, request[1], "spec", "podSets", 0, "count") != 4.0 || at(t, request[1], "metadata", "namespace") != "team-chat" {
 		t.Errorf("the request does not refer to 4 pods of the template: %v", request[1])

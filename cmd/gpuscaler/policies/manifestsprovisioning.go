@@ -31,7 +31,8 @@ func manifestsProvisioningCommand() *cobra.Command {
 the given number of replicas of --from needs, all of them or none, if its flag --enable-provisioning-requests is set.
 
 A ProvisioningRequest is used once: print a new one with another --name for the next peak. It creates no pods. Apply
-it as long before the peak as a node takes to start. If no pod uses the nodes, Cluster Autoscaler removes them again.`,
+it as long before the peak as a node takes to start. Cluster Autoscaler keeps the nodes until the condition
+BookingExpired, ten minutes later. Then it removes those that no pod uses.`,
 		Example: `  kubectl -n team-chat get deployment llama-chat -o yaml > chat.yaml
   gpuscaler manifests provisioningrequest --from chat.yaml --replicas 4 --name monday | kubectl create -f -`,
 		Args: cobra.NoArgs,
@@ -76,7 +77,7 @@ func (o *provisioningOptions) run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "# What one replica of %s/%s requests. No pod is created from it.\n%s---\n# It is used once. kubectl get "+
+	_, err = fmt.Fprintf(out, "# What one replica of %s/%s requests. No pod is created from it.\n%s---\n# It is used once. kubectl describe "+
 		"provisioningrequest prints its conditions: Provisioned, or Failed with the cause.\n%s", of.Namespace, of.Name, template, request)
 	return err
 }

@@ -31,6 +31,7 @@ const (
 	CauseNoNewNode             // pods wait, and the autoscaler of the cluster adds no node
 	CauseDrifted               // the node differs from its NodePool or NodeClass
 	CauseDisrupted             // Karpenter has chosen the node for another voluntary disruption
+	CauseInfeasible            // no node that the autoscaler may add has space for a replica, as a CapacityBuffer reports
 )
 
 // text returns the cause as a clause about the NodePools that p names. resource is the resource of a limit, or "" if it is unknown.

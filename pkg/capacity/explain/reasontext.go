@@ -152,6 +152,10 @@ func (r Reason) constrainedText(names Names) string {
 		return "the API server rejects pods (ResourceQuota, LimitRange or admission policy): " + replicas +
 			"; raise the limit or lower maxReplicas"
 	}
+	if r.Cause == CauseInfeasible {
+		return "the autoscaler reports Infeasible for a CapacityBuffer, that is, no node that it may add has space for a replica: " + replicas +
+			"; lower the requests of the pods, or let the autoscaler add larger nodes"
+	}
 	if names.Selector != "" {
 		return fmt.Sprintf("no node is added to group %s (%s): %s, and the targets are capped until the next attempt at %s", names.Group,
 			names.fleetCause(r), replicas, clock(r.Until))

@@ -44,6 +44,9 @@ const (
 	// retryInterval is how long no buffer is written after an autoscaler has not responded to a buffer. After this time buffers are written
 	// again, because a user may have turned the feature gate on.
 	retryInterval = time.Hour
+	// infeasible is the reason of the condition Provisioning if the autoscaler can add no node that has space for a replica. Karpenter 1.15
+	// does not set it; kubernetes-sigs/karpenter#3318 adds it.
+	infeasible = "Infeasible"
 	// maxReplicas is the largest number of replicas that is read from a CapacityBuffer; a greater number is reduced to it.
 	maxReplicas = 1 << 30
 )
@@ -75,7 +78,9 @@ type Buffer struct {
 	held      int32 // number of replicas for which an autoscaler keeps nodes, as status reports it
 	ours      bool  // gpuscaler wrote the buffer, as its label and its field manager show
 	responded bool  // an autoscaler has set a condition
-	created   time.Time
+	// infeasible reports that no node that the autoscaler may add has space for a replica
+	infeasible bool
+	created    time.Time
 }
 
 func (b *Buffer) key() string { return b.Namespace + "/" + b.Name }
@@ -110,6 +115,8 @@ func Decode(u *unstructured.Unstructured) *Buffer {
 	b.replicas, b.held = replicas(typed.Spec.Replicas), replicas(typed.Status.Replicas)
 	ready := apimeta.FindStatusCondition(typed.Status.Conditions, karpautoscaling.ReadyForProvisioningCondition)
 	b.responded = ready != nil && ready.Status != ""
+	p := apimeta.FindStatusCondition(typed.Status.Conditions, karpautoscaling.ProvisioningCondition)
+	b.infeasible = p != nil && p.Status == metav1.ConditionFalse && p.Reason == infeasible
 	return b
 }
 
@@ -198,6 +205,14 @@ func (c *Cache) replicas(w *scaling.Workload) int32 {
 		return -1
 	}
 	return b.replicas
+}
+
+// Infeasible reports whether the CapacityBuffer that gpuscaler wrote for a workload shows that no node that the autoscaler may add has
+// space for a replica.
+func (c *Cache) Infeasible(w *scaling.Workload) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.replicas(w) > 0 && c.buffers[keyOf(w.Key.Namespace, w.Key.Name)].infeasible
 }
 
 // OthersHold reports whether an autoscaler keeps nodes for a CapacityBuffer that gpuscaler did not write. If gpuscaler has a buffer for one

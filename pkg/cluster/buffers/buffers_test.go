@@ -81,6 +81,32 @@ func TestReplicasCountOwnBuffersWithTheSameTarget(t *testing.T) {
 	}
 }
 
+func TestInfeasibleIsReadFromOwnBuffers(t *testing.T) {
+	const reported = "\nstatus: {conditions: [{type: Provisioning, status: \"False\", reason: Infeasible}]}"
+	for name, c := range map[string]struct {
+		from, to string
+		want     bool
+	}{
+		"own":                    {"", "", true},
+		"of another owner":       {"managed-by: gpuscaler", "managed-by: Helm", false},
+		"with another target":    {"name: chat}", "name: chat-v1}", false},
+		"without replicas":       {"replicas: 3", "replicas: 0", false},
+		"with another reason":    {"Infeasible", "RequiresNewCapacity", false},
+		"with the status True":   {`"False"`, `"True"`, false},
+		"with another condition": {"type: Provisioning", "type: LimitedByQuotas", false},
+		"with a broken status":   {reported, "\nstatus: {conditions: none}", false},
+	} {
+		b := newCache(nil)
+		b.Put(decode(t, strings.Replace(fixture.ChatBuffer+reported, c.from, c.to, 1)))
+		if got := b.Infeasible(chatWorkload()); got != c.want {
+			t.Errorf("%s: infeasible %t", name, got)
+		}
+	}
+	if newCache(nil).Infeasible(chatWorkload()) {
+		t.Error("infeasible without a buffer")
+	}
+}
+
 func TestOrphanedBuffers(t *testing.T) {
 	b := newCache(nil)
 	b.Put(decode(t, fixture.ChatBuffer))

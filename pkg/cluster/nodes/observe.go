@@ -49,7 +49,7 @@ func (n *Cache) Observe(g *capacity.Group, members []*scaling.Workload, o *capac
 	for i := range v.workloads {
 		from, to := &v.workloads[i], &o.Workloads[i]
 		to.Current, to.GPUs, to.Quota, to.Claims, to.Buffer, to.Pods = from.Current, from.GPUs, from.Quota, from.Claims, from.Buffer, from.Pods
-		to.Size, to.PodGPUs, to.Claimed = from.Size, from.PodGPUs, from.Claimed
+		to.Size, to.PodGPUs, to.Claimed, to.Infeasible = from.Size, from.PodGPUs, from.Claimed, from.Infeasible
 	}
 }
 
@@ -149,7 +149,7 @@ func (n *Cache) node(c *karpenter.NodeClaim, resource string) capacity.Node {
 func (n *Cache) addMembers(v *groupView, positions map[string]position) map[Pod]bool {
 	w, resource, pods := n.options.Workloads, v.group.Resource, map[Pod]bool{}
 	for _, member := range v.members {
-		out := capacity.Workload{Buffer: n.options.Buffers.Replicas(member)}
+		out := capacity.Workload{Buffer: n.options.Buffers.Replicas(member), Infeasible: n.options.Buffers.Infeasible(member)}
 		if t, ok := w.NodeTarget(member); ok {
 			out.Current, out.Quota, out.GPUs = t.Replicas, t.Quota, n.extended(t.Extended, resource)
 			out.Size, out.PodGPUs = t.Size, n.extended(t.PerPod, resource)

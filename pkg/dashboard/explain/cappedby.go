@@ -19,7 +19,8 @@ type CappedBy struct {
 type ClosedPool struct {
 	NodePool string `json:"nodePool,omitempty"` // "" for nodes that are found by their labels
 	Selector string `json:"nodeSelector,omitempty"`
-	// Cause is "limit", "launches refused", "not ready", "reservation full", "maximum" (maxNodes or maxCapacity), or "no new node".
+	// Cause is "limit", "launches refused", "not ready", "reservation full", "maximum" (maxNodes or maxCapacity), "no new node",
+	// or "infeasible" (reported in the status of a CapacityBuffer).
 	Cause     string   `json:"cause"`
 	Limited   string   `json:"limited,omitempty"` // the resource of a limit, or the field of a maximum
 	Limit     *float64 `json:"limit,omitempty"`   // absent if there is no limit or maximum

@@ -48,10 +48,12 @@ const (
 	Reservation      // the capacity reservation has no free instance: pods wait, and Karpenter launches no node
 	Maximum          // the labeled nodes are at the maximum of the group. It sets Limited, Limit and Used
 	NoNewNode        // pods wait, and the autoscaler of the cluster adds no labeled node
+	Infeasible       // no node that the autoscaler may add has space for a replica, as the status of a CapacityBuffer shows
 	numKinds
 )
 
-var kindNames = [numKinds]string{"unknown", "limit", "launches refused", "not ready", "reservation full", "maximum", "no new node"}
+var kindNames = [numKinds]string{"unknown", "limit", "launches refused", "not ready", "reservation full", "maximum", "no new node",
+	"infeasible"}
 
 // String returns the kind in one or two words, for JSON.
 func (k Kind) String() string { return kindNames[min(k, numKinds-1)] }
@@ -95,7 +97,18 @@ func (c *Cause) poolText(p *Pool) string {
 	case NoNewNode:
 		return "pods wait, and no node with the labels " + c.Selector + " was added for 15 minutes"
 	}
+	if p.Kind == Infeasible {
+		return "no node " + c.nodes(p) + " can have space for a replica: its CapacityBuffer reports Infeasible"
+	}
 	return name + " provides no node"
+}
+
+// nodes returns to which nodes a cause applies: those of the NodePool, or those with the labels of the group.
+func (c *Cause) nodes(p *Pool) string {
+	if c.Selector != "" {
+		return "with the labels " + c.Selector
+	}
+	return "of NodePool " + p.Name
 }
 
 // limitText names the limit of a NodePool. A NodePool below its limit provides no node if one more node would exceed the limit.

@@ -40,13 +40,15 @@ func TestTextNamesTheObjectAndTheNumbers(t *testing.T) {
 		{fleet(Pool{Kind: Maximum, Units: 24}),
 			"the nodes with the labels pool=a100 have 24 GPUs, and neither maxNodes nor maxCapacity is set"},
 		{fleet(Pool{Kind: NoNewNode}), "pods wait, and no node with the labels pool=a100 was added for 15 minutes"},
+		{fleet(Pool{Kind: Infeasible}), "no node with the labels pool=a100 can have space for a replica: its CapacityBuffer reports Infeasible"},
+		{gpu(Pool{Kind: Infeasible}), "no node of NodePool gpu-spot can have space for a replica: its CapacityBuffer reports Infeasible"},
 		{gpu(Pool{}), "NodePool gpu-spot provides no node"},
 	} {
 		if got := c.cause.Text(); got != c.want {
 			t.Errorf("%q\nwant %q", got, c.want)
 		}
 	}
-	if got := (numKinds + 3).String(); got != "no new node" {
+	if got := (numKinds + 3).String(); got != "infeasible" {
 		t.Errorf("an undefined kind: %q", got)
 	}
 }
