@@ -98,10 +98,17 @@ func (c *controller) disabledGroups() (names []string) {
 // reportDisabledGroups logs the capacity groups for which this process does not decide. The metric gpuscaler_group_finding reports the same
 // groups.
 func (c *controller) reportDisabledGroups() {
-	for _, name := range c.disabledGroups() {
-		c.log.Warn("the capacity group has no effect, because this process may not read its Nodes or NodePools (--capacity, --nodepools); "+
-			"targets are computed without it: set the chart value readNodes to true for a group with nodeSelector, or mode to karpenter or "+
-			"all for one with nodePools", "group", name)
+	disabled := c.disabledGroups()
+	for _, g := range c.policies.Groups() {
+		if !slices.Contains(disabled, g.Name) {
+			continue
+		}
+		kind, next := "NodePools", "mode to karpenter or all"
+		if g.SelectsNodes() {
+			kind, next = "Nodes", "readNodes to true"
+		}
+		c.log.Warn("this process does not read the "+kind+" of the capacity group. The group has no effect, and targets are computed "+
+			"without it. Set the chart value "+next, "group", g.Name)
 	}
 }
 

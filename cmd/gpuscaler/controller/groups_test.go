@@ -81,8 +81,10 @@ func TestGroupsThatDoNothingAreLogged(t *testing.T) {
 				t.Errorf("%+v: group %s is not reported once:\n%s", run.options, name, log.String())
 			}
 		}
-		if strings.Count(log.String(), "readNodes") != len(names) {
-			t.Errorf("%+v: the next step is missing:\n%s", run.options, log.String())
+		for name, next := range map[string]string{"chat": "Set the chart value readNodes to true", "batch": "Set the chart value mode to"} {
+			if strings.Contains(log.String(), next) != slices.Contains(names, name) {
+				t.Errorf("%+v: the next step of group %s is wrong:\n%s", run.options, name, log.String())
+			}
 		}
 	}
 }
