@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
@@ -24,19 +25,18 @@ var nodes = corev1.SchemeGroupVersion.WithResource("nodes")
 // ReadNodes adds the Nodes of a cluster. If they cannot be listed, it adds the reason to Unread.
 func (s *Snapshot) ReadNodes(ctx context.Context, client dynamic.Interface) {
 	before := len(s.Unread)
-	all, _ := s.list(ctx, client, nodes, "")
-	if s.nodesRead = len(s.Unread) == before; s.nodesRead {
-		for i := range all {
-			s.addNode(&all[i])
-		}
-	}
+	s.each(ctx, client.Resource(nodes), nodes, "", s.addNode)
+	s.nodesRead = len(s.Unread) == before
 }
 
-// addNode adds a Node of the API server or of a file. A Node that cannot be decoded is ignored.
+// addNode adds a Node of the API server or of a file. A Node that cannot be decoded is ignored. Only
+// the fields that the checks need are kept, so that a large cluster needs little memory.
 func (s *Snapshot) addNode(u *unstructured.Unstructured) {
 	n := &corev1.Node{}
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, n) == nil {
-		s.nodes, s.nodesRead = append(s.nodes, n), true
+		s.nodesRead = true
+		s.nodes = append(s.nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels},
+			Spec: corev1.NodeSpec{Taints: n.Spec.Taints}, Status: corev1.NodeStatus{Allocatable: n.Status.Allocatable}})
 	}
 }
 

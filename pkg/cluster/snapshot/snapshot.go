@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/pager"
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/apiservice"
@@ -86,18 +87,32 @@ func Read(ctx context.Context, client dynamic.Interface, versions discovery.Serv
 // list returns the objects of a resource. served is false if the API server does not serve it.
 func (s *Snapshot) list(ctx context.Context, client dynamic.Interface, r schema.GroupVersionResource, selector string,
 ) (items []unstructured.Unstructured, served bool) {
-	all, err := client.Resource(r).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	served = s.each(ctx, client.Resource(r), r, selector, func(u *unstructured.Unstructured) { items = append(items, *u) })
+	return items, served
+}
+
+// pageSize is the number of objects in one answer of the API server. A Node can have 100 KB, and several times that when it is decoded.
+const pageSize = 100
+
+// each calls a function for each object of a resource. It does not keep the objects. If the objects cannot be listed, it adds the reason to
+// Unread. served is false if the API server does not serve the resource.
+func (s *Snapshot) each(ctx context.Context, client dynamic.ResourceInterface, r schema.GroupVersionResource, selector string,
+	do func(*unstructured.Unstructured)) (served bool) {
+	pages := pager.New(pager.SimplePageFunc(func(o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) }))
+	pages.PageSize, pages.PageBufferSize = pageSize, 0
+	err := pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(object runtime.Object) error {
+		do(object.(*unstructured.Unstructured))
+		return nil
+	})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, false
+		return false
 	case apierrors.IsForbidden(err):
 		s.Unread = append(s.Unread, r.GroupResource().String()+": these permissions do not allow to list it")
-		return nil, true
 	case err != nil:
 		s.Unread = append(s.Unread, fmt.Sprintf("%s: %v", r.GroupResource(), err))
-		return nil, true
 	}
-	return all.Items, true
+	return true
 }
 
 // Add adds an HPA, a ScaledObject, a NodePool, a NodeOverlay or a Node of the API server or of a file. It ignores other kinds.
