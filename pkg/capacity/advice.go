@@ -15,8 +15,8 @@ func (t *tick) addAtRisk() {
 	var all evidence.Exposure
 	for i := range t.o.Workloads {
 		w := &t.o.Workloads[i]
-		risk, replicas, needed := t.exposed(w)
-		all.Pods, all.Needed = all.Pods+int64(replicas)*int64(w.size()), all.Needed+needed
+		risk, pods, needed := t.exposed(w)
+		all.Pods, all.Needed = all.Pods+pods, all.Needed+needed
 		t.d.Advice[i].AtRisk = risk
 		noticed += float64(risk)
 	}
@@ -56,12 +56,13 @@ func (a *analysis) exposedNodes() (nodes float64) {
 	return nodes
 }
 
-// exposed returns three numbers of ready replicas of a workload:
+// exposed returns three numbers about the ready replicas of a workload:
 //
 //   - risk: replicas with a pod on a node that the provider is about to take.
-//   - exposed: other replicas with a pod on a spot node.
-//   - needed: how many of the exposed replicas are necessary for the demand.
-func (a *analysis) exposed(w *Workload) (risk, exposed, needed int32) {
+//   - exposed: the pods of other replicas with a pod on a spot node.
+//   - needed: how many of these other replicas are necessary for the demand.
+func (a *analysis) exposed(w *Workload) (risk int32, exposed int64, needed int32) {
+	replicas := int32(0)
 	w.eachReplica(func(pods []Pod) {
 		ready, leaving, spot := w.complete(pods), false, false
 		for j := range pods {
@@ -81,10 +82,10 @@ func (a *analysis) exposed(w *Workload) (risk, exposed, needed int32) {
 		case leaving:
 			risk++
 		case spot:
-			exposed++
+			replicas, exposed = replicas+1, exposed+int64(len(pods))
 		}
 	})
-	return risk, exposed, min(exposed, w.needs())
+	return risk, exposed, min(replicas, w.needs())
 }
 
 // expectedLosses returns the number of nodes that the provider is expected to take from the group during one cold start.

@@ -103,7 +103,7 @@ type Workload struct {
 	Current int32 // spec.replicas of the scale target
 	GPUs    int64 // GPUs of all pods of one replica together
 	PodGPUs int64 // GPUs of the largest pod, if a replica has several pods; 0: the same as GPUs
-	Size    int32 // number of pods of one replica; 0 means 1
+	Size    int32 // number of pods of one replica, of the largest one during a rollout; 0 means 1
 	Known   bool  // it has a recent decision, from readings that are not missing
 	Paused  bool  // a user paused it: its demand is its current size
 	Quota   bool  // the API server rejects its pods, for example because of a ResourceQuota or a LimitRange
@@ -121,8 +121,11 @@ type Workload struct {
 type Pod struct {
 	UID, Namespace, Name string
 	Replica              string // name of the replica, if a replica has several pods; "": the pod is a replica
-	Owner                Owner
-	GPUs                 int64
+	// Size is the number of pods of its replica; 0: Workload.Size. It differs from Workload.Size for some replicas while a rollout changes
+	// the number of pods.
+	Size  int32 `json:",omitempty"`
+	Owner Owner
+	GPUs  int64
 	// Pool is the index of the pod's NodePool in Observation.Pools, and Node the index in its Nodes. Pool is -1 for a pod that is not on a
 	// node of the group.
 	Pool          int
@@ -181,7 +184,16 @@ func (w *Workload) size() int32 { return max(w.Size, 1) }
 
 // complete reports whether pods, the existing pods of one replica, are as many as a replica has. A replica with several pods serves
 // requests only if all of them exist.
-func (w *Workload) complete(pods []Pod) bool { return len(pods) >= int(w.size()) }
+func (w *Workload) complete(pods []Pod) bool {
+	size := int32(0)
+	for i := range pods {
+		size = max(size, pods[i].Size)
+	}
+	if size == 0 {
+		size = w.size()
+	}
+	return len(pods) >= int(size)
+}
 
 // podGPUs returns how many GPUs the largest pod of a replica requests. One node must provide this number.
 func (w *Workload) podGPUs() int64 {

@@ -147,3 +147,32 @@ func TestNodeSizeIsThatOfPodsNotReplicas(t *testing.T) {
 		t.Errorf("a limit of 16 has room for two of four pods of 8 GPUs: cap %d, want none", d.Advice[0].Cap)
 	}
 }
+
+// A rollout changes the number of pods of a replica from two to three, or from three to two. The replicas of both sizes are complete.
+func TestReplicasOfARolloutHaveTheirOwnSizes(t *testing.T) {
+	for _, kind := range []CapacityType{OnDemand, Spot} {
+		x := newGrouped(t, kind)
+		for range 2 {
+			x.add(2)
+		}
+		w, v := &x.o.Workloads[0], &x.o.Pools[0]
+		w.Size, w.GPUs = 3, 3 // as the largest replica
+		for i := range w.Pods {
+			w.Pods[i].Size = 2
+		}
+		third := Pod{UID: "new", Replica: "new", Size: 3, GPUs: 1, Pool: -1, Node: -1, Pending: true, Since: midnight}
+		w.Pods = append(w.Pods, third) // the first pod of a new replica: it is not complete
+		if n := w.placed(); n != 2 {
+			t.Errorf("%v: %d replicas are placed; want the two old ones", kind, n)
+		}
+		x.decide(time.Second)
+		v.Nodes[0].Notice = kind == Spot
+		want := int32(0)
+		if v.Nodes[0].Notice {
+			want = 1
+		}
+		if got := x.decide(time.Second).Advice[0].AtRisk; got != want {
+			t.Errorf("%v: %d replicas at risk, want %d", kind, got, want)
+		}
+	}
+}

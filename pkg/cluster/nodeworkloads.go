@@ -25,7 +25,8 @@ func (w NodeWorkloads) NodeTarget(work *scaling.Workload) (t nodes.Target, ok bo
 	}
 	perReplica, perPod := w.ResourcesOf(work)
 	return nodes.Target{
-		APIVersion: found.APIVersion, UID: found.UID, Replicas: found.Replicas, Size: found.Size, ReplicaLabel: found.ReplicaLabel,
+		APIVersion: found.APIVersion, UID: found.UID, Replicas: found.Replicas, Size: found.Size,
+		SizeVariable: found.SizeVariable, ReplicaLabel: found.ReplicaLabel,
 		Extended: perReplica, PerPod: perPod, Claims: found.Claims, LimitsOnly: found.LimitsOnly, Quota: w.RejectsPods(work),
 	}, true
 }

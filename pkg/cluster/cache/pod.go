@@ -54,6 +54,10 @@ func (p *Pod) Daemon() bool { return p.daemon }
 // BlocksDisruption reports whether an annotation of the pod prevents the disruption of its node.
 func (p *Pod) BlocksDisruption() bool { return p.blocksDisruption }
 
+// ReplicaSize returns how many pods the pod's replica has according to an environment variable of the pod, or 0 if the pod does not report
+// it.
+func (p *Pod) ReplicaSize(variable string) int32 { return p.sizes[variable] }
+
 // GPU returns the extended resources and devices that the pod requests. It is nil for a pod that requests no extended resource and claims
 // no device.
 func (p *Pod) GPU() *gpupods.Facts { return p.gpu }

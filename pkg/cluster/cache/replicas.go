@@ -58,7 +58,7 @@ func (e *entry) refuse() string {
 		return t.undescribed + ": no target is computed"
 	case e.unsized() != "":
 		return fmt.Sprintf("%s: pod %s has no environment variable %s with a number from 1 to %d, which scaleKinds names as podsPerReplica "+
-			"of the kind: no target is computed", t.Ref, e.unsized(), t.sizeVariable, gpupods.MaxGPUs)
+			"of the kind: no target is computed", t.Ref, e.unsized(), t.SizeVariable, gpupods.MaxGPUs)
 	}
 	pods, replicas := len(e.list), max(t.Replicas, t.StatusReplicas, 1)
 	switch {

@@ -150,7 +150,7 @@ func (k ScaleKind) Trim(obj any) (any, error) {
 		t.Selector = labels.SelectorFromSet(labels.Set{k.NameLabel: u.GetName()})
 	}
 	if k.variable != "" {
-		t.sizeVariable, t.ReplicaLabel = k.variable, k.ReplicaLabel
+		t.SizeVariable, t.ReplicaLabel = k.variable, k.ReplicaLabel
 		t.GPUs, t.Extended, t.Unreadable = 0, nil, true // the number of pods is not known here: the existing pods are read
 		return t, nil
 	}
@@ -191,13 +191,13 @@ func (k ScaleKind) podsPerReplica(u *unstructured.Unstructured) (int32, error) {
 // readSize sets the number of pods per replica of a target whose pods report this number in an environment variable. The number is 1 while
 // the target has no pods.
 func (e *entry) readSize() {
-	if e.target == nil || e.target.sizeVariable == "" {
+	if e.target == nil || e.target.SizeVariable == "" {
 		return
 	}
 	size := int32(1)
 	for _, p := range e.pods {
 		if p.phase != ended {
-			size = max(size, p.sizes[e.target.sizeVariable])
+			size = max(size, p.sizes[e.target.SizeVariable])
 		}
 	}
 	if size != e.target.Size {
@@ -209,23 +209,23 @@ func (e *entry) readSize() {
 
 // sizeOf returns how many pods the replica of the given pods has. If the pods report it, old and new replicas can differ during a rollout.
 func (e *entry) sizeOf(pods []*Pod) (size int32) {
-	if e.target.sizeVariable == "" {
+	if e.target.SizeVariable == "" {
 		return e.target.Size
 	}
 	for _, p := range pods {
-		size = max(size, p.sizes[e.target.sizeVariable])
+		size = max(size, p.sizes[e.target.SizeVariable])
 	}
 	return max(size, 1)
 }
 
 // unsized returns the name of the first pod, sorted by name, that does not report how many pods its replica has, if the target has a
-// sizeVariable. It returns an empty string if there is no such pod.
+// SizeVariable. It returns an empty string if there is no such pod.
 func (e *entry) unsized() (name string) {
-	if e.target.sizeVariable == "" {
+	if e.target.SizeVariable == "" {
 		return ""
 	}
 	for _, p := range e.pods {
-		if p.phase != ended && p.sizes[e.target.sizeVariable] == 0 && (name == "" || p.Name < name) {
+		if p.phase != ended && p.sizes[e.target.SizeVariable] == 0 && (name == "" || p.Name < name) {
 			name = p.Name
 		}
 	}

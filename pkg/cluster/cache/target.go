@@ -58,7 +58,7 @@ type Target struct {
 	Size           int32              // pods per replica
 	ReplicaLabel   string             // key of the pod label whose value identifies the replica; set if a replica has several pods
 	ReadScale      bool               // it was read through /scale, which does not report how many pods a replica has
-	sizeVariable   string             // environment variable of the pods that contains Size; empty: Size is not read from pods
+	SizeVariable   string             // environment variable of the pods that contains Size; empty: Size is not read from pods
 	undescribed    string             // why the number of pods per replica or the pods are not known; empty: both are known
 	StatusReplicas int32              // status.replicas of /scale
 	PerPod         []gpupods.Amount   // extended resources of its largest pod, if a replica has several pods

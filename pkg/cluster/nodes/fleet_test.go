@@ -61,13 +61,14 @@ type gpuPod struct {
 	facts gpupods.Facts
 }
 
-func (p *gpuPod) NodeName() string       { return p.node }
-func (p *gpuPod) Ended() bool            { return false }
-func (p *gpuPod) Ready() bool            { return p.node != "" }
-func (p *gpuPod) Loading() bool          { return false }
-func (p *gpuPod) Daemon() bool           { return false }
-func (p *gpuPod) BlocksDisruption() bool { return false }
-func (p *gpuPod) GPU() *gpupods.Facts    { return &p.facts }
+func (p *gpuPod) NodeName() string         { return p.node }
+func (p *gpuPod) Ended() bool              { return false }
+func (p *gpuPod) Ready() bool              { return p.node != "" }
+func (p *gpuPod) Loading() bool            { return false }
+func (p *gpuPod) Daemon() bool             { return false }
+func (p *gpuPod) BlocksDisruption() bool   { return false }
+func (p *gpuPod) ReplicaSize(string) int32 { return 0 }
+func (p *gpuPod) GPU() *gpupods.Facts      { return &p.facts }
 
 // somePods is a cache of pods without targets.
 type somePods struct {

@@ -158,7 +158,7 @@ func (n *Cache) addMembers(v *groupView, positions map[string]position) map[Pod]
 				pods[p] = true
 				if pod, counts := n.pod(v, positions, p, true); counts {
 					if t.Size > 1 {
-						pod.Replica = p.GetLabels()[t.ReplicaLabel]
+						pod.Replica, pod.Size = p.GetLabels()[t.ReplicaLabel], p.ReplicaSize(t.SizeVariable)
 					}
 					out.Pods = append(out.Pods, pod)
 				}

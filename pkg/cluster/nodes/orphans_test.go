@@ -36,6 +36,8 @@ func (*annotatedPod) Loading() bool          { return false }
 func (*annotatedPod) Daemon() bool           { return false }
 func (*annotatedPod) BlocksDisruption() bool { return false }
 
+func (*annotatedPod) ReplicaSize(string) int32 { return 0 }
+
 func (*annotatedPod) GPU() *gpupods.Facts {
 	return &gpupods.Facts{DeletionCost: capacity.Annotation{Value: "-10", Ours: true}}
 }

@@ -33,6 +33,7 @@ type Target struct {
 	UID          types.UID
 	Replicas     int32            // spec.replicas
 	Size         int32            // pods of one replica
+	SizeVariable string           // environment variable of the pods that contains the Size of their replica; empty: all have the same
 	ReplicaLabel string           // key of the pod label whose value identifies the replica; set if a replica has several pods
 	Extended     []gpupods.Amount // extended resources of one replica
 	PerPod       []gpupods.Amount // extended resources of the largest pod; set if a replica has several pods
@@ -55,6 +56,8 @@ type Pod interface {
 	Daemon() bool
 	// BlocksDisruption reports whether an annotation of the pod prevents the disruption of its node.
 	BlocksDisruption() bool
+	// ReplicaSize returns how many pods the pod's replica has according to an environment variable of the pod; 0: it is not reported.
+	ReplicaSize(variable string) int32
 	// GPU returns the extended resources and devices that the pod requests. It is nil for a pod that requests no extended resource and
 	// claims no device.
 	GPU() *gpupods.Facts
