@@ -93,14 +93,18 @@ func flock(ctx context.Context, f *os.File) error {
 	}
 }
 
-// link creates a hard link, or copies the file if it is on another disk.
+// link creates a hard link, or copies the file if it is on another disk. It replaces a previous file in one step, because tests that run in
+// parallel can execute that file.
 func link(from, to string) error {
-	if os.Link(from, to) == nil {
-		return nil
+	next := fmt.Sprintf("%s.%d", to, time.Now().UnixNano())
+	if os.Link(from, next) != nil {
+		content, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(next, content, 0o755); err != nil {
+			return err
+		}
 	}
-	content, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, content, 0o755)
+	return os.Rename(next, to)
 }

@@ -60,8 +60,16 @@ func TestInfeasibleBufferOfLabeledNodesCapsTheTarget(t *testing.T) {
 		}
 	}
 	report(metav1.ConditionFalse, "Infeasible")
+	stack.Eventually(t, time.Minute, "the report is read", chat.Explained(func(e explain.Explanation) error {
+		for _, rule := range e.Rules {
+			if rule.Name == "capacity" {
+				return nil
+			}
+		}
+		return fmt.Errorf("no cap in %+v", e.Rules)
+	}))
+	set(4)
 	stack.Eventually(t, time.Minute, "the cap applies", func(context.Context) error {
-		set(4)
 		return chat.Explained(func(e explain.Explanation) error {
 			if by := e.CappedBy; e.Target != 2 || by == nil || by.NodePools[0].Cause != "infeasible" ||
 				!strings.Contains(e.Why, "its CapacityBuffer reports Infeasible") {

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -91,7 +92,7 @@ func (l *linted) unchecked(of []lint.Subject) {
 	if len(names) > shown {
 		text += ", ..."
 	}
-	l.fact("Grace periods", text+"; lint needs get on their kinds, or their manifests with --objects")
+	l.fact("Grace periods", text+"; give lint the permission to list these kinds, or pass the manifests with --objects")
 }
 
 func (p podTemplates) of(w *scaling.Workload) (t podTemplate, known bool) {
@@ -167,8 +168,14 @@ func readTemplates(ctx context.Context, objects dynamic.Interface, policies *sto
 		if !readable {
 			continue
 		}
-		if u, err := objects.Resource(resource).Namespace(w.Key.Namespace).Get(ctx, w.Target.Name, metav1.GetOptions{}); err == nil {
-			templates.add(u)
+		// A list with one name needs only permissions that gpuscaler's own role has: the test of the chart uses this role.
+		found, err := objects.Resource(resource).Namespace(w.Key.Namespace).List(ctx, metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, w.Target.Name).String()})
+		if err != nil {
+			continue
+		}
+		for i := range found.Items {
+			templates.add(&found.Items[i])
 		}
 	}
 	return templates

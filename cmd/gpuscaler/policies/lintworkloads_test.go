@@ -241,7 +241,7 @@ func TestGracePeriodsAreThoseOfThePodTemplates(t *testing.T) {
 		l := &linted{}
 		subjects[0].Ending.Buckets = []string{"vllm:e2e_request_latency_seconds_bucket"}
 		if l.unchecked(subjects); (len(l.Facts) == 1) != (want == "<nil>") ||
-			len(l.Facts) == 1 && !strings.Contains(l.Facts[0].Value, "not read: Deployment team-chat/llama; lint needs get") {
+			len(l.Facts) == 1 && !strings.Contains(l.Facts[0].Value, "not read: Deployment team-chat/llama; give lint the permission") {
 			t.Errorf("%q: facts %+v", object, l.Facts)
 		}
 	}

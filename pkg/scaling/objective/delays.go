@@ -47,6 +47,10 @@ type delays struct {
 // much more than the slots that random arrivals need.
 const maxDelays = 256
 
+// maxErlang limits the number of slots for which the probability is computed. Random arrivals need less than 3% more slots than a greater
+// number, and rules leave more free.
+const maxErlang = 1 << 14
+
 // compute computes the probabilities for a load in work per second. If the concurrency of a replica is not known, they are 0.
 func (d *delays) compute(x *plant, load float64) {
 	d.count = 0
@@ -55,8 +59,14 @@ func (d *delays) compute(x *plant, load float64) {
 	}
 	q := queue{busy: load * x.service, blocked: 1}
 	for d.count < maxDelays {
-		q.grow(int(float64(float64(d.count)*x.concurrency) + 0.5))
-		p := q.late(x.limit / x.service)
+		p := 0.0
+		switch slots := float64(d.count) * x.concurrency; {
+		case slots <= q.busy:
+			p = 1
+		case slots <= maxErlang:
+			q.grow(int(slots + 0.5))
+			p = q.late(x.limit / x.service)
+		}
 		d.late[d.count] = float32(p)
 		d.count++
 		if p < 1e-7 {
