@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -115,42 +114,6 @@ func TestUnpublishedDecisionLeavesTheStateUnchanged(t *testing.T) {
 	w.broken = false
 	w.set(0, 1, 1)
 	w.tickAndExpect("after the failed tick", 1, 0)
-}
-
-// The object of a gang does not contain how many GPUs a replica requests. With no pods this is not known, and it must not stay so.
-func TestGangOfUnknownSizeLeavesZero(t *testing.T) {
-	for name, c := range map[string]struct {
-		running, gang int32
-		want          [][]int32 // targets before the amount is known, after, and with the pods removed and the amount unknown again
-	}{
-		"enough is free":                        {4, 2, [][]int32{{1, 4}, {3, 4}, {3, 4}}},
-		"no unit is free":                       {10, 2, [][]int32{{0, 10}}},
-		"too large: no running replica is lost": {8, 4, [][]int32{{1, 8}, {0, 8}, {0, 8}}},
-	} {
-		w := newFakeTeam(10, "gang", "chat")
-		gang := w.workloads[0].Key
-		for i := range w.workloads {
-			w.workloads[i].Policy.MinReplicas = 0
-		}
-		delete(w.requests, gang)
-		w.view(0, func(v *View) { v.Replicas, v.Ready = 0, 0 })
-		w.view(1, func(v *View) { v.Replicas, v.Ready = c.running, c.running })
-		w.backlog[gang], w.backlog[w.workloads[1].Key] = 400, 10*float64(c.running)
-		e := New(w, w, w, Options{})
-		for i, want := range c.want {
-			switch i {
-			case 1:
-				w.requests[gang] = int64(c.gang)
-			case 2:
-				delete(w.requests, gang)
-			}
-			for range 3 {
-				w.tick(e)
-				w.follow(e)
-			}
-			w.expect(t, e, fmt.Sprintf("%s, step %d", name, i), want...)
-		}
-	}
 }
 
 // A negative number of GPUs per replica counts as unknown, so the workload is not scaled up.

@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -38,7 +37,6 @@ type teamMember struct {
 	key        string
 	evaluation *evaluation // evaluation of this tick: an element of its capacity group's evaluations, or own
 	own        evaluation
-	trial      bool           // its only replica was given before the amount per replica was known
 	room       int32          // replicas that the limits allow beyond the target of this tick
 	amounts    []teams.Amount // for each limit of the team: the amount per replica; an amount that is not known any more keeps its last value
 }
@@ -101,7 +99,6 @@ func newTeamTick(team *scaling.Team, former *teamTick) *teamTick {
 func (t *teamTick) add(s *workloadEntry, w *scaling.Workload, old *teamMember) {
 	m := &teamMember{entry: s, workload: w, key: w.Key.String(), amounts: make([]teams.Amount, len(t.limits))}
 	m.evaluation = &m.own
-	m.trial = old != nil && old.trial
 	if old != nil && old.workload.Policy.Team != nil {
 		for i, l := range t.limits {
 			for j, before := range old.workload.Policy.Team.Limits {
@@ -149,7 +146,6 @@ func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 	teams.Divide(t.limits, t.others, t.divide, t.shares)
 	advisory := false
 	for i, m := range t.members {
-		m.setTrial(&t.divide[i], &t.shares[i])
 		advisory = advisory || m.evaluation.decided && m.workload.Mode != scaling.Auto
 		switch {
 		case m.evaluation.decided && m.workload.Mode == scaling.Auto:
@@ -287,7 +283,6 @@ func (m *teamMember) demand(maxAge time.Duration, now time.Time) teams.Member {
 	if m.served(maxAge, now) && m.entry.view.UID == t.view.UID {
 		out.Granted = m.entry.bounded()
 	}
-	out.Trial = m.trial && out.Running <= 1 && out.Granted <= 1
 	switch o := &t.view.Operator; {
 	case o.Paused:
 		out.Min = out.Want
@@ -297,21 +292,6 @@ func (m *teamMember) demand(maxAge time.Duration, now time.Time) teams.Member {
 		out.Min = m.workload.Policy.MinReplicas
 	}
 	return out
-}
-
-// setTrial updates the field trial after a division. A trial begins when a member without replicas and with an unknown amount receives its
-// first one. It ends when the amount is known and the replica is within the limits, or when the replica is removed.
-func (m *teamMember) setTrial(in *teams.Member, share *teams.Share) {
-	if !m.evaluation.decided || m.workload.Mode != scaling.Auto {
-		return
-	}
-	unknown := slices.ContainsFunc(m.amounts, func(a teams.Amount) bool { return !a.Known })
-	switch none := in.Running == 0 && in.Granted == 0; {
-	case none:
-		m.trial = unknown && share.Max == 1
-	case in.Running > 1 || in.Granted > 1 || !unknown && share.Max > 0:
-		m.trial = false
-	}
 }
 
 // served reports whether the last decision is still served. It needs no lock, because only the tick writes the fields that it reads.

@@ -26,7 +26,6 @@ type Member struct {
 	Min     int32    // replicas that Divide gives in step 1 (minimum), but at most Want
 	Running int32    // spec.replicas of the scale target
 	Granted int32    // the last served target; 0 if there is none
-	Trial   bool     // its only replica was given before the amount per replica was known
 	Amounts []Amount // requested amount of each limited resource, in the order of the limits
 }
 
@@ -69,23 +68,19 @@ func Divide(limits []Limit, others []int64, members []Member, out []Share) {
 	d := newDivision(limits, others, members)
 	if d.fits() {
 		for i := range d.parts {
-			p := &d.parts[i]
-			p.got = p.kept() + p.first()
-			d.keepUnknown(p, out)
+			d.keepUnknown(&d.parts[i], out)
 		}
 		return
 	}
 	d.chargeUnknown()
 	for _, step := range []func(*part) int32{
 		func(p *part) int32 { return min(p.Want, p.Min) },
-		func(p *part) int32 { return min(p.Want, p.running()) },
-		func(p *part) int32 { return min(p.Want, max(p.running(), p.granted())) },
+		func(p *part) int32 { return min(p.Want, p.Running) },
+		func(p *part) int32 { return min(p.Want, max(p.Running, p.Granted)) },
 	} {
 		d.fill(step)
 	}
 	d.startRaises()
-	d.keepTrials()
-	d.giveFirst()
 	d.fill(func(p *part) int32 { return p.Want })
 	d.write(out)
 }
@@ -116,33 +111,8 @@ func newDivision(limits []Limit, others []int64, members []Member) *division {
 }
 
 // kept returns the replicas that a member keeps if its amount per replica is not known. These are the replicas that exist or that were
-// granted, but at most the target. The member gets no fewer, and no more except for the first replica.
+// granted, but at most the target. The member gets neither more nor fewer.
 func (p *part) kept() int32 { return max(0, min(p.Want, max(p.Running, p.Granted))) }
-
-// first returns 1 if the amount per replica of a member is not known, it keeps no replica and its target is above 0. Otherwise it returns
-// 0. Without a first replica, the amount of a workload whose object does not contain it would never become known.
-func (p *part) first() int32 {
-	if p.unknown && p.kept() == 0 {
-		return min(max(p.Want, 0), 1)
-	}
-	return 0
-}
-
-// running returns the replicas that the member receives in step 2, and granted those that it receives in step 3. The replica of a trial is
-// in neither, so that no running replica of another member is removed for it.
-func (p *part) running() int32 {
-	if p.Trial {
-		return 0
-	}
-	return p.Running
-}
-
-func (p *part) granted() int32 {
-	if p.Trial {
-		return 0
-	}
-	return p.Granted
-}
 
 // charge returns the amount of the resource r that n replicas of a member request. If the amount per replica is not known, it is an
 // estimate of at least 1 for each replica.
@@ -163,7 +133,7 @@ func (d *division) fits() bool {
 			p := &d.parts[i]
 			n := p.Want
 			if p.unknown {
-				n = p.kept() + p.first()
+				n = p.kept()
 			}
 			sum = plus(sum, p.charge(r, max(n, p.Running, 0)))
 		}
@@ -175,8 +145,8 @@ func (d *division) fits() bool {
 }
 
 func (d *division) keepUnknown(p *part, out []Share) {
-	if p.unknown && p.Want > p.got {
-		out[p.index] = Share{Max: p.got, Limit: d.firstUnknown(p), Others: -1}
+	if p.unknown && p.Want > p.kept() {
+		out[p.index] = Share{Max: p.kept(), Limit: d.firstUnknown(p), Others: -1}
 	}
 }
 
@@ -207,48 +177,6 @@ func (d *division) startRaises() {
 			d.soft[r] = plus(d.soft[r], p.charge(r, max(p.got, p.Running))-p.charge(r, p.got))
 		}
 		d.room[r] -= d.soft[r]
-	}
-}
-
-// keepTrials gives the replica of each trial if the limits are sufficient for all replicas that exist. It is called after startRaises,
-// which has subtracted the amount of this replica as one that is being removed.
-func (d *division) keepTrials() {
-	for i := range d.parts {
-		p := &d.parts[i]
-		if !p.Trial || p.unknown || p.got > 0 || p.Running < 1 || p.Want < 1 {
-			continue
-		}
-		fits := true
-		for r := range d.room {
-			fits = fits && (p.charge(r, 1) == 0 || d.room[r] >= 0)
-		}
-		if fits {
-			p.got = 1
-			for r := range d.soft {
-				d.soft[r] -= p.charge(r, 1)
-			}
-		}
-	}
-}
-
-// giveFirst gives the first replica to each member whose amount per replica is not known and that has no replica, if the estimate of
-// charge fits.
-func (d *division) giveFirst() {
-	for i := range d.parts {
-		p := &d.parts[i]
-		if p.first() == 0 {
-			continue
-		}
-		fits := true
-		for r := range d.room {
-			fits = fits && (p.charge(r, 1) == 0 || p.charge(r, 1)-p.charge(r, 0) <= d.room[r])
-		}
-		if fits {
-			p.got = 1
-			for r := range d.room {
-				d.room[r] -= p.charge(r, 1) - p.charge(r, 0)
-			}
-		}
 	}
 }
 

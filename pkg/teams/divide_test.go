@@ -63,23 +63,6 @@ func TestDivideInOrder(t *testing.T) {
 			[]Member{{Key: "a", Want: 3, Running: 3, Amounts: []Amount{{}}}, {Key: "b", Want: 9, Amounts: gpus(1)}}, []int32{3, 7}},
 		"an unknown amount counts as it was known last": {10, 0,
 			[]Member{{Key: "a", Want: 3, Running: 3, Amounts: []Amount{{PerReplica: 2}}}, {Key: "b", Want: 9, Amounts: gpus(1)}}, []int32{3, 4}},
-		"an unknown amount receives a first replica, which shows it": {10, 0, []Member{{Key: "a", Want: 9, Amounts: []Amount{{}}},
-			{Key: "b", Want: 20, Amounts: gpus(1)}}, []int32{1, 9}},
-		"the first replica needs a free unit": {10, 0, []Member{{Key: "a", Want: 9, Amounts: []Amount{{}}},
-			{Key: "b", Want: 20, Running: 10, Amounts: gpus(1)}}, []int32{0, 10}},
-		"a unit that a pod without a policy uses is not free": {10, 1, []Member{{Key: "a", Want: 9, Amounts: []Amount{{}}},
-			{Key: "b", Want: 20, Running: 9, Amounts: gpus(1)}}, []int32{0, 9}},
-		"two unknown amounts need a free unit each": {10, 0, []Member{{Key: "a", Want: 9, Amounts: []Amount{{}}},
-			{Key: "b", Want: 9, Amounts: []Amount{{}}}, {Key: "c", Want: 9, Running: 9, Amounts: gpus(1)}}, []int32{1, 0, 9}},
-		"the first replica needs as much as was known last": {10, 0, []Member{{Key: "a", Want: 9, Amounts: []Amount{{PerReplica: 4}}},
-			{Key: "b", Want: 20, Running: 7, Amounts: gpus(1)}}, []int32{0, 10}},
-		"no target, no first replica": {10, 0, []Member{{Key: "a", Amounts: []Amount{{}}}}, []int32{0}},
-		"a trial that fits is kept, and not removed for a raise": {10, 0, []Member{{Key: "a", Want: 9, Running: 1, Trial: true, Amounts: gpus(4)},
-			{Key: "b", Want: 20, Running: 6, Amounts: gpus(1)}}, []int32{1, 6}},
-		"a trial that does not fit removes no running replica": {10, 0, []Member{{Key: "a", Want: 9, Running: 1, Trial: true, Amounts: gpus(4)},
-			{Key: "b", Want: 20, Running: 7, Amounts: gpus(1)}}, []int32{0, 7}},
-		"a trial within the minimum is kept": {10, 0, []Member{{Key: "a", Want: 9, Min: 1, Running: 1, Trial: true, Amounts: gpus(4)},
-			{Key: "b", Want: 20, Running: 7, Amounts: gpus(1)}}, []int32{1, 6}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := maxima(divide(c.limit, c.others, c.members...)); !slices.Equal(got, c.want) {
@@ -121,12 +104,6 @@ func drawTeam(t *rapid.T, unknown bool) (limits []Limit, others []int64, members
 		m := Member{Key: fmt.Sprint("team/", i)}
 		for _, n := range []*int32{&m.Want, &m.Min, &m.Running, &m.Granted} {
 			*n = rapid.Int32Range(0, 30).Draw(t, "replicas")
-		}
-		if unknown {
-			m.Trial = rapid.Bool().Draw(t, "trial")
-			if rapid.Bool().Draw(t, "no replicas") {
-				m.Running, m.Granted = 0, 0
-			}
 		}
 		for range limits {
 			a := Amount{PerReplica: rapid.Int64Range(0, 4).Draw(t, "amount"), Known: !unknown || rapid.Bool().Draw(t, "known"),
@@ -181,8 +158,8 @@ func TestDivideProperties(t *testing.T) {
 	})
 }
 
-// For random teams in which some amounts per replica are not known: a member with an unknown amount is not cut, and not raised except for a
-// first replica. This replica and the other members receive only what is left below the limit.
+// For random teams in which some amounts per replica are not known: a member with an unknown amount is neither raised nor cut, and other
+// members receive only what is left below the limit.
 func TestDivideNeverTreatsUnknownAsZero(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits, others, members := drawTeam(t, true)
@@ -197,9 +174,7 @@ func TestDivideNeverTreatsUnknownAsZero(t *testing.T) {
 				kept := min(m.Want, max(m.Running, m.Granted))
 				switch {
 				case unknown:
-					first := kept == 0 && s.Max == 1 && m.Want > 0
-					raised = raised || first && (!m.Amounts[r].Known || m.Amounts[r].PerReplica > 0)
-					if s.Max != kept && !first {
+					if s.Max != kept {
 						t.Fatalf("%s has an unknown amount, keeps %d and receives %d", m.Key, kept, s.Max)
 					}
 					sum += charged(m, r, s.Max)
