@@ -84,7 +84,7 @@ var mutants = []mutant{
 	{what: "a stream that does not exist counts as an empty backlog", file: "pkg/telemetry/redisqueue/redisqueue.go",
 		old: "			return 0, scaling.CauseEmpty\n		}", new: "			return 0, scaling.CauseNone\n		}"},
 	{what: "a replica of Redis without a master is trusted", file: "pkg/telemetry/redisqueue/redisqueue.go",
-		old: "	if f.disconnected(role) {", new: "	if f.disconnected(role) && false {"},
+		old: "	if f.disconnected(role, at) {", new: "	if f.disconnected(role, at) && false {"},
 	{what: "an unknown lag counts as no lag", file: "pkg/telemetry/redisqueue/redisqueue.go",
 		old: "if !lagKnown || !pendingKnown || lag < 0", new: "if !lagKnown && !pendingKnown || lag < 0"},
 	{what: "KEDA receives that a workload is not active while no target is known", file: "pkg/externalmetrics/scaler.go",
