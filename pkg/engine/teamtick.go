@@ -37,8 +37,10 @@ type teamMember struct {
 	key        string
 	evaluation *evaluation // evaluation of this tick: an element of its capacity group's evaluations, or own
 	own        evaluation
+	trial      bool           // its only replica was given before the amount per replica was known
 	room       int32          // replicas that the limits allow beyond the target of this tick
 	amounts    []teams.Amount // for each limit of the team: the amount per replica; an amount that is not known any more keeps its last value
+	uid        string         // UID of the scale target in the last tick with a decision
 }
 
 // adopt updates the teams and their members to match the current policies. If neither the slice of policies nor the slice of capacity
@@ -99,6 +101,9 @@ func newTeamTick(team *scaling.Team, former *teamTick) *teamTick {
 func (t *teamTick) add(s *workloadEntry, w *scaling.Workload, old *teamMember) {
 	m := &teamMember{entry: s, workload: w, key: w.Key.String(), amounts: make([]teams.Amount, len(t.limits))}
 	m.evaluation = &m.own
+	if old != nil {
+		m.trial, m.uid = old.trial, old.uid
+	}
 	if old != nil && old.workload.Policy.Team != nil {
 		for i, l := range t.limits {
 			for j, before := range old.workload.Policy.Team.Limits {
@@ -146,6 +151,7 @@ func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 	teams.Divide(t.limits, t.others, t.divide, t.shares)
 	advisory := false
 	for i, m := range t.members {
+		m.setTrial(&t.divide[i], &t.shares[i])
 		advisory = advisory || m.evaluation.decided && m.workload.Mode != scaling.Auto
 		switch {
 		case m.evaluation.decided && m.workload.Mode == scaling.Auto:
@@ -239,6 +245,7 @@ func (t *teamTick) read(requests Requests, maxAge time.Duration, now time.Time) 
 		}
 	}
 	for _, m := range t.members {
+		m.forget()
 		for r, l := range t.team.Limits {
 			m.request(requests, r, l.Resource)
 		}
@@ -254,6 +261,7 @@ func (t *teamTick) read(requests Requests, maxAge time.Duration, now time.Time) 
 		case m.served(maxAge, now):
 			next.Want = m.entry.withinPolicy()
 			next.Running, next.Granted = max(0, m.entry.view.Replicas), next.Want
+			next.Trial = m.onTrial(&next)
 		default:
 			for r := range t.limits {
 				t.others[r] += m.amounts[r].Pods
@@ -263,7 +271,8 @@ func (t *teamTick) read(requests Requests, maxAge time.Duration, now time.Time) 
 	}
 }
 
-// request reads how much of a resource one replica of the member requests. If that is unknown, the last known amount is kept.
+// request reads how much of a resource one replica of the member requests. If that is unknown, the last known amount is kept. During a
+// trial, the existing pods are of one replica, so this replica requests at least as much as they do.
 func (m *teamMember) request(from Requests, r int, resource string) {
 	a := &m.amounts[r]
 	a.Known, a.Pods = false, 0
@@ -271,8 +280,11 @@ func (m *teamMember) request(from Requests, r int, resource string) {
 		return
 	}
 	n, known, pods := from.Request(m.workload, resource)
-	if a.Pods = max(0, pods); known && n >= 0 {
+	switch a.Pods = max(0, pods); {
+	case known && n >= 0:
 		a.PerReplica, a.Known = n, true
+	case m.trial:
+		a.PerReplica = max(a.PerReplica, a.Pods)
 	}
 }
 
@@ -283,6 +295,7 @@ func (m *teamMember) demand(maxAge time.Duration, now time.Time) teams.Member {
 	if m.served(maxAge, now) && m.entry.view.UID == t.view.UID {
 		out.Granted = m.entry.bounded()
 	}
+	out.Trial = m.onTrial(&out)
 	switch o := &t.view.Operator; {
 	case o.Paused:
 		out.Min = out.Want

@@ -22,12 +22,13 @@ type fakeTeam struct {
 	*fakeCluster
 	team      *scaling.Team
 	requests  map[scaling.Key]int64 // GPUs per replica; absent: the request cannot be read
+	pods      map[scaling.Key]int64 // GPUs of the pods of a workload whose request cannot be read
 	unmanaged int64
 	broken    bool
 }
 
 func newFakeTeam(limit int64, names ...string) *fakeTeam {
-	w := &fakeTeam{fakeCluster: newFakeCluster(), requests: map[scaling.Key]int64{}}
+	w := &fakeTeam{fakeCluster: newFakeCluster(), requests: map[scaling.Key]int64{}, pods: map[scaling.Key]int64{}}
 	w.setLimit(limit)
 	for _, name := range names {
 		w.join(name, scaling.Auto)
@@ -58,7 +59,10 @@ func (w *fakeTeam) Request(x *scaling.Workload, resource string) (int64, bool, i
 		panic("a bug in the cluster")
 	}
 	n, known := w.requests[x.Key]
-	return n, known && resource == gpu, n * int64(w.views[x.Key].Ready) // 0 if the scale target does not exist
+	if !known {
+		return 0, false, w.pods[x.Key]
+	}
+	return n, resource == gpu, n * int64(w.views[x.Key].Ready) // 0 if the scale target does not exist
 }
 
 func (w *fakeTeam) Unmanaged(*scaling.Team, []*scaling.Workload, string) int64 { return w.unmanaged }

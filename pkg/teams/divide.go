@@ -26,6 +26,7 @@ type Member struct {
 	Min     int32    // replicas that Divide gives in step 1 (minimum), but at most Want
 	Running int32    // spec.replicas of the scale target
 	Granted int32    // the last served target; 0 if there is none
+	Trial   bool     // its only replica was given before the amount per replica was known
 	Amounts []Amount // requested amount of each limited resource, in the order of the limits
 }
 
@@ -68,19 +69,23 @@ func Divide(limits []Limit, others []int64, members []Member, out []Share) {
 	d := newDivision(limits, others, members)
 	if d.fits() {
 		for i := range d.parts {
-			d.keepUnknown(&d.parts[i], out)
+			p := &d.parts[i]
+			p.got = p.kept() + p.first()
+			d.keepUnknown(p, out)
 		}
 		return
 	}
 	d.chargeUnknown()
 	for _, step := range []func(*part) int32{
 		func(p *part) int32 { return min(p.Want, p.Min) },
-		func(p *part) int32 { return min(p.Want, p.Running) },
-		func(p *part) int32 { return min(p.Want, max(p.Running, p.Granted)) },
+		func(p *part) int32 { return min(p.Want, p.running()) },
+		func(p *part) int32 { return min(p.Want, max(p.running(), p.granted())) },
 	} {
 		d.fill(step)
 	}
 	d.startRaises()
+	d.chargeLate()
+	d.giveFirst()
 	d.fill(func(p *part) int32 { return p.Want })
 	d.write(out)
 }
@@ -111,7 +116,7 @@ func newDivision(limits []Limit, others []int64, members []Member) *division {
 }
 
 // kept returns the replicas that a member keeps if its amount per replica is not known. These are the replicas that exist or that were
-// granted, but at most the target. The member gets neither more nor fewer.
+// granted, but at most the target. The member gets no fewer, and no more except for the first replica.
 func (p *part) kept() int32 { return max(0, min(p.Want, max(p.Running, p.Granted))) }
 
 // charge returns the amount of the resource r that n replicas of a member request. If the amount per replica is not known, it is an
@@ -133,7 +138,7 @@ func (d *division) fits() bool {
 			p := &d.parts[i]
 			n := p.Want
 			if p.unknown {
-				n = p.kept()
+				n = p.kept() + p.first()
 			}
 			sum = plus(sum, p.charge(r, max(n, p.Running, 0)))
 		}
@@ -144,9 +149,10 @@ func (d *division) fits() bool {
 	return true
 }
 
+// keepUnknown stores the share of a member whose amount per replica is not known, if it has fewer replicas than its target.
 func (d *division) keepUnknown(p *part, out []Share) {
-	if p.unknown && p.Want > p.kept() {
-		out[p.index] = Share{Max: p.kept(), Limit: d.firstUnknown(p), Others: -1}
+	if p.unknown && p.Want > p.got {
+		out[p.index] = Share{Max: p.got, Limit: d.firstUnknown(p), Others: -1}
 	}
 }
 
@@ -160,7 +166,9 @@ func (d *division) chargeUnknown() {
 		if !p.unknown {
 			continue
 		}
-		p.got = p.kept()
+		if p.got = p.kept(); p.isLate() {
+			continue
+		}
 		for r := range d.room {
 			d.room[r] -= p.charge(r, p.got)
 		}
@@ -168,13 +176,14 @@ func (d *division) chargeUnknown() {
 }
 
 // startRaises reduces the available amount of each resource by the amounts that pods outside the members and replicas that are still being
-// removed use. It is called before step 4 (raises), because these amounts limit only that step.
+// removed use, except for those of chargeLate. It is called before step 4 (raises), because these amounts limit only that step.
 func (d *division) startRaises() {
 	for r := range d.room {
 		d.soft[r] = min(max(d.others[r], 0), maxSum)
 		for i := range d.parts {
-			p := &d.parts[i]
-			d.soft[r] = plus(d.soft[r], p.charge(r, max(p.got, p.Running))-p.charge(r, p.got))
+			if p := &d.parts[i]; !p.isLate() {
+				d.soft[r] = plus(d.soft[r], p.charge(r, max(p.got, p.Running))-p.charge(r, p.got))
+			}
 		}
 		d.room[r] -= d.soft[r]
 	}
@@ -189,7 +198,7 @@ func (d *division) write(out []Share) {
 	}
 	for i := range d.parts {
 		p := &d.parts[i]
-		if d.keepUnknown(p, out); p.unknown || p.got >= p.Want {
+		if d.keepUnknown(p, out); p.got >= p.Want || p.unknown && (p.got > 0 || d.stop[i] < 0) {
 			continue
 		}
 		r := max(d.stop[i], 0)

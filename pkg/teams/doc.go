@@ -29,4 +29,8 @@
 // If the amount per replica of a member is not known, it is never treated as 0. The member keeps min(target, replicas that exist or were
 // granted) and is not raised. For the limit, the member is assumed to use the largest of three amounts: the sum of what its pods request;
 // its replicas times the last known amount per replica; its replicas times one.
+//
+// Only pods can show the amount of some kinds, so a member without replicas receives a first one (a trial), if the assumed amount is free.
+// The actual amount can exceed the limit until it is known. Then the trial is kept only if the limits are sufficient for it, all other
+// replicas of the first three steps, and the other use of step 4. No other replica is removed for a trial, except for the member's minimum.
 package teams

@@ -228,7 +228,11 @@ func teamText(r scaling.Reason, p *scaling.Policy) string {
 		return fmt.Sprintf("capped at %d by a team limit of %.0f", r.To, r.A)
 	}
 	resource := p.Team.Limits[r.Index].Resource
-	if r.B < 0 {
+	switch {
+	case r.B < 0 && r.To == 1:
+		return fmt.Sprintf("capped at 1 until all pods of this replica exist: how many %s a replica requests is not known, and team %s has a "+
+			"limit of %.0f", resource, p.Team.Name, r.A)
+	case r.B < 0:
 		return fmt.Sprintf("no scale-up: how many %s a replica requests is not known, and team %s has a limit of %.0f",
 			resource, p.Team.Name, r.A)
 	}
