@@ -68,7 +68,8 @@ var supportTables = []supportTable{
 		{"Job and CronJob", works, "e2e/karpenter TestPodsOfACronJobAreDemandUntilTheyComplete",
 			"their pods are demand for nodes; gpuscaler does not scale them"},
 		{"the only replica of a Deployment on a node that drifts", works, "e2e/karpenter TestOnlyReplicaLeavesADriftedNodeWithoutAGap",
-			"a second replica is ready before the first one is deleted, with `startupShield` or `karpenter.sh/do-not-disrupt`"},
+			"a second replica is ready before the first one is deleted, with `startupShield` or `karpenter.sh/do-not-disrupt`; " +
+				"not while the drifted node has free GPUs for it"},
 		{"gangs of JobSet, PyTorchJob, RayJob and Volcano", works, "e2e/cluster TestHalfStartedGangIsDemandAndKeepsItsNode",
 			"waiting and running pods are demand together; no override is written because of them; their controllers do not run in the test"},
 		{"gangs that Kueue admits", works, "e2e/cluster TestGangOfKueueIsDemandFromItsAdmissionToItsEnd",

@@ -105,6 +105,14 @@ func (c *Cron) daysIn(m month) uint64 {
 	return (c.DayOfMonth | byWeekday) & m.days()
 }
 
+// AtOrBefore returns the last match that is not later than the instant t, or false if there is none within 41 years before t. The fields
+// of the expression are times in UTC.
+func (c Cron) AtOrBefore(t time.Time) (time.Time, bool) {
+	m := moments{on: c}
+	w, ok := m.atOrBefore(wall(t.Unix()))
+	return w.civil(), ok
+}
+
 // moments is the set of wall-clock minutes that match the cron expression in the field on, and do not match the cron expression in the
 // field unless.
 type moments struct{ on, unless Cron }

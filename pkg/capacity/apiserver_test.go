@@ -14,7 +14,7 @@ func (c *cluster) observe() Observation {
 	o := Observation{Ahead: c.ahead, Lost: !c.known, Shields: true, Buffers: c.servesBuffers}
 	index := map[*simNode][2]int{}
 	for i, p := range c.pools {
-		v := PoolView{Exists: !p.gone, Ready: p.ready, Failures: p.failures, Losses: p.losses,
+		v := PoolView{Exists: !p.gone, Ready: p.ready, Failures: p.failures, Losses: p.losses, Quiet: p.quiet,
 			LaunchesOnDemand: p.kind() == OnDemand, View: nodepool.View{
 				Record: p.record, Consent: p.consent, Weight: p.fields["weight"], ConsolidateAfter: p.fields["disruption.consolidateAfter"],
 				ConsolidationPolicy: p.fields["disruption.consolidationPolicy"], Budgets: p.fields["disruption.budgets"]}}
@@ -45,7 +45,7 @@ func (c *cluster) observe() Observation {
 			}
 			v.Nodes = append(v.Nodes, Node{Name: n.name, UID: n.name, Type: kind, Stage: stage, Ready: n.usable, GPUs: p.gpus, Used: c.used(n),
 				Created: n.created, Hourly: p.hourly, Notice: n.notice, Drifted: n.drifted,
-				Disrupted: n.disrupted, Voluntary: n.disrupted, BlockingPods: n.blockingPods})
+				Disrupted: n.disrupted, Voluntary: n.disrupted, DoNotDisrupt: n.kept, BlockingPods: n.blockingPods})
 			v.Usage += p.gpus
 		}
 		p.seen = p.version

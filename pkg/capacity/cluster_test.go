@@ -65,6 +65,7 @@ type simPool struct {
 	record   string
 	nodes    []*simNode
 	denied   bool
+	quiet    []QuietTime
 	until    time.Time // Karpenter launches no node of the NodePool before this time
 	gpus     int64
 	hourly   float64
@@ -89,6 +90,7 @@ type simNode struct {
 	notice         bool
 	drifted        bool
 	disrupted      bool // Karpenter has chosen the node: taint and disruption reason
+	kept           bool // the Node has the annotation karpenter.sh/do-not-disrupt
 	reserved       bool // the node belongs to a capacity reservation of its NodePool
 	blockingPods   int32
 	pool           *simPool

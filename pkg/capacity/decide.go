@@ -170,7 +170,7 @@ func (t *tick) release() {
 		s.Spot = statemachine.SpotState{}
 		s.EncodeRecords()
 	}
-	s.Surges = [statemachine.MaxSurges]statemachine.Surge{}
+	s.Surges, s.LastSurge = [statemachine.MaxSurges]statemachine.Surge{}, ""
 	s.ForgetEdits()
 	for i := range t.o.Workloads {
 		t.setBuffer(&t.o.Workloads[i], 0)

@@ -70,6 +70,26 @@ func TestNoMoveWhilePodsWaitOrDemandArrivesOrIsUnknown(t *testing.T) {
 	}
 }
 
+// A replica is added because its node drifts, and it loads for a long time. No other replica moves to spot in this time.
+func TestNoMoveDuringASurge(t *testing.T) {
+	c := newCluster(t, nil)
+	chat, embed := c.add("team-chat/llama", 1), c.add("team-embed/worker", 1)
+	chat.want, embed.want = 2, 1
+	c.pools[0].denied = true
+	c.until(15*time.Minute, "all replicas are ready on demand", func() bool { return c.whole(chat)() && c.whole(embed)() })
+	c.pools[0].denied = false
+	c.until(time.Hour, "spot has proven itself", c.in(statemachine.Returning))
+	c.until(20*time.Minute, "the first node is moved", func() bool { return c.nodes(1) == 2 && c.s.Move.Step == statemachine.NoMove })
+	embed.pods[0].node.drifted, embed.neverReady = true, true
+	c.until(time.Minute, "a second replica is requested", func() bool { return c.d.Advice[1].Surge == 1 })
+	for c.d.Advice[1].Surge == 1 {
+		if c.step(); c.s.Move.Step != statemachine.NoMove && c.s.runningSurges() > 0 {
+			t.Fatalf("%s: a move begins\n%s", c.clock(), c.why())
+		}
+	}
+	c.until(time.Hour, "the next replica moves after the surge", func() bool { return c.s.Move.Step != statemachine.NoMove })
+}
+
 func TestMoveEndsWithoutItsPreconditions(t *testing.T) {
 	for name, event := range map[string]func(c *cluster, l *simLoad){
 		"the policy is deleted": func(c *cluster, _ *simLoad) { c.loads = nil },

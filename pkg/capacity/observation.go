@@ -1,8 +1,10 @@
 package capacity
 
 import (
+	"slices"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
@@ -31,6 +33,9 @@ type PoolView struct {
 	// NodePool, whose reserved nodes are used first.
 	LaunchesOnDemand bool `json:",omitempty"`
 
+	// Quiet are the times at which a disruption budget with a schedule forbids Karpenter to replace drifted nodes.
+	Quiet []QuietTime `json:",omitempty"`
+
 	// Elsewhere is the number of nodes that have the labels of the group's NodeSelector and belong to a NodePool of Karpenter or to another
 	// group. They are not in Nodes.
 	Elsewhere int `json:",omitempty"`
@@ -43,6 +48,20 @@ type PoolView struct {
 	// Failures and Losses cover at least the last hour and contain each NodeClaim once.
 	Failures []evidence.Failure
 	Losses   []evidence.Loss
+}
+
+// QuietTime is the schedule of a disruption budget of 0 nodes. The budget applies for Duration from each time, in UTC, that matches Start.
+type QuietTime struct {
+	Start    calendar.Cron
+	Duration time.Duration
+}
+
+// isQuiet reports whether one of the quiet times of the NodePool has begun and not ended.
+func (v *PoolView) isQuiet(now time.Time) bool {
+	return slices.ContainsFunc(v.Quiet, func(q QuietTime) bool {
+		start, ok := q.Start.AtOrBefore(now)
+		return ok && now.Before(start.Add(q.Duration))
+	})
 }
 
 // Stage is the progress of a node.
@@ -71,6 +90,8 @@ type Node struct {
 	Notice    bool // the provider announced that it takes the node
 	Drifted   bool `json:",omitempty"` // Karpenter replaces the node as soon as it may disrupt the pods
 	Disrupted bool `json:",omitempty"` // the taint karpenter.sh/disrupted: Karpenter has chosen the node, or removes it
+	// DoNotDisrupt reports the annotation karpenter.sh/do-not-disrupt of the Node, with which Karpenter does not replace a drifted node.
+	DoNotDisrupt bool `json:",omitempty"`
 
 	// The following fields describe what prevents the removal of the node while it is empty, that is, while none of its pods requests the
 	// group's resource.

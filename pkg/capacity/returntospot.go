@@ -144,11 +144,12 @@ func (a *analysis) nodeInterval() int64 {
 	return time.Hour.Milliseconds() / max(a.g.ReturnNodesPerHour, 1)
 }
 
-// startMove chooses the pods of the next batch. It begins with the remaining pods of the node that is being emptied and continues with the
-// least used nodes. The configured pace limits how many further nodes it may choose.
+// startMove chooses the pods of the next batch, unless a surge runs. It begins with the remaining pods of the node that is being emptied
+// and continues with the least used nodes. The configured pace limits how many further nodes it may choose.
 func (t *tick) startMove() {
 	m := &t.s.Move
-	if !t.known || t.peak() || t.s.ShortSince != 0 || !t.canReturn() || t.hasEmptyNode() || t.at < t.s.Pace.Until {
+	if !t.known || t.peak() || t.s.ShortSince != 0 || !t.canReturn() || t.hasEmptyNode() || t.at < t.s.Pace.Until ||
+		t.s.runningSurges() > 0 {
 		return
 	}
 	allowed := int64(0) // number of nodes that may be chosen in addition to the node that is being emptied

@@ -34,9 +34,10 @@ type memory struct {
 	Move       statemachine.Move      `json:"move"`
 	Pace       statemachine.Pace      `json:"pace"`
 	Reserve    statemachine.Reserve   `json:"reserve"`
-	// Surges are the additional replicas for replicas on nodes that Karpenter is about to disrupt. Inherits is true until the surges of the
-	// previous leader were looked for.
+	// Surges are the additional replicas for replicas on nodes that Karpenter is about to disrupt. LastSurge is the workload for which the
+	// last one began. Inherits is true until the surges of the previous leader were looked for.
 	Surges            [statemachine.MaxSurges]statemachine.Surge `json:"surges,omitzero"`
+	LastSurge         string                                     `json:"lastSurge,omitempty"`
 	Inherits          bool                                       `json:"inherits,omitempty"`
 	statemachine.Sent                                            // writes that the next observation may not show yet
 }

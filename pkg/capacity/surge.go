@@ -37,12 +37,31 @@ func (t *tick) surgeBeforeEviction() {
 	for i := range t.s.Surges {
 		t.advanceSurge(&t.s.Surges[i])
 	}
-	for i := range t.o.Workloads {
-		t.startSurge(i)
-	}
+	t.startSurges()
 	for i := range t.s.Surges {
 		t.adviseSurge(&t.s.Surges[i])
 	}
+}
+
+// runningSurges returns the number of surges of the group that run.
+func (s *State) runningSurges() (n int) {
+	for i := range s.Surges {
+		if s.Surges[i].Runs() {
+			n++
+		}
+	}
+	return n
+}
+
+// freeSurge returns an unused element. If there is none, it returns that of the workload that rests for the shortest time from now on, and
+// nil if every surge runs.
+func (s *State) freeSurge() (free *statemachine.Surge) {
+	for i := range s.Surges {
+		if g := &s.Surges[i]; !g.Runs() && (free == nil || g.Until < free.Until) {
+			free = g // an unused element has no end of its time limit
+		}
+	}
+	return free
 }
 
 // surgeOf returns the surge with a workload or with a replica, or nil. With two empty strings it returns an unused element.
@@ -108,7 +127,8 @@ func (t *tick) advanceSurge(s *statemachine.Surge) {
 	if i >= 0 {
 		w := &t.o.Workloads[i]
 		in.Needed, in.Replaced = !w.Paused && w.needs() > 0, t.isSucceeded(w, s)
-		in.Blocked = t.s.TargetCap.On || w.Quota || t.s.Move.Step != statemachine.NoMove && t.s.Move.Workload == w.Key
+		in.Blocked = t.s.TargetCap.On || w.Quota || w.Infeasible && w.placed() <= w.needs() ||
+			t.s.Move.Step != statemachine.NoMove && t.s.Move.Workload == w.Key
 		for j := range w.Pods {
 			if p := &w.Pods[j]; p.UID == s.Pod {
 				in.Exists, in.Marked = true, p.DeletionCost.Value == surgeCost
@@ -143,20 +163,35 @@ func (a *analysis) isSucceeded(w *Workload, s *statemachine.Surge) bool {
 	})
 }
 
-// disruption returns why Karpenter is about to disrupt the node of a pod voluntarily, or CauseNone. A drifted node stays if the budgets of
-// its NodePool allow no disruption. Nodes that the provider takes belong to the rule addAtRisk.
+// disruption returns why Karpenter is about to disrupt the node of a pod voluntarily, or CauseNone. Nodes that the provider takes belong
+// to the rule addAtRisk.
 func (a *analysis) disruption(p *Pod) explain.Cause {
 	n := a.node(p)
 	switch {
 	case n == nil, n.Notice, n.Deleting && !n.Voluntary:
 		return explain.CauseNone
-	case n.Drifted && (n.Voluntary || n.Disrupted ||
-		!statemachine.BlocksDisruption(a.o.Pools[p.Pool].Budgets.Value, statemachine.ReasonDrifted)):
+	case n.Drifted && (n.Voluntary || n.Disrupted || a.replacesDrifted(p.Pool, n)):
 		return explain.CauseDrifted
 	case n.Voluntary, n.Disrupted:
 		return explain.CauseDisrupted
 	}
 	return explain.CauseNone
+}
+
+// replacesDrifted reports whether Karpenter may choose a drifted node now: the node has no annotation karpenter.sh/do-not-disrupt, and no
+// budget of its NodePool is 0 at this time.
+func (a *analysis) replacesDrifted(pool int, n *Node) bool {
+	v := &a.o.Pools[pool]
+	return !n.DoNotDisrupt && !statemachine.BlocksDisruption(v.Budgets.Value, statemachine.ReasonDrifted) && !v.isQuiet(a.now)
+}
+
+// startSurges starts surges. It begins with the workload after the one whose surge began last, so that each workload gets a surge even if
+// those of other workloads fail again and again.
+func (t *tick) startSurges() {
+	first := t.workload(t.s.LastSurge) + 1
+	for i := range t.o.Workloads {
+		t.startSurge((first + i) % len(t.o.Workloads))
+	}
 }
 
 // startSurge starts a surge for the workload with index i if one of its replicas is about to be evicted and a successor can get a node.
@@ -170,7 +205,11 @@ func (t *tick) startSurge(i int) {
 	if old == nil || t.readyElsewhere(w) >= needs || !t.maySurge(w) {
 		return
 	}
-	s := t.s.surgeOf("", "")
+	s := t.s.freeSurge()
+	if s == nil {
+		return
+	}
+	t.s.LastSurge = w.Key
 	*s = statemachine.Surge{Step: statemachine.SurgeAsked, Workload: w.Key, Pod: old.UID, Node: t.node(old).Name, Cause: t.disruption(old),
 		Size: needs + 1, Others: t.readyElsewhere(w), Until: t.at + t.surgeLimit(w).Milliseconds()}
 	for j := range w.Pods {
@@ -192,28 +231,23 @@ func (a *analysis) surgeVictim(w *Workload) *Pod {
 // maySurge reports whether the workload may have one more replica and the replica would get a node: demand is known, no limit, cap or full
 // NodePool applies, no pod waits for a node, and no other rule adds or moves replicas.
 func (t *tick) maySurge(w *Workload) bool {
-	if !w.Known || w.Paused || w.Quota || w.Claims || w.Claimed || w.Bounded && w.Room < 1 || t.o.Lost || t.leaving {
+	if !w.Known || w.Paused || w.Quota || w.Infeasible || w.Claims || w.Claimed || w.Bounded && w.Room < 1 || t.o.Lost || t.leaving {
 		return false
 	}
-	if t.s.TargetCap.On || t.s.ShortSince != 0 || t.s.Move.Step != statemachine.NoMove || t.s.surgeOf(w.Key, "") != nil ||
-		t.s.surgeOf("", "") == nil {
+	if t.s.TargetCap.On || t.s.ShortSince != 0 || t.s.Move.Step != statemachine.NoMove || t.s.surgeOf(w.Key, "") != nil {
 		return false
 	}
 	return t.allowsSurge() && t.placesSuccessor(w.podGPUs())
 }
 
-// allowsSurge reports whether fewer surges run than one for each surgeNodes of the group's nodes. One surge is always allowed.
+// allowsSurge reports whether fewer surges run than one for each surgeNodes of the group's nodes, and fewer than MaxRunningSurges. One
+// surge is always allowed.
 func (t *tick) allowsSurge() bool {
-	running, nodes := 0, 0
-	for i := range t.s.Surges {
-		if step := t.s.Surges[i].Step; step == statemachine.SurgeAsked || step == statemachine.SurgeReplacing {
-			running++
-		}
-	}
+	nodes := 0
 	for i := range t.views() {
 		nodes += t.pools[i].nodes
 	}
-	return running < max(1, nodes/surgeNodes)
+	return t.s.runningSurges() < min(max(1, nodes/surgeNodes), statemachine.MaxRunningSurges)
 }
 
 // placesSuccessor reports whether a pod of the given size gets a node that Karpenter is not about to disrupt. It is false if a drifted node
@@ -229,7 +263,7 @@ func (t *tick) placesSuccessor(size int64) (places bool) {
 			if n.Voluntary || n.Disrupted || n.Notice || !n.acceptsPods(t.now) || nodepool.Units(n.GPUs)-nodepool.Units(n.Used) < size {
 				continue
 			}
-			if n.Drifted {
+			if n.Drifted && !n.DoNotDisrupt {
 				return false
 			}
 			places = true
@@ -259,15 +293,17 @@ func (t *tick) adviseSurge(s *statemachine.Surge) {
 // isReplaced reports whether a surge replaces the pod. While it rests, the pod keeps its deletion cost, by which a new leader recognizes
 // that the workload had a surge.
 func (t *tick) isReplaced(p *Pod) bool {
-	s := t.s.surgeOf("", p.UID)
-	return s != nil && p.UID != "" && t.disruption(p) != explain.CauseNone
+	return p.UID != "" && t.disruption(p) != explain.CauseNone && t.s.surgeOf("", p.UID) != nil
 }
 
 // surgeEnd returns the end of the time limit of the surge that replaces the pod, in Unix milliseconds, or 0 if there is none. The startup
 // shield of the group protects the pod until then, so that Karpenter does not evict it before its successor is ready.
 func (t *tick) surgeEnd(p *Pod) int64 {
+	if !t.isReplaced(p) {
+		return 0
+	}
 	s := t.s.surgeOf("", p.UID)
-	if s == nil || s.Step == statemachine.SurgeResting || !t.isReplaced(p) || s.Until < statemachine.Stamp(p.Since) {
+	if s.Step == statemachine.SurgeResting || s.Until < statemachine.Stamp(p.Since) {
 		return 0
 	}
 	return s.Until

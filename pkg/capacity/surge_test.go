@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
@@ -57,6 +58,9 @@ func (s *surging) text() string {
 	return ""
 }
 
+// atMidnight matches 00:00 of each day.
+var atMidnight = calendar.Cron{Minute: 1, Hour: 1, DayOfMonth: 1<<63 | 1<<32 - 2, Month: 1<<13 - 2, DayOfWeek: 1<<7 - 1}
+
 func TestOnlyReplicaIsReplacedBeforeItsNodeIsDisrupted(t *testing.T) {
 	for name, c := range map[string]struct {
 		replicas int32
@@ -76,6 +80,15 @@ func TestOnlyReplicaIsReplacedBeforeItsNodeIsDisrupted(t *testing.T) {
 				p.fields["disruption.budgets"] = nodepool.FieldView{Value: `[{"nodes":"0","reasons":["Drifted"]}]`, Owner: "kubectl"}
 			}
 		}, false},
+		"a budget allows no disruption at this time": {1, func(s *surging) {
+			s.drift()
+			s.pools[0].quiet = []QuietTime{{atMidnight, 8 * time.Hour}}
+		}, false},
+		"a budget allows no disruption at another time": {1, func(s *surging) {
+			s.drift()
+			s.pools[0].quiet = []QuietTime{{atMidnight, 10 * time.Minute}}
+		}, true},
+		"the Node must not be disrupted":                {1, func(s *surging) { s.drift(); s.node.kept = true }, false},
 		"the successor could start on the drifted node": {1, func(s *surging) { s.pools[0].gpus = 2; s.drift() }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,6 +210,62 @@ func TestSuccessorOnADriftedNodeIsNoReplacementAndNotRepeated(t *testing.T) {
 	}
 }
 
+// Karpenter chooses the node, does not find a replacement, and removes its taint. The additional replica is removed, and the workload gets
+// one again when Karpenter chooses the node the next time.
+func TestNodeThatKarpenterChoosesAgainGetsASecondSurge(t *testing.T) {
+	s := newSurging(t, 1)
+	s.node.disrupted = true
+	s.until(time.Minute, "a second replica is requested", s.asked)
+	s.run(10 * time.Second)
+	s.node.disrupted = false
+	s.run(successorTimeout + time.Minute)
+	if s.asked() || s.gone() || len(s.chat.pods) != 1 || s.text() != "" {
+		t.Fatalf("%d pods, %q\n%s", len(s.chat.pods), s.text(), s.why())
+	}
+	s.node.disrupted = true
+	s.until(10*time.Minute, "the replica is replaced", s.gone)
+	if s.asks != 2 || s.most != 2 {
+		t.Errorf("%d surges, at most %d pods\n%s", s.asks, s.most, s.why())
+	}
+}
+
+// The quiet time of the owner begins while the successor loads: the old replica stays, and the successor is removed.
+func TestReplicaStaysWhenAQuietTimeBegins(t *testing.T) {
+	s := newSurging(t, 1)
+	s.drift()
+	s.until(time.Minute, "a second replica is requested", s.asked)
+	s.pools[0].quiet = []QuietTime{{atMidnight, time.Hour}}
+	s.run(20 * time.Minute)
+	if s.asked() || s.gone() || len(s.chat.pods) != 1 {
+		t.Fatalf("%d pods\n%s", len(s.chat.pods), s.why())
+	}
+	s.until(time.Hour, "the replica is replaced after the quiet time", s.gone)
+	if s.now.Before(midnight.Add(time.Hour)) || s.chat.minimum < 1 {
+		t.Errorf("replaced at %s, at least %d ready", s.clock(), s.chat.minimum)
+	}
+}
+
+// No node can have space for a further replica: a successor without a node is removed, and one that already loads stays.
+func TestInfeasibleBufferEndsOnlyASurgeWithoutANode(t *testing.T) {
+	s := newSurging(t, 1)
+	s.drift()
+	s.until(time.Minute, "a second replica is requested", s.asked)
+	s.chat.infeasible = true
+	s.run(5 * time.Second)
+	if s.asked() || s.gone() {
+		t.Errorf("the successor without a node stays\n%s", s.why())
+	}
+
+	s = newSurging(t, 1)
+	s.drift()
+	s.until(5*time.Minute, "the successor loads", func() bool { return len(s.chat.pods) == 2 && s.chat.pods[1].node != nil })
+	s.chat.infeasible = true
+	s.until(5*time.Minute, "the replica is replaced", s.gone)
+	if s.chat.minimum < 1 {
+		t.Errorf("at least %d ready", s.chat.minimum)
+	}
+}
+
 // Karpenter does not wait and evicts the old replica. The additional replica is then not needed any more.
 func TestSurgeEndsWhenKarpenterEvictsTheReplica(t *testing.T) {
 	s := newSurging(t, 1)
@@ -219,6 +288,7 @@ func TestNoSurgeWhereItWouldWaitInVain(t *testing.T) {
 	for name, change := range map[string]func(s *surging){
 		"the target is at maxReplicas": func(s *surging) { s.chat.full = true },
 		"the API server rejects pods":  func(s *surging) { s.chat.quota = true },
+		"no node can have space":       func(s *surging) { s.chat.infeasible = true },
 		"the workload is paused":       func(s *surging) { s.chat.paused = true },
 		"readings are missing":         func(s *surging) { s.chat.unknown = true },
 		"the caches are not complete":  func(s *surging) { s.known = false },

@@ -49,6 +49,37 @@ func TestDriftOfAllNodesDoesNotDoubleTheGroup(t *testing.T) {
 	}
 }
 
+// Successors of some workloads never become ready, and these workloads are the first of the group. The last workload nevertheless gets its
+// surge, also if the others may try again by then.
+func TestFailingSurgesDoNotKeepOthersFromTheirs(t *testing.T) {
+	for name, lead := range map[string]time.Duration{
+		"the others rest": 0,
+		// each surge fails after two hours, so the first workload rests until the fourth one has failed
+		"the others may try again": 100 * time.Minute,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newCluster(t, func(g *Group) { g.LeadTime = lead })
+			for i := range 5 {
+				s.add(fmt.Sprintf("team-%d/llama", i), 1).want = 1
+			}
+			s.until(20*time.Minute, "all replicas are ready", func() bool {
+				return !slices.ContainsFunc(s.loads, func(l *simLoad) bool { return l.ready() != 1 })
+			})
+			for _, n := range s.pools[0].nodes {
+				n.drifted = true
+			}
+			last := s.loads[4]
+			for _, l := range s.loads[:4] {
+				l.neverReady = true
+			}
+			old := last.pods[0]
+			s.until(4*(lead+successorTimeout+time.Minute)+time.Hour, "the replica of the last workload is replaced", func() bool {
+				return !slices.Contains(last.pods, old) && last.ready() == 1
+			})
+		})
+	}
+}
+
 // Random drifts, lost readiness, demand, missing readings and new leaders: a surge adds at most one replica to a workload, never lowers a
 // target, and ends.
 func TestSurgeIsBoundedAndEnds(t *testing.T) {
@@ -66,12 +97,7 @@ func checkRandomSurges(t *testing.T, seed uint64) {
 	}
 	before := 0
 	s.observed = func() {
-		running := 0
-		for i := range s.s.Surges {
-			if step := s.s.Surges[i].Step; step == statemachine.SurgeAsked || step == statemachine.SurgeReplacing {
-				running++
-			}
-		}
+		running := s.s.runningSurges()
 		if nodes := len(s.pools[0].nodes) + len(s.pools[1].nodes); running > before &&
 			running > max(1, nodes/surgeNodes) {
 			t.Errorf("seed %d, %s: %d surges with %d nodes", seed, s.clock(), running, nodes)

@@ -7,8 +7,10 @@ import (
 )
 
 const (
-	// MaxSurges is the maximum number of surges of a group, including those in the step SurgeResting.
-	MaxSurges = 4
+	// MaxSurges is the maximum number of surges that a group stores, including those in the step SurgeResting.
+	MaxSurges = 32
+	// MaxRunningSurges is the maximum number of surges of a group that run at the same time.
+	MaxRunningSurges = 4
 	// SurgeSettle is how long enough replicas must be ready on other nodes before the target decreases again. A replica that is ready for
 	// only some seconds is no successor.
 	SurgeSettle = 30 * time.Second
@@ -23,11 +25,11 @@ const (
 //	NoSurge         -                SurgeAsked      the target increases by one; Until: end of the time limit
 //	SurgeAsked      SurgeReady       SurgeReplacing  the target decreases; the ReplicaSet deletes the old replica
 //	SurgeAsked      SurgePodGone     SurgeResting    the target decreases; rests until the time limit
-//	SurgeAsked      SurgeNodeStays   SurgeResting    the target decreases
+//	SurgeAsked      SurgeNodeStays   SurgeResting    the target decreases; rests until the time limit
 //	SurgeAsked      SurgeNoCapacity  SurgeResting    the target decreases
 //	SurgeAsked      SurgeTimeout     SurgeResting    the target decreases
 //	SurgeReplacing  SurgePodGone     NoSurge
-//	SurgeReplacing  SurgeNodeStays   SurgeResting
+//	SurgeReplacing  SurgeNodeStays   SurgeResting    rests until the time limit
 //	SurgeReplacing  SurgeTimeout     SurgeResting
 //	SurgeResting    SurgeTimeout     NoSurge
 //	any             SurgeNotNeeded   NoSurge         the target decreases
@@ -45,7 +47,7 @@ type Surge struct {
 	Since    int64         `json:"since,omitempty"`   // creation time of the newest pod at the start; a newer pod is a successor
 	Ready    int64         `json:"ready,omitempty"`   // since when enough replicas have been ready on other nodes; 0: they are not
 	Until    int64         `json:"until,omitempty"`   // end of the time limit of the step
-	Expired  bool          `json:"expired,omitempty"` // SurgeResting follows SurgeTimeout or SurgeNoCapacity
+	Expired  bool          `json:"expired,omitempty"` // SurgeResting follows SurgeAsked without a ready successor
 }
 
 // SurgeStep is a step of Surge.
@@ -68,7 +70,7 @@ const (
 	SurgeUnchanged  SurgeEvent = iota
 	SurgeNotNeeded             // the workload is gone, paused, or needs no replica
 	SurgePodGone               // the old replica does not exist any more
-	SurgeNodeStays             // Karpenter does not disrupt the node any more
+	SurgeNodeStays             // Karpenter does not disrupt the node any more, or not at this time
 	SurgeNoCapacity            // no further replica can get a node
 	SurgeReady                 // enough replicas have been ready on other nodes for SurgeSettle
 	SurgeTimeout               // the time limit of the step is over
@@ -144,11 +146,14 @@ func (s *Surge) Apply(event SurgeEvent, at int64) {
 		return
 	case next == SurgeReplacing:
 		s.Until = at + ShrinkTimeout.Milliseconds()
-	case event != SurgePodGone:
-		s.Until, s.Expired = at+SurgeRest.Milliseconds(), event == SurgeTimeout || event == SurgeNoCapacity
+	case event != SurgePodGone && event != SurgeNodeStays:
+		s.Until, s.Expired = at+SurgeRest.Milliseconds(), was == SurgeAsked
 	}
 	s.Step = next
 }
+
+// Runs reports whether the surge adds a replica, or whether the replica that it replaces is being deleted.
+func (s *Surge) Runs() bool { return s.Step == SurgeAsked || s.Step == SurgeReplacing }
 
 // Extra returns how many replicas the surge adds to the target of a workload that needs the given number of replicas. It is 1 at most.
 // Replicas that demand adds during the surge can be the successor, too, so they are included in Size.

@@ -28,12 +28,19 @@ func TestEveryStepAndEventOfASurge(t *testing.T) {
 			if s.Step != want || (want == NoSurge && step != 0) != (s == Surge{} && step != 0) {
 				t.Errorf("step %d, event %d: %+v, want step %d", step, event, s, want)
 			}
-			late := SurgeEvent(event) == SurgeTimeout || SurgeEvent(event) == SurgeNoCapacity
-			if s.Step == w && step != int(w) && s.Expired != late {
+			if s.Step != w || step == int(w) {
+				continue
+			}
+			failed := SurgeEvent(event) == SurgeTimeout || SurgeEvent(event) == SurgeNoCapacity
+			if s.Expired != (failed && step == int(a)) {
 				t.Errorf("step %d, event %d: expired %t", step, event, s.Expired)
 			}
-			if s.Step == w && step != int(w) && SurgeEvent(event) != SurgePodGone && s.Until != 1000+SurgeRest.Milliseconds() {
-				t.Errorf("step %d, event %d: rests until %d", step, event, s.Until)
+			until := int64(900) // the end of the time limit
+			if failed {
+				until = 1000 + SurgeRest.Milliseconds()
+			}
+			if s.Until != until {
+				t.Errorf("step %d, event %d: rests until %d, want %d", step, event, s.Until, until)
 			}
 		}
 	}

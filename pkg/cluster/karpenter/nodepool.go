@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/robfig/cron/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
@@ -52,6 +54,7 @@ func DecodeNodePool(u *unstructured.Unstructured) *NodePool {
 		p.Schedulability = schedulability.Of(u.GetName(), &p.Spec.Template)
 		p.view.Ready = !isFalse(typed, "Ready")
 		p.view.NodeGPUs, p.view.Mixed = largestNode(&p.Spec.Template), p.launchesSpotAndOthers()
+		p.view.Quiet = quietTimes(p.Spec.Disruption.Budgets)
 		p.view.LaunchesOnDemand = p.Schedulability.Allows(karpv1.CapacityTypeLabelKey, karpv1.CapacityTypeOnDemand)
 	}
 	annotations, owned := u.GetAnnotations(), ownership.Read(u.GetManagedFields())
@@ -70,6 +73,24 @@ func DecodeNodePool(u *unstructured.Unstructured) *NodePool {
 	p.Holder = annotations[HolderAnnotation]
 	p.Ours = v.Record != "" || ownership.HasManager(u.GetManagedFields(), ownership.Manager)
 	return p
+}
+
+// quietTimes returns the schedules of the budgets with which Karpenter replaces no drifted node for some time. A schedule that cannot be
+// parsed is ignored; the API server rejects most of them.
+func quietTimes(budgets []karpv1.Budget) (all []capacity.QuietTime) {
+	for i := range budgets {
+		b := &budgets[i]
+		if b.Schedule == nil || b.Duration == nil || strings.Trim(strings.TrimSuffix(b.Nodes, "%"), "0") != "" ||
+			b.Reasons != nil && !slices.Contains(b.Reasons, karpv1.DisruptionReasonDrifted) {
+			continue
+		}
+		parsed, err := cron.ParseStandard("TZ=UTC " + *b.Schedule) // as in Budget.IsActive of Karpenter 1.15
+		if s, ok := parsed.(*cron.SpecSchedule); ok && err == nil {
+			all = append(all, capacity.QuietTime{Duration: b.Duration.Duration,
+				Start: calendar.Cron{Minute: s.Minute, Hour: s.Hour, DayOfMonth: s.Dom, Month: s.Month, DayOfWeek: s.Dow}})
+		}
+	}
+	return all
 }
 
 // decodeTyped converts an object of Karpenter's v1 API to its type.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -54,6 +55,26 @@ func TestViewOfANodePool(t *testing.T) {
 	v = static.View(groupOf(t, "nvidia.com/gpu"), nil, Schema{Known: true, Limits: true, Weight: true})
 	if !v.Weight.Unsupported || !v.Limits[0].Unsupported || !v.Mixed {
 		t.Errorf("a static NodePool supports a weight or a GPU limit: %+v", v)
+	}
+}
+
+// A budget of 0 nodes with a schedule is a quiet time for drifted nodes if it lists the reason Drifted or no reason. Karpenter accepts the
+// descriptors of cron, too.
+func TestQuietTimesOfANodePool(t *testing.T) {
+	decoded := decodeNodePool(t, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: s}, spec: {disruption: {budgets: [
+		{nodes: "10%"}, {nodes: "0"}, {nodes: "0", schedule: "0 8 * * 1-5", duration: 10h},
+		{nodes: "0%", schedule: "@daily", duration: 2h, reasons: [Drifted, Empty]},
+		{nodes: "0", schedule: "@hourly", duration: 5m, reasons: [Underutilized]}, {nodes: "1", schedule: "0 20 * * *", duration: 1h},
+		{nodes: "0", schedule: "61 8 * * *", duration: 1h}]}}}`)
+	quiet := decoded.View(groupOf(t, "nvidia.com/gpu"), nil, Schema{}).Quiet
+	if len(quiet) != 2 || quiet[0].Duration != 10*time.Hour || quiet[1].Duration != 2*time.Hour {
+		t.Fatalf("quiet times %+v", quiet)
+	}
+	for i, want := range []string{"2026-11-20T08:00:00Z", "2026-11-22T00:00:00Z"} { // Friday and Sunday
+		start, _ := quiet[i].Start.AtOrBefore(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
+		if got := start.Format(time.RFC3339); got != want {
+			t.Errorf("quiet time %d began at %s, want %s", i, got, want)
+		}
 	}
 }
 

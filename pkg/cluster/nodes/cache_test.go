@@ -264,6 +264,7 @@ func TestNodesThatKarpenterIsAboutToDisrupt(t *testing.T) {
 	}
 	tainted := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{
 		{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}}}
+	kept := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{"karpenter.sh/do-not-disrupt": "true"}}}
 	for name, c := range map[string]struct {
 		claim                         string
 		node                          *corev1.Node
@@ -274,6 +275,7 @@ func TestNodesThatKarpenterIsAboutToDisrupt(t *testing.T) {
 		"it does not drift":        {condition(`{type: Drifted, status: "False"}`), nil, false, false, false},
 		"Karpenter has chosen it":  {condition(`{type: DisruptionReason, status: "True"}`), nil, false, false, true},
 		"Karpenter has tainted it": {claimS1, tainted, false, true, false},
+		"it must not be disrupted": {condition(`{type: Drifted, status: "True"}`), kept, true, false, false},
 	} {
 		n := newCache(t, nil)
 		n.PutNodeClaim(karpenter.DecodeNodeClaim(decode(t, c.claim)))
@@ -286,7 +288,8 @@ func TestNodesThatKarpenterIsAboutToDisrupt(t *testing.T) {
 		}
 		var o capacity.Observation
 		n.Observe(spotGroup(t), nil, &o)
-		if got := o.Pools[0].Nodes[0]; got.Drifted != c.drifted || got.Disrupted != c.disrupted || got.Voluntary != c.voluntary {
+		if got := o.Pools[0].Nodes[0]; got.Drifted != c.drifted || got.Disrupted != c.disrupted || got.Voluntary != c.voluntary ||
+			got.DoNotDisrupt != (c.node == kept) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -135,7 +135,7 @@ func (n *Cache) node(c *karpenter.NodeClaim, resource string) capacity.Node {
 			out.GPUs = gpus
 		}
 		out.Disrupted = slices.ContainsFunc(node.taints, func(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey })
-		if node.notDisrupted {
+		if out.DoNotDisrupt = node.notDisrupted; out.DoNotDisrupt {
 			out.DoNotDisruptPods++
 		}
 	}
