@@ -1,6 +1,8 @@
 package capacity
 
 import (
+	"math"
+
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
@@ -99,43 +101,54 @@ func (a *analysis) expectedLosses() int32 {
 
 // capTargets caps the targets of the group's workloads while no NodePool provides a node. The cap is one replica above the number of
 // replicas that have nodes. The additional replica stays pending, so that Karpenter tries to launch a node for it. The result of these
-// launches is the evidence for a fallback. The target of a workload is also capped while the autoscaler reports that no node has space for
-// a replica.
+// launches is the evidence for a fallback. The target of a workload is also capped while the API server rejects its pods, and while the
+// autoscaler reports that no node that it may add has space for a replica. The cap then includes the replicas for which existing nodes have
+// space.
 func (t *tick) capTargets() {
 	c := &t.s.TargetCap
 	closed := t.allClosed()
 	in := statemachine.TargetCapInput{At: t.at, Group: t.g.Name, Closed: closed.cause != explain.CauseNone, Waiting: t.s.ShortSince != 0,
 		Short: t.short}
 	c.Apply(c.Event(in), in)
-	var missing float64
+	reasons := [...]explain.Reason{
+		{Pool: closed.pool, Name: closed.resource, Cause: closed.cause, Until: statemachine.Instant(c.Until)},
+		{Pool: -1, Cause: explain.CauseQuota},
+		{Pool: -1, Cause: explain.CauseInfeasible},
+	}
 	infeasible := false
-	reason := explain.Reason{Rule: explain.RuleConstrained, Pool: closed.pool, Name: closed.resource, Cause: closed.cause,
-		Until: statemachine.Instant(c.Until)}
 	for i := range t.o.Workloads {
 		w := &t.o.Workloads[i]
-		if !c.On && !w.Quota && !w.Infeasible {
-			continue
-		}
-		limit := w.placed() + 1
+		reason, limit := &reasons[0], w.placed()+1
 		switch {
 		case c.On:
 		case w.Quota:
-			reason.Pool, reason.Cause, reason.Name = -1, explain.CauseQuota, ""
+			reason = &reasons[1]
+		case w.Infeasible:
+			reason, infeasible = &reasons[2], true
+			limit += t.fitting(w)
 		default:
-			reason.Pool, reason.Cause, reason.Name, infeasible = -1, explain.CauseInfeasible, "", true
+			continue
 		}
 		t.d.Advice[i].Cap = limit
-		missing += float64(max(w.Uncapped-limit+1, 0))
+		reason.A += float64(max(w.Uncapped-limit+1, 0))
 	}
 	if c.On {
 		t.listClosed()
 	} else if infeasible {
 		t.listInfeasible()
 	}
-	if missing > 0 || c.On {
-		reason.A = missing
-		t.because(reason)
+	for i, reason := range reasons {
+		if reason.A > 0 || c.On && i == 0 {
+			reason.Rule = explain.RuleConstrained
+			t.because(reason)
+		}
 	}
+}
+
+// fitting returns the number of further replicas of a workload for which the free units of existing nodes are sufficient.
+func (a *analysis) fitting(w *Workload) int32 {
+	size := max(w.podGPUs(), 1)
+	return int32(min(a.freeUnits(size)/size/int64(w.size()), math.MaxInt32/2))
 }
 
 // listInfeasible lists that the autoscaler may add no node that has space for a replica. The next attempt is when the autoscaler reports

@@ -42,7 +42,7 @@ func (d Demand) Total() int64 { return d.Policies + d.UnmanagedPods }
 
 // Advice is the adjustment of one workload's target that package scaling applies at the next tick. Its fields are those of scaling.Advice.
 type Advice struct {
-	Cap    int32 // maximum of the target: the replicas that have nodes, plus one; -1: no cap
+	Cap    int32 // maximum of the target: the replicas that have nodes, or space on existing nodes, plus one; -1: no cap
 	AtRisk int32 // replicas to add for ready replicas on nodes that are about to be lost
 	Surge  int32 // replicas to add for a move to spot, or before Karpenter evicts a replica
 }

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -75,6 +76,51 @@ func TestInfeasibleBufferCapsTheTargetOfItsWorkload(t *testing.T) {
 	c.run(2 * time.Second)
 	if a := c.d.Advice; a[0].Cap != -1 || len(c.d.Closed) > 0 {
 		t.Errorf("after the report: advice %+v, closed %+v", a, c.d.Closed)
+	}
+}
+
+// Existing nodes have free GPUs: the cap includes the replicas for which they have space.
+func TestInfeasibleBufferLeavesTheFreeGPUsOfExistingNodes(t *testing.T) {
+	c := newCluster(t, nil)
+	for _, p := range c.pools {
+		p.gpus = 8
+	}
+	chat := c.add("team-chat/llama", 2)
+	chat.want = 1
+	c.run(5 * time.Minute)
+	chat.infeasible = true
+	for _, p := range c.pools {
+		p.until = c.now.Add(time.Hour) // no node is launched
+	}
+	c.step()
+	chat.want = 6
+	c.step()
+	if a := c.d.Advice[0]; a.Cap != 5 { // four replicas on the node, and one more
+		t.Errorf("advice %+v\n%s", a, c.why())
+	}
+	c.run(5 * time.Minute)
+	if a := c.d.Advice[0]; a.Cap != 5 || chat.ready() != 4 || len(chat.pods) != 5 {
+		t.Errorf("advice %+v, %d ready of %d pods", a, chat.ready(), len(chat.pods))
+	}
+}
+
+// The API server rejects the pods of one workload, and no node can have space for those of another one: each cause has its own reason.
+func TestEachCauseOfACapHasItsReason(t *testing.T) {
+	c := newCluster(t, nil)
+	chat, other := c.add("team-chat/llama", 1), c.add("team-embed/worker", 1)
+	chat.want, other.want = 1, 1
+	c.run(5 * time.Minute)
+	chat.want, chat.infeasible = 5, true
+	other.want, other.quota = 3, true
+	c.run(2 * time.Second)
+	missing := map[explain.Cause]float64{}
+	for _, r := range c.d.Reasons {
+		if r.Rule == explain.RuleConstrained {
+			missing[r.Cause] = r.A
+		}
+	}
+	if want := map[explain.Cause]float64{explain.CauseInfeasible: 4, explain.CauseQuota: 2}; !maps.Equal(missing, want) {
+		t.Errorf("replicas without a node %v, want %v", missing, want)
 	}
 }
 

@@ -116,8 +116,14 @@ func Decode(u *unstructured.Unstructured) *Buffer {
 	ready := apimeta.FindStatusCondition(typed.Status.Conditions, karpautoscaling.ReadyForProvisioningCondition)
 	b.responded = ready != nil && ready.Status != ""
 	p := apimeta.FindStatusCondition(typed.Status.Conditions, karpautoscaling.ProvisioningCondition)
-	b.infeasible = p != nil && p.Status == metav1.ConditionFalse && p.Reason == infeasible
+	b.infeasible = p != nil && p.Status == metav1.ConditionFalse && p.Reason == infeasible && !isStale(p, u)
 	return b
+}
+
+// isStale reports whether an autoscaler set a condition for an earlier version of the spec of an object. Without an observedGeneration, it
+// is not known for which version the condition applies, and it counts as current.
+func isStale(c *metav1.Condition, u *unstructured.Unstructured) bool {
+	return c.ObservedGeneration != 0 && c.ObservedGeneration < u.GetGeneration()
 }
 
 // replicas returns a number of replicas between 0 and maxReplicas. It returns 0 if n is nil.

@@ -94,10 +94,13 @@ func TestInfeasibleIsReadFromOwnBuffers(t *testing.T) {
 		"with another reason":    {"Infeasible", "RequiresNewCapacity", false},
 		"with the status True":   {`"False"`, `"True"`, false},
 		"with another condition": {"type: Provisioning", "type: LimitedByQuotas", false},
+		"for this version":       {"conditions: [{", "conditions: [{observedGeneration: 4, ", true},
+		"for an earlier version": {"conditions: [{", "conditions: [{observedGeneration: 3, ", false},
 		"with a broken status":   {reported, "\nstatus: {conditions: none}", false},
 	} {
 		b := newCache(nil)
-		b.Put(decode(t, strings.Replace(fixture.ChatBuffer+reported, c.from, c.to, 1)))
+		text := strings.Replace(fixture.ChatBuffer+reported, "metadata:", "metadata:\n  generation: 4", 1)
+		b.Put(decode(t, strings.Replace(text, c.from, c.to, 1)))
 		if got := b.Infeasible(chatWorkload()); got != c.want {
 			t.Errorf("%s: infeasible %t", name, got)
 		}

@@ -8,8 +8,9 @@ import (
 
 // CappedBy is the capacity group that caps a target, because no NodePool of the group provides a node.
 type CappedBy struct {
-	Group     string       `json:"group"`
-	Cap       int32        `json:"cap"` // greatest target that the group permits: the replicas that have nodes, plus one
+	Group string `json:"group"`
+	// Cap is the greatest target that the group permits: the replicas that have nodes, or space on existing nodes, plus one.
+	Cap       int32        `json:"cap"`
 	Resource  string       `json:"resource"`
 	Until     time.Time    `json:"until,omitzero"` // the next attempt with the full target
 	NodePools []ClosedPool `json:"nodePools"`
