@@ -40,6 +40,26 @@ func TestZeroLimitIsRemovedForPodsWithResourceClaims(t *testing.T) {
 	}
 }
 
+// A gang lacks pods that do not exist yet. They are demand, but the finding counts only pods that a user can find.
+func TestMissingPodsOfAGangAreNotReportedAsHeld(t *testing.T) {
+	c := newCluster(t, nil)
+	o := c.observe()
+	o.UnmanagedPods = []Pod{
+		{UID: "train-0", Namespace: "jobs", Name: "train-0", GPUs: 1, Pool: -1, Node: -1, Pending: true, Held: true},
+		{Namespace: "jobs", Name: "train", GPUs: 3, Pool: -1, Node: -1, Pending: true, Held: true},
+	}
+	d, _ := Decide(c.g, o, State{}, c.now)
+	var found []explain.Finding
+	for _, f := range d.Findings {
+		if f.Kind == explain.FindHeld {
+			found = append(found, f)
+		}
+	}
+	if len(found) != 1 || found[0].Count != 1 || found[0].Name != "jobs/train-0" || d.Demand.UnmanagedPods != 4 {
+		t.Errorf("findings %+v, demand %+v", found, d.Demand)
+	}
+}
+
 // Demand is unknown as soon as the target is above 0, even if no pod exists yet, because the workload's pod template has a resource claim.
 func TestResourceClaimsMakeDemandUnknown(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.SpotWaitTimeout = true, 2*time.Minute })

@@ -63,9 +63,10 @@ func (a *analysis) countDemand() {
 	d.Pending = max(waiting, 0)
 }
 
-// countHeld counts a pod that waits for something other than a node, and a pod whose annotation about its gang cannot be used.
+// countHeld counts a pod that waits for something other than a node, and a pod whose annotation about its gang cannot be used. A pod
+// without a UID represents the missing pods of a gang and does not exist, so it is not counted.
 func (a *analysis) countHeld(p *Pod) {
-	if p.Held && p.Pending {
+	if p.Held && p.Pending && p.UID != "" {
 		a.gated.add(p.Namespace + "/" + p.Name)
 	}
 	if p.InvalidAnnotation != "" {
