@@ -173,7 +173,10 @@ func (t *tick) listClosed() {
 		c := Closed{Pool: int8(i), Cause: t.closedBy(i), Units: f.units, Unmanaged: t.unmanagedOn(i)}
 		switch c.Cause {
 		case explain.CauseLimit:
-			c.Limited, c.Limit, c.Used, c.Scheduled = f.full, f.limit, f.used, f.scheduled
+			c.Limited, c.Limit, c.Used, c.Scheduled, c.Left = f.full, f.limit, f.used, f.scheduled, f.left
+			if f.room > 0 {
+				c.Waiting = t.smallestWait
+			}
 		case explain.CauseFleet:
 			t.describeMaximum(&c)
 		case explain.CauseRefused:

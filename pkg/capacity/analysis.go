@@ -46,9 +46,9 @@ type poolFacts struct {
 	room int64
 	full string // the resource whose limit allows the fewest nodes; "": there is no limit
 	// limit is the limit of the resource full, and used is how much of this resource the NodePool has. scheduled reports whether an open
-	// schedule of the group sets the limit.
-	limit, used float64
-	scheduled   bool
+	// schedule of the group sets the limit, and left whether an override set it and gpuscaler may no longer change it.
+	limit, used     float64
+	scheduled, left bool
 	// exhausted reports that no node is launched although the limits allow one: the capacity reservation of the NodePool has no free
 	// instance (room is then 0), or the autoscaler of a group with a NodeSelector adds no node
 	exhausted bool

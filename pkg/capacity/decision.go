@@ -60,9 +60,12 @@ type Closed struct {
 	Limited     string
 	Limit, Used float64 // the limit of Limited, and how much of Limited the NodePool has
 	Scheduled   bool    // the limit is that of an open schedule of the group, not of the NodePool's owner
-	Units       int64   // units of the group's resource on the nodes of the NodePool
-	Unmanaged   int64   // units that pods without a policy of the group use on these nodes
-	Refused     int     // for CauseRefused: launches that were refused for lack of capacity
+	Left        bool    // the limit is that of an override that gpuscaler may no longer change, not of the NodePool's owner
+	// Waiting is the number of units that the smallest waiting pod requests, if the limit allows only nodes that are too small for it.
+	Waiting   int64
+	Units     int64 // units of the group's resource on the nodes of the NodePool
+	Unmanaged int64 // units that pods without a policy of the group use on these nodes
+	Refused   int   // for CauseRefused: launches that were refused for lack of capacity
 }
 
 // Action is one of NodePoolPatch, PodAnnotation and Buffer. No action can change the template or the requirements of a NodePool, because

@@ -40,7 +40,7 @@ func (t *tick) measureRoom() {
 			if room := t.nodesBelow(i, l, value) * size; room < f.room {
 				f.room, f.full, f.limit = room, l.Resource, value
 				f.used, _ = t.usedBelow(i, l)
-				f.scheduled = t.isScheduled(i, l)
+				f.scheduled, f.left = t.isScheduled(i, l), t.isLeft(i, l)
 			}
 		}
 		f.room = min(f.room, nodepool.MaxUnits)
@@ -154,6 +154,17 @@ func (t *tick) limitOf(pool int, l *nodepool.LimitView) nodepool.Value {
 func (t *tick) isScheduled(pool int, l *nodepool.LimitView) bool {
 	i := slices.Index(t.s.Limits[:], l.Resource)
 	return i >= 0 && l.Resource != "" && !t.limitOf(pool, l).Same(t.fields.Original(pool, nodepool.FieldLimit+nodepool.Field(i)))
+}
+
+// isLeft reports whether a limit of a NodePool is that of an override which gpuscaler cannot end, because the owner has withdrawn the
+// consent.
+func (t *tick) isLeft(pool int, l *nodepool.LimitView) bool {
+	i := slices.Index(t.s.Limits[:], l.Resource)
+	if i < 0 || l.Resource == "" {
+		return false
+	}
+	f := nodepool.FieldLimit + nodepool.Field(i)
+	return t.s.Pools[pool].Overrides[f].On && !t.o.Pools[pool].Writable(f)
 }
 
 // sideRoom returns by how many units the NodePools of a side may still grow together. The room of a NodePool that gpuscaler cannot rely on

@@ -234,6 +234,38 @@ func TestLimitOfAScheduleIsNotAttributedToTheOwner(t *testing.T) {
 	}
 }
 
+// The owner withdraws the consent while the limits are 0. gpuscaler cannot remove these limits, and they are not those of the owner.
+func TestLimitThatCannotBeRemovedIsNotAttributedToTheOwner(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
+	chat := c.add("team-chat/llama", 1)
+	c.until(20*time.Minute, "the limits are 0", func() bool { return c.limit(0) == 0 && c.limit(1) == 0 })
+	for _, p := range c.pools {
+		p.consent = 0
+	}
+	chat.want = 1
+	c.until(10*time.Minute, "the target is capped", func() bool { return len(c.d.Closed) == 2 })
+	for _, p := range c.d.Closed {
+		if !p.Left || p.Limit != 0 {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+// The limit of the spot NodePool allows one more node, which is too small for the waiting pod. That of the on-demand NodePool allows none.
+func TestLimitThatAllowsOnlyTooSmallNodesNamesThePod(t *testing.T) {
+	c := newCluster(t, nil)
+	for i, limit := range []nodepool.Value{"12", "4"} {
+		c.pools[i].gpus, c.pools[i].fields["limits[nvidia.com/gpu]"] = 4, nodepool.FieldView{Value: limit, Owner: "kubectl"}
+	}
+	c.add("team-embed/worker", 4).want = 2
+	c.run(10 * time.Minute)
+	c.add("team-chat/llama", 8).want = 1
+	c.until(10*time.Minute, "the target is capped", func() bool { return len(c.d.Closed) == 2 })
+	if spot, onDemand := c.d.Closed[0], c.d.Closed[1]; spot.Waiting != 8 || spot.Used != 8 || onDemand.Waiting != 0 {
+		t.Errorf("closed %+v", c.d.Closed)
+	}
+}
+
 // A group whose nodes are found by their labels is at its maximum, or at the number of its nodes.
 func TestMaximumOfAFleetIsListed(t *testing.T) {
 	for name, want := range map[string]Closed{

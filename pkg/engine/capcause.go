@@ -44,7 +44,7 @@ func newCapCause(g *capacity.Group, d *capacity.Decision) *capcause.Cause {
 	for i := range d.Closed {
 		c := &d.Closed[i]
 		out.Pools[i] = capcause.Pool{Name: g.Pools[c.Pool].Name, Kind: closedKinds[c.Cause], Limited: c.Limited, Limit: c.Limit,
-			Used: c.Used, Scheduled: c.Scheduled, Units: c.Units, Unmanaged: c.Unmanaged, Refused: c.Refused}
+			Used: c.Used, Scheduled: c.Scheduled, Left: c.Left, Waiting: c.Waiting, Units: c.Units, Unmanaged: c.Unmanaged, Refused: c.Refused}
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
 )
 
 // CappedBy is the capacity group that caps a target, because no NodePool of the group provides a node.
@@ -26,7 +27,7 @@ type ClosedPool struct {
 	Limited   string   `json:"limited,omitempty"` // the resource of a limit, or the field of a maximum
 	Limit     *float64 `json:"limit,omitempty"`   // absent if there is no limit or maximum
 	Used      *float64 `json:"used,omitempty"`    // how much of Limited the NodePool has
-	LimitOf   string   `json:"limitOf,omitempty"` // what sets the limit: "owner", "schedule", or "group" for a maximum
+	LimitOf   string   `json:"limitOf,omitempty"` // "owner", "schedule", "gpuscaler", or "group" for a maximum
 	Units     int64    `json:"units"`             // how much of the group's resource the nodes of the NodePool have
 	Unmanaged int64    `json:"unmanaged"`         // how many of these units pods use that no policy of the group manages
 	Refused   int      `json:"refusedLaunches,omitempty"`
@@ -47,19 +48,22 @@ func newCappedBy(r *engine.Record) *CappedBy {
 			closed.NodePool, closed.Selector = "", c.Selector
 		}
 		if p.Limited != "" {
-			closed.Limit, closed.Used, closed.LimitOf = &p.Limit, &p.Used, limitOwner(c.Selector != "", p.Scheduled)
+			closed.Limit, closed.Used, closed.LimitOf = &p.Limit, &p.Used, limitOwner(c.Selector != "", p)
 		}
 		out.NodePools = append(out.NodePools, closed)
 	}
 	return out
 }
 
-func limitOwner(fleet, scheduled bool) string {
+// limitOwner returns what sets a limit: "gpuscaler" for an override that it may no longer change.
+func limitOwner(fleet bool, p *capcause.Pool) string {
 	switch {
 	case fleet:
 		return "group"
-	case scheduled:
+	case p.Scheduled:
 		return "schedule"
+	case p.Left:
+		return "gpuscaler"
 	}
 	return "owner"
 }

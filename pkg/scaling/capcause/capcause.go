@@ -29,8 +29,11 @@ type Pool struct {
 	Limited string
 	Limit   float64 // the limit or maximum of Limited
 	Used    float64 // how much of Limited the NodePool has
-	// Scheduled is true if the limit is that of an open schedule of the group, and false if it is that of the NodePool's owner.
-	Scheduled bool
+	// Scheduled is true if the limit is that of an open schedule of the group. Left is true if it is that of an override that gpuscaler may
+	// no longer change, because the owner of the NodePool has withdrawn the consent. Otherwise it is the owner's limit.
+	Scheduled, Left bool
+	// Waiting is how many units the smallest waiting pod requests, if the limit allows only nodes that are too small for it.
+	Waiting   int64
 	Units     int64 // units of the group's resource on the nodes of the NodePool
 	Unmanaged int64 // units of the group's resource that pods without a policy use on these nodes
 	Refused   int   // launches that failed for lack of capacity
@@ -42,7 +45,7 @@ type Kind uint8
 // Values of Kind.
 const (
 	Unknown     Kind = iota
-	Limit            // the NodePool is at a limit. It sets Limited, Limit, Used and Scheduled
+	Limit            // the NodePool is at a limit. It sets Limited, Limit, Used, Scheduled, Left and Waiting
 	Refused          // launches failed for lack of capacity. It sets Refused
 	NotReady         // the NodePool is not Ready
 	Reservation      // the capacity reservation has no free instance: pods wait, and Karpenter launches no node
@@ -111,17 +114,25 @@ func (c *Cause) nodes(p *Pool) string {
 	return "of NodePool " + p.Name
 }
 
-// limitText names the limit of a NodePool. A NodePool below its limit provides no node if one more node would exceed the limit.
+// limitText names the limit of a NodePool. A NodePool below its limit provides no node if one more node would exceed the limit, or if the
+// limit allows only nodes that are too small for the waiting pods.
 func (c *Cause) limitText(p *Pool) string {
-	owner := "its owner's limit of "
-	if p.Scheduled {
+	owner, end := "its owner's limit of ", ""
+	switch {
+	case p.Scheduled:
 		owner = "the limit of an open schedule, "
+	case p.Left:
+		owner, end = "a limit of ", ", which gpuscaler set and may no longer change: gpuscaler.io/nudge does not list limits any more"
 	}
 	if p.Used >= p.Limit {
-		return "NodePool " + p.Name + " is at " + owner + c.amount(p.Limited, p.Limit) + c.unmanagedText(p)
+		return "NodePool " + p.Name + " is at " + owner + c.amount(p.Limited, p.Limit) + c.unmanagedText(p) + end
 	}
-	return fmt.Sprintf("NodePool %s has %s, and %s%s allows no further node", p.Name, c.amount(p.Limited, p.Used), owner,
-		c.amount(p.Limited, p.Limit)) + c.unmanagedText(p)
+	node := "further node"
+	if p.Waiting > 0 {
+		node = "node for a pod with " + c.amount(c.Resource, float64(p.Waiting))
+	}
+	return fmt.Sprintf("NodePool %s has %s, and %s%s allows no %s", p.Name, c.amount(p.Limited, p.Used), owner, c.amount(p.Limited, p.Limit),
+		node) + c.unmanagedText(p) + end
 }
 
 // maximumText names the maximum of a group whose nodes are found by their labels.

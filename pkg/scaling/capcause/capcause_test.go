@@ -20,6 +20,11 @@ func TestTextNamesTheObjectAndTheNumbers(t *testing.T) {
 			"NodePool gpu-spot is at its owner's limit of 8 GPUs, 2 of them used by pods that no policy of the group manages"},
 		{gpu(Pool{Kind: Limit, Limited: "nvidia.com/gpu", Limit: 12, Used: 8, Units: 8}),
 			"NodePool gpu-spot has 8 GPUs, and its owner's limit of 12 GPUs allows no further node"},
+		{gpu(Pool{Kind: Limit, Limited: "nvidia.com/gpu", Limit: 12, Used: 8, Units: 8, Waiting: 8}),
+			"NodePool gpu-spot has 8 GPUs, and its owner's limit of 12 GPUs allows no node for a pod with 8 GPUs"},
+		{gpu(Pool{Kind: Limit, Limited: "nvidia.com/gpu", Left: true}),
+			"NodePool gpu-spot is at a limit of 0 GPUs, which gpuscaler set and may no longer change: " +
+				"gpuscaler.io/nudge does not list limits any more"},
 		{gpu(Pool{Kind: Limit, Limited: "nvidia.com/gpu", Limit: 0, Scheduled: true}),
 			"NodePool gpu-spot is at the limit of an open schedule, 0 GPUs"},
 		{gpu(Pool{Kind: Limit, Limited: "cpu", Limit: 64, Used: 60.5, Units: 8, Unmanaged: 1}),
