@@ -57,6 +57,8 @@ type controller struct {
 	// failed receives the error with which a leader stopped. The process then exits. Without the exit, the process would hold the Lease but
 	// make no decisions.
 	failed chan error
+	// loggedGroups are the disabled groups that were logged when the policies changed last. Only report uses it.
+	loggedGroups []string
 }
 
 func newController(o runOptions, log *slog.Logger) (*controller, error) {

@@ -95,12 +95,13 @@ func (c *controller) disabledGroups() (names []string) {
 	return names
 }
 
-// reportDisabledGroups logs the capacity groups for which this process does not decide. The metric gpuscaler_group_finding reports the same
-// groups.
+// reportDisabledGroups logs the capacity groups for which this process does not decide, unless it has logged them before the last change
+// of the policies. The metric gpuscaler_group_finding reports the same groups.
 func (c *controller) reportDisabledGroups() {
-	disabled := c.disabledGroups()
+	disabled, logged := c.disabledGroups(), c.loggedGroups
+	c.loggedGroups = disabled
 	for _, g := range c.policies.Groups() {
-		if !slices.Contains(disabled, g.Name) {
+		if !slices.Contains(disabled, g.Name) || slices.Contains(logged, g.Name) {
 			continue
 		}
 		kind, next := "NodePools", "mode to karpenter or all"

@@ -58,6 +58,13 @@ func TestGroupsThatDoNothingAreLogged(t *testing.T) {
 		c := &controller{options: run.options, log: slog.New(slog.NewTextHandler(&log, nil)), policies: store.New(store.Options{})}
 		c.report(c.policies.Load(file))
 		c.report(c.policies.Load(file)) // nothing has changed, so nothing is logged again
+		if err := os.WriteFile(file, []byte(strings.Replace(platform, "batch-spot", "other-spot", 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c.report(c.policies.Load(file)) // another NodePool: the groups are disabled as before, so they are not logged again
+		if err := os.WriteFile(file, []byte(platform), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		names := c.disabledGroups()
 		// The engine does not decide for these groups, so it does not report their NodePools as missing.
 		if groups := c.decidedGroups(); groups != nil {
