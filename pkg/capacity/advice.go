@@ -72,7 +72,7 @@ func (a *analysis) exposed(w *Workload) (risk int32, exposed int64, needed int32
 			switch n := a.node(p); {
 			case n == nil || !p.Ready:
 				ready = false
-			case n.Notice && !n.Voluntary, n.Deleting && !n.Voluntary:
+			case n.taken():
 				leaving = true
 			// a node that Karpenter is deleting is not included, because Karpenter replaces it
 			case n.Type == Spot && !n.Notice && !n.Deleting:
@@ -89,6 +89,9 @@ func (a *analysis) exposed(w *Workload) (risk int32, exposed int64, needed int32
 	})
 	return risk, exposed, min(replicas, w.needs())
 }
+
+// taken reports whether the provider is about to take the node, and not Karpenter.
+func (n *Node) taken() bool { return (n.Notice || n.Deleting) && !n.Voluntary }
 
 // expectedLosses returns the number of nodes that the provider is expected to take from the group during one cold start.
 func (a *analysis) expectedLosses() int32 {

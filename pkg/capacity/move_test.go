@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -68,6 +69,23 @@ func TestNoMoveWhilePodsWaitOrDemandArrivesOrIsUnknown(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The provider takes the node of a replica while its successor loads on spot. The successor replaces it, and no second one is added.
+func TestReplicaAtRiskThatMovesHasOneSuccessor(t *testing.T) {
+	c, chat := returning(t)
+	c.until(20*time.Minute, "a successor loads", func() bool {
+		return c.s.Move.Step == statemachine.Surging && len(chat.pods) == 3 && chat.pods[2].node != nil
+	})
+	victim := chat.pods[slices.IndexFunc(chat.pods, func(p *simPod) bool { return c.s.Move.Has(p.uid) })]
+	victim.node.notice = true
+	c.until(30*time.Second, "the notice is observed", func() bool { return c.d.Advice[0].AtRisk == 1 })
+	if a := c.d.Advice[0]; a.Surge != 0 {
+		t.Errorf("advice %+v\n%s", a, c.why())
+	}
+	c.run(10 * time.Second)
+	c.lose(victim.node)
+	c.until(5*time.Minute, "two replicas are ready", c.whole(chat))
 }
 
 // A replica is added because its node drifts, and it loads for a long time. No other replica moves to spot in this time.

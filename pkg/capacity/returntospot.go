@@ -118,11 +118,23 @@ func (t *tick) returnToSpot() {
 	if m.Step == statemachine.NoMove || i < 0 {
 		return
 	}
-	if m.Step != statemachine.Shrinking {
-		t.d.Advice[i].Surge = m.Count
-	}
 	w := &t.o.Workloads[i]
+	if m.Step != statemachine.Shrinking {
+		t.d.Advice[i].Surge = m.Count - t.victimsAtRisk(w)
+	}
 	t.because(explain.Reason{Rule: explain.RuleMove, Pool: t.spot.first(), Name: w.Key, A: float64(t.ready(w)), B: float64(w.needs())})
+}
+
+// victimsAtRisk returns how many of the pods that the batch will delete are ready on a node that the provider is about to take. The rule
+// addAtRisk adds their successors.
+func (t *tick) victimsAtRisk(w *Workload) (n int32) {
+	for j := range w.Pods {
+		p := &w.Pods[j]
+		if node := t.node(p); p.Ready && node != nil && node.taken() && t.s.Move.Has(p.UID) {
+			n++
+		}
+	}
+	return n
 }
 
 // nextNode returns the time, in Unix milliseconds, from which the next node may be emptied by a move. If the return did not begin after a
