@@ -235,9 +235,9 @@ func (c *checker) converged() {
 	}
 }
 
-// returnAffects is how long a return to spot affects what the checker compares. A controller that starts during a move does not know that
-// the move adds replicas, and keeps them for the stabilization window after they are ready. A minute after the last node is emptied, the
-// limit and the disruption budgets of its NodePool are written.
+// returnAffects is how long the moves of a probe or of a return to spot affect what the checker compares. A controller that starts during a
+// move does not know that the move adds replicas, and keeps them for the stabilization window after they are ready. A minute after the last
+// node is emptied, the limit and the disruption budgets of its NodePool are written.
 const returnAffects = 2 * time.Minute
 
 // returnWrites is the largest number of writes of a NodePool in a minute of a return: the end of the return, the limit 0 after it, the
@@ -270,7 +270,7 @@ func (c *checker) quiet(p *pool) {
 	}
 }
 
-// returned reports whether the leader returned replicas of a group to spot in the given time before now.
+// returned reports whether the leader probed spot or returned replicas of a group to spot in the given time before now.
 func (c *checker) returned(group string, before time.Duration) bool {
 	from := c.sim.now.Add(-before)
 	for _, r := range c.sim.replicas {
@@ -279,7 +279,9 @@ func (c *checker) returned(group string, before time.Duration) bool {
 		}
 		all := r.engine.Decisions().GroupHistory(group, c.sim.began, c.sim.now)
 		later, _ := slices.BinarySearchFunc(all, from, func(g engine.GroupRecord, at time.Time) int { return g.At.Compare(at) })
-		return slices.ContainsFunc(all[max(0, later-1):], func(g engine.GroupRecord) bool { return g.Phase == statemachine.Returning })
+		return slices.ContainsFunc(all[max(0, later-1):], func(g engine.GroupRecord) bool {
+			return g.Phase == statemachine.Probing || g.Phase == statemachine.Returning
+		})
 	}
 	return false
 }

@@ -43,6 +43,7 @@ type simulation struct {
 	check       *checker
 	redis       *redis.Server
 	director    *director // nil: the run has only the given events
+	waited      time.Time // the last time at which a tick that waited for a write ended
 	polls       bool      // the simulation waits for a poll; the poll then uses the simulation without taking the turn
 
 	lines []string // the lines of the trace
@@ -160,8 +161,11 @@ func (s *simulation) runSecond() {
 	s.karpenter.Run()
 	s.scrape()
 	for _, r := range s.processes() {
+		begins := s.now
 		r.step()
-		s.now = time.Now() // a tick that waits for a write takes virtual time
+		if s.now = time.Now(); s.now.After(begins) { // a tick that waits for a write takes virtual time
+			s.waited = s.now
+		}
 	}
 	if s.fresh != nil {
 		s.fresh.deliver()
