@@ -98,7 +98,7 @@ type Source struct {
 	Trigger string
 
 	// Denied is the reason why the PlatformConfig no longer permits this workload to read the source, or empty if the source is permitted. It
-	// can be set only in a last valid version of a policy. A denied source is not read, and its readings have CauseForbidden.
+	// can be set only in a last valid version of a policy. A denied source is not read, and its readings have CauseDenied.
 	Denied string
 }
 

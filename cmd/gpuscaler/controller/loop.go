@@ -42,7 +42,7 @@ func newLoop(e *engine.Engine, synced func() bool, r prometheus.Registerer, log 
 			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9),
 		}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuscaler_tick_failures_total",
-			Help: "Ticks in which a workload failed or an action was not applied."}),
+			Help: "Ticks in which the decision for a workload, a team or a capacity group failed."}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuscaler_tick_panics_total",
 			Help: "Panics that were recovered in the decision of a workload, team or capacity group; the log has the stack."}),
 		lead: prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuscaler_leader", Help: "1 while this process decides and serves."}),

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// nextSteps contains the next step for each cause of a missing or stale reading that has one. causeStep returns a more precise one for some
+// nextSteps contains the next step for each cause of a missing or stale reading that has one. typeSteps contains more precise ones for some
 // types of signals.
 var nextSteps = [scaling.Causes]string{
 	scaling.CauseEmpty: "compare the metric's labels with the namespace and the pods of the workload",
@@ -44,7 +44,9 @@ var nextSteps = [scaling.Causes]string{
 	scaling.CauseFile:     "check that the Secret with the certificate or the credential is mounted at the path in the PlatformConfig",
 }
 
-const logStep = "The log of the leader contains the status: kubectl -n gpuscaler-system logs -l gpuscaler.io/leader=true"
+// kubectl logs with a selector prints only the last ten lines of a pod unless --tail is set.
+const logStep = "The log of the leader contains the status: kubectl -n gpuscaler-system logs -l gpuscaler.io/leader=true --tail=-1 " +
+	"| grep \"poll of the data source failed\""
 
 // typeSteps contains the next steps that depend on the type of the signal too.
 var typeSteps = map[scaling.Cause]map[string]string{

@@ -73,7 +73,7 @@ var (
 		{describe("signal_value", "Newest value of a signal in its own unit (percentages as fractions); absent while it is unknown.", perSignal),
 			sendSignalValues},
 		{describe("signal_target", "Target of the signal per replica.", perSignal), sendSignalTargets},
-		{describe("signal_missing", "1 while a signal cannot lower the target because its last poll failed, by cause.",
+		{describe("signal_missing", "1 while a signal cannot lower the target because its last poll returned no usable value, by cause.",
 			append(slices.Clip(perSignal), "cause")), sendSignalsMissing},
 		{describe("signal_usable", "1 while the signal can raise and lower the target.", perSignal), sendSignalsUsable},
 		{describe("learned_capacity", "Work per second that one replica serves, as learned for the objective of the policy (median).", perPolicy),

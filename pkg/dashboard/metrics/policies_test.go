@@ -37,7 +37,7 @@ func TestPolicyMetrics(t *testing.T) {
 # HELP gpuscaler_policy_degraded 1 while inputs are missing: the target can increase, it cannot decrease.
 # TYPE gpuscaler_policy_degraded gauge
 gpuscaler_policy_degraded{namespace="team-chat",policy="llama-chat"} 1
-# HELP gpuscaler_signal_missing 1 while a signal cannot lower the target because its last poll failed, by cause.
+# HELP gpuscaler_signal_missing 1 while a signal cannot lower the target because its last poll returned no usable value, by cause.
 # TYPE gpuscaler_signal_missing gauge
 gpuscaler_signal_missing{cause="forbidden",namespace="team-chat",policy="llama-chat",signal="gpu",type="dcgm"} 1
 # HELP gpuscaler_signal_value Newest value of a signal in its own unit (percentages as fractions); absent while it is unknown.
