@@ -18,7 +18,7 @@ import (
 type attempt struct {
 	what string
 	fell string // a similar vulnerability of another project, by its CVE or issue
-	gets string // a part of the result, which the table shows completely
+	gets string // text that the result must contain; the table of attempts prints it
 	try  func(t *testing.T) string
 }
 

@@ -65,8 +65,8 @@ type bench struct {
 	// metric returns the metric name and the label selector with which the HPA of the ith policy reads its target.
 	metric func(i int) (name, selector string)
 	reader rest.Interface
-	// running and answered are the progress of settled, which is called until all workloads are ready: whether all replicas and HPAs are
-	// ready, and the number of targets that were read. With them, a call does not check the same workload again.
+	// running and answered store what earlier calls of the method settled have checked, so that the next call does not check it again: running
+	// is true if all replicas and HPAs are ready, and answered is the number of targets that were read.
 	running  bool
 	answered int
 }

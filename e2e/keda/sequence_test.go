@@ -213,7 +213,7 @@ func (r *rerun) run() (wrote record.Steps, err error) {
 }
 
 // at returns the changes that the replay writes if the syncs run at the given times. reached is the index of the first sync after which the
-// number of replicas differs from the real one, or the number of syncs if there is no such sync.
+// replay has another number of replicas than the real HPA, or the number of syncs if there is no such sync.
 func (r *rerun) at(instants []time.Time) (wrote record.Steps, reached int, err error) {
 	spec, controller, loop := replayed(), hpa.Controller{}, hpa.ScaleLoop{Cooldown: r.cooldown}
 	current := int32(0)

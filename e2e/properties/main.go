@@ -1,11 +1,12 @@
-// Command properties runs the property tests of the product with random seeds, longer than `make unit` does, and counts their checks in a
+// Command properties runs the property tests of the product with random seeds, longer than `make unit` does. It counts their checks in a
 // record, so that it can be interrupted and continued:
 //
 //	go run ./properties -for 10m
 //	go run ./properties -for 0 -run Window
 //
-// A property whose check takes less than a millisecond is checked a million times, the others a hundred thousand times. With -for, each
-// round runs the property that is furthest from its number, also beyond it.
+// A property whose check takes less than a millisecond must pass a million checks, every other property a hundred thousand. A run checks
+// the property that has passed the smallest share of its required checks. With -for, properties that have passed all of them are checked
+// again until the time is over.
 package main
 
 import (

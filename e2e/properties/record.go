@@ -24,7 +24,7 @@ const (
 	runTime  = 20 * time.Second // CPU time that a later run is expected to take
 )
 
-// number returns how many checks are asked of the property.
+// number returns how many checks the property must pass.
 func (c *count) number() int {
 	if c.Checks == 0 || c.Seconds/float64(c.Checks) < 1e-3 {
 		return 1_000_000
@@ -55,7 +55,7 @@ type record struct {
 	file   string
 	mu     sync.Mutex
 	counts []*count
-	others []*count // in the file, but not chosen
+	others []*count // properties in the file that this run does not include
 }
 
 // open reads the record of earlier runs, if there is one.
@@ -99,7 +99,8 @@ func (r *record) save() error {
 	return os.Rename(r.file+".new", r.file)
 }
 
-// take reserves the next run of the property that is furthest from its number. It returns nil if nothing is left to run.
+// take reserves the next run of the property that has passed the smallest share of its required checks. It returns nil if nothing is left
+// to run.
 func (r *record) take(beyond bool) (c *count, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,7 +117,7 @@ func (r *record) take(beyond bool) (c *count, n int) {
 	return c, n
 }
 
-// put records the result of a run: the CPU time of passed checks, or the seed of a failure. A run that was interrupted counts nothing.
+// put records the result of a run: the CPU time of passed checks, or the seed of a failure. An interrupted run adds no checks.
 func (r *record) put(c *count, n int, o outcome) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

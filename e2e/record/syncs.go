@@ -127,7 +127,8 @@ const (
 	// reach is longer than every stabilization window and rate period in the tests. A sync that is older than this has no effect on the
 	// current one.
 	reach = 15 * time.Second
-	// unclear is the maximum number of syncs, up to the first one that differs, for which Fits also tries the time of the other log line.
+	// unclear is the maximum number of syncs for which Fits tries both times, that of the first and that of the second log line. These are the
+	// syncs up to the first one whose result differs.
 	unclear = 8
 )
 

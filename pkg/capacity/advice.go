@@ -60,8 +60,8 @@ func (a *analysis) exposedNodes() (nodes float64) {
 
 // exposed returns three numbers about the ready replicas of a workload:
 //
-//   - risk: replicas with a pod on a node that the provider is about to take.
-//   - exposed: the pods of other replicas with a pod on a spot node.
+//   - risk: the number of replicas with a pod on a node that the provider is about to take.
+//   - exposed: the number of pods of all other replicas that have a pod on a spot node.
 //   - needed: how many of these other replicas are necessary for the demand.
 func (a *analysis) exposed(w *Workload) (risk int32, exposed int64, needed int32) {
 	replicas := int32(0)

@@ -139,7 +139,7 @@ func (a *analysis) findPair() {
 	}
 }
 
-// sideOf returns the side of a capacity type, without its room.
+// sideOf returns the side of a capacity type. It does not compute the field room.
 func (a *analysis) sideOf(kind CapacityType) (s side) {
 	for i := range a.views() {
 		if a.typeOf(i) != kind || !a.o.Pools[i].Exists || a.o.Pools[i].Mixed {

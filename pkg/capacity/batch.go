@@ -122,9 +122,8 @@ func (t *tick) successorOnDemand() bool {
 }
 
 // keepSuccessors continues the move with as many victims (pods to delete) as there are successors (new pods) that are ready on spot or
-// reserved capacity. If fewer successors than requested are ready there, the successors on new on-demand nodes also become victims, but the
-// batch does not become larger. The size is limited because some pods on new on-demand nodes may serve demand that has grown during the
-// move.
+// reserved capacity. If these are fewer than requested, each pod that the move created on a new on-demand node also becomes a victim, up to
+// the requested number. The number is limited because some of these pods may serve demand that has grown during the move.
 func (t *tick) keepSuccessors(w *Workload, came statemachine.Successors) {
 	m := &t.s.Move
 	m.Step = statemachine.Annotating

@@ -58,7 +58,7 @@ type Closed struct {
 	// Limited depends on Cause. For CauseLimit it is the resource whose limit allows the fewest nodes. For CauseFleet it is maxNodes or
 	// maxCapacity, or "" if neither is set.
 	Limited     string
-	Limit, Used float64 // the limit of Limited, and how much of Limited the NodePool has
+	Limit, Used float64 // the limit that Limited names, and the present amount that counts against it
 	Scheduled   bool    // the limit is that of an open schedule of the group, not of the NodePool's owner
 	Left        bool    // the limit is that of an override that gpuscaler may no longer change, not of the NodePool's owner
 	// Waiting is the number of units that the smallest waiting pod requests, if the limit allows only nodes that are too small for it.

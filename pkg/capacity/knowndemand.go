@@ -123,8 +123,8 @@ func (a *analysis) arrived(s *Span) bool {
 	return ready >= s.GPUs
 }
 
-// peak reports whether known demand starts soon or started recently. In this time gpuscaler neither probes spot nor moves replicas. The
-// time ends FreezeHandover before the freeze for known demand does, so that a probe can extend the freeze before it ends.
+// peak reports whether known demand starts soon or started recently. In this time gpuscaler neither probes spot nor moves replicas. This
+// time ends FreezeHandover before the freeze for known demand ends, so that a probe that begins then can extend the freeze without a gap.
 func (a *analysis) peak() bool {
 	_, inUse := a.knownDemandUntil()
 	return inUse > a.at+statemachine.FreezeHandover.Milliseconds()

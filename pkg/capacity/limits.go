@@ -69,10 +69,13 @@ func (t *tick) applySchedule(w *Schedule, pool int) {
 // spotWaitOver reports whether the on-demand NodePool has a limit cap and pods have waited for at least the spot wait timeout.
 func (t *tick) spotWaitOver() bool { return t.capsOnDemand() && t.short >= t.spotWait() }
 
-// needsOnDemandCap reports whether the on-demand NodePools should have limit caps. This requires that the group has a spot wait timeout or
-// an on-demand base, that the phase is not Fallback, that the limits of a spot NodePool allow another node, and that demand has been known
-// for trustInterval. A new leader that finds the cap set, and for which demand is known from the start, does not wait, so that there is no
-// time without the cap.
+// needsOnDemandCap reports whether the on-demand NodePools should have limit caps. All of these conditions must be met:
+//
+//   - The group has a spot wait timeout or an on-demand base.
+//   - The phase is not Fallback.
+//   - The limits of a spot NodePool allow another node.
+//   - Demand has been known for trustInterval. A new leader does not wait for this if the cap is already set and demand has been known
+//     since the leader started, so that the cap is not interrupted.
 func (t *tick) needsOnDemandCap() bool {
 	return t.spotWait() > 0 && t.paired() && t.s.Spot.Phase != statemachine.Fallback && t.spot.room > 0 && t.known && !t.leaving &&
 		(t.at-t.s.KnownSince >= trustInterval.Milliseconds() || t.s.UnknownAt == 0 && t.onDemandCapInForce())

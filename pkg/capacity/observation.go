@@ -27,7 +27,7 @@ type Observation struct {
 type PoolView struct {
 	Exists bool
 	Ready  bool // the condition Ready is not False; Karpenter launches nothing in a NodePool that is not ready
-	Mixed  bool // its requirements allow spot and another capacity type; a NodePool of only reserved and on-demand is not Mixed
+	Mixed  bool // its requirements allow spot and another capacity type; if they allow only reserved and on-demand, Mixed is false
 	nodepool.View
 	// LaunchesOnDemand reports that its requirements allow on-demand nodes. A NodePool that the group lists as reserved is then an on-demand
 	// NodePool, whose reserved nodes are used first.
@@ -129,7 +129,7 @@ type Workload struct {
 	Paused  bool  // a user paused it: its demand is its current size
 	Quota   bool  // the API server rejects its pods, for example because of a ResourceQuota or a LimitRange
 	Claims  bool  // its pods claim devices by dynamic resource allocation that may be GPUs and are not counted in the field GPUs
-	Claimed bool  `json:",omitempty"` // its pods claim devices that are included in GPUs, except for claims that its replicas share
+	Claimed bool  `json:",omitempty"` // the field GPUs includes devices that its pods claim, except for claims that its replicas share
 	Buffer  int32 // replicas of the CapacityBuffer that gpuscaler wrote for it
 	// Infeasible reports that the autoscaler can add no node that has space for a replica, as it reports in the status of Buffer.
 	Infeasible bool `json:",omitempty"`
@@ -157,9 +157,9 @@ type Pod struct {
 	Loading       bool // on a node, not ready yet, and not crash-looping
 	Idle          bool // known to process no request at present
 	Pinned        bool // the pod cannot be scheduled to the group's spot NodePool, or this is unknown
-	UnknownLabels bool // Pinned because the pod requests labels that the nodes of the NodePool may or may not have
-	Claims        bool // claims devices by dynamic resource allocation that may be GPUs and are not included in GPUs
-	// claims devices that are included in GPUs; a claim that several pods share is included for one of them only
+	UnknownLabels bool // the reason for Pinned: the pod requests labels that the nodes of the NodePool may or may not have
+	Claims        bool // the pod claims devices by dynamic resource allocation that may be GPUs and are not included in the field GPUs
+	// The field GPUs includes devices that the pod claims. A claim that several pods share is included for only one of them.
 	Claimed bool `json:",omitempty"`
 	// UnknownPlacement is true if it is unknown whether the pod can be scheduled to the group's NodePools. The pod does not count as demand,
 	// but while it exists, no NodePool of the group gets a zero limit.

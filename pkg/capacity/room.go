@@ -78,8 +78,8 @@ const fullAfter = 2 * time.Minute
 // Karpenter does not report this. The AWS provider of Karpenter 1.15 marks the offering of a full reservation as unavailable, so Karpenter
 // creates no NodeClaim, and EC2NodeClass.status.capacityReservations has no number of free instances. Only a launch that loses a race fails
 // with an InsufficientCapacityError, once. What can be observed is that pods wait and the NodePool launches no node. The reservation is
-// regarded as full if fullAfter has passed since the pods began to wait, since the newest node of the NodePool was created, and since the
-// time since (in Unix milliseconds).
+// regarded as full if all of these times are at least fullAfter ago: the time at which the pods began to wait, the creation of the newest
+// node of the NodePool, and the parameter since (in Unix milliseconds).
 func (t *tick) reservationFull(pool int, since int64) bool {
 	v := &t.o.Pools[pool]
 	if t.s.ShortSince == 0 || t.typeOf(pool) != Reserved || !v.Exists || !v.Ready {
@@ -94,8 +94,8 @@ func (t *tick) reservationFull(pool int, since int64) bool {
 // default of Cluster Autoscaler's flag --max-node-provision-time, after which Cluster Autoscaler itself considers a scale-up as failed.
 const provisionTimeout = 15 * time.Minute
 
-// noNodeAdded reports whether pods wait, and provisionTimeout has passed since they began to wait, since the newest node was added, and
-// since the time since (in Unix milliseconds).
+// noNodeAdded reports whether pods wait and no node was added in time. This is the case if three times are at least provisionTimeout ago:
+// the time at which the pods began to wait, the creation of the newest node, and the parameter since (in Unix milliseconds).
 func (t *tick) noNodeAdded(pool int, since int64) bool {
 	from := max(since, t.s.ShortSince, statemachine.Stamp(t.pools[pool].newest))
 	return t.s.ShortSince != 0 && t.at-from >= provisionTimeout.Milliseconds()
@@ -265,8 +265,8 @@ func (t *tick) fleetClosedBy(pool int, since int64) explain.Cause {
 	return explain.CauseNone
 }
 
-// refusedSince reports whether a launch of the NodePool was refused for lack of capacity after the time since (in Unix milliseconds),
-// within RefusalWindow, and after its newest node was created.
+// refusedSince reports whether a launch of the NodePool was refused for lack of capacity. Only refusals after the parameter since (in Unix
+// milliseconds), within RefusalWindow and after the creation of the newest node are included.
 func (a *analysis) refusedSince(pool int, since int64) bool {
 	return a.refusals(pool, since) > 0
 }

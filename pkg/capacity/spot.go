@@ -74,8 +74,8 @@ func (t *tick) spotFailure(waitOver bool, e statemachine.Evidence) explain.Cause
 	return e.Failure(t.short)
 }
 
-// settled reports whether a spot node that was created after the time since (in Unix milliseconds) has run for SettleTime, in a NodePool
-// that lost no node since then.
+// settled reports whether a spot node has run for SettleTime in a NodePool that has lost no node since the parameter since (in Unix
+// milliseconds). Only nodes that were created after since are included.
 func (a *analysis) settled(since int64) bool {
 	for _, i := range a.spot.all() {
 		if a.settledIn(&a.o.Pools[i], since) && a.evidence(int(i), since).Lost == 0 {
@@ -117,7 +117,8 @@ func (t *tick) misplacedSpot() (spot, onDemand int) {
 }
 
 // stranded returns why pods that have waited for ShortageMinimum do not get an on-demand node either. It returns CauseNone if they may get
-// one, or if no pods have waited that long. With any other cause, spot must not be limited.
+// one, or if no pods have waited that long. If it returns a cause, spot must not be limited, because otherwise these pods would get no node
+// at all.
 func (t *tick) stranded() explain.Cause {
 	if t.short < statemachine.ShortageMinimum {
 		return explain.CauseNone
@@ -202,8 +203,8 @@ func (t *tick) preferOnDemand(rule explain.Rule) {
 	}
 }
 
-// weights appends the NodePools of a side with their weights to into. In an advisory group no weight is fixed, so that the plan shows what
-// gpuscaler would write in mode auto.
+// weights appends the NodePools of a side, with their weights, to the parameter into. Fixed is true for a NodePool whose weight gpuscaler
+// may not override. In an advisory group it is always false, so that the plan shows what gpuscaler would write in mode auto.
 func (t *tick) weights(s *side, into []weights.Pool) []weights.Pool {
 	for _, i := range s.all() {
 		weight, _ := t.fields.Effective(int(i), nodepool.FieldWeight).Number()
@@ -213,7 +214,7 @@ func (t *tick) weights(s *side, into []weights.Pool) []weights.Pool {
 	return into
 }
 
-// evidence counts the refused launches and lost nodes of a NodePool after the time since, which is in Unix milliseconds.
+// evidence counts the refused launches and lost nodes of a NodePool after the parameter since (in Unix milliseconds).
 func (a *analysis) evidence(pool int, since int64) (e statemachine.Evidence) {
 	v := &a.o.Pools[pool]
 	from := max(since, a.at-statemachine.RefusalWindow.Milliseconds())
@@ -230,8 +231,8 @@ func (a *analysis) evidence(pool int, since int64) (e statemachine.Evidence) {
 	return e
 }
 
-// spotEvidence adds up the refused launches and lost nodes of all spot NodePools after the time since, which is in Unix milliseconds. Spot
-// as a whole counts as available until each NodePool has failed or cannot launch a node. In a probe, a NodePool fails with the first lost
+// spotEvidence adds up the refused launches and lost nodes of all spot NodePools after the parameter since (in Unix milliseconds). Spot as
+// a whole counts as available until each NodePool has failed or cannot launch a node. In a probe, a NodePool fails with the first lost
 // node, or with the first refused launch if it launched no node.
 func (a *analysis) spotEvidence(since int64, probing bool) (sum statemachine.Evidence) {
 	for _, i := range a.spot.all() {

@@ -126,7 +126,7 @@ func (c *team) expect(why string, want ...string) {
 	c.writes = nil
 	for range 600 {
 		c.now = c.now.Add(time.Second)
-		c.policies.Publish() // as the loop does before each tick
+		c.policies.Publish() // the loop of the controller also does this before each tick
 		c.statuses.Round(c.t.Context(), c.now)
 	}
 	if !slices.EqualFunc(c.writes, want, strings.HasPrefix) {

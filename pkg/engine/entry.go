@@ -208,8 +208,8 @@ func (s *workloadEntry) publish(w *scaling.Workload, t *evaluation, now time.Tim
 	return change, first, true
 }
 
-// miss records that the cluster did not return the scale target in this tick. refusal is the reason if the scale target exists, otherwise
-// empty.
+// miss records that the cluster did not return the scale target in this tick. If the scale target exists, refusal is the reason why it was
+// not returned. Otherwise refusal is empty.
 func (s *workloadEntry) miss(w *scaling.Workload, refusal string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,8 +36,9 @@ type Orphan struct{ Pool, Record string }
 
 // Advice is how the decision of a capacity group limits or increases the target of one workload. The zero value has no effect.
 type Advice struct {
-	Capped             bool
-	Cap, AtRisk, Surge int32 // if Capped, Cap is the number of replicas for which nodes and pods can be created
+	Capped bool
+	// If Capped is true, Cap is the number of replicas for which nodes and pods can be created. AtRisk and Surge are replicas to add.
+	Cap, AtRisk, Surge int32
 	// CapCause is the reason why Capped is true. It is nil if the reason is that the API server rejects pods. It is not changed after it is
 	// set.
 	CapCause *capcause.Cause `json:",omitempty"`
@@ -85,10 +86,10 @@ type nodeTicks struct {
 type groupTick struct {
 	group       *capacity.Group
 	workloads   []*scaling.Workload // the workloads of the group, in the order of the policies
-	keys        []string            // namespace/name of each workload, in the same order
-	entries     []*workloadEntry    // the entry of each workload, in the same order
-	evaluations []evaluation        // the evaluation of each workload in this tick, in the same order
-	pods        [][]capacity.Pod    // memory for lookForIdle, for each workload in the same order
+	keys        []string            // namespace/name of each element of workloads
+	entries     []*workloadEntry    // entry of each element of workloads
+	evaluations []evaluation        // evaluation in this tick of each element of workloads
+	pods        [][]capacity.Pod    // memory for lookForIdle, one slice for each element of workloads
 	ahead       []aheadSpan
 	refreshed   int64 // the minute in which ahead was computed
 	state       capacity.State

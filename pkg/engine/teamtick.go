@@ -180,7 +180,7 @@ func (t *teamTick) setHeadrooms() {
 		left[r] = t.limits[r].Max - t.others[r]
 		for i, m := range t.members {
 			switch {
-			case m.workload.Mode != scaling.Auto: // its pods are counted in others
+			case m.workload.Mode != scaling.Auto: // the field others includes its pods
 			case m.evaluation.decided:
 				left[r] -= unitsOf(&m.amounts[r], max(m.evaluation.decision.Replicas, m.evaluation.view.Replicas))
 			case t.divide[i].Granted > 0:

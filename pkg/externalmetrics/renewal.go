@@ -41,7 +41,7 @@ type selfSigned struct {
 type pair struct {
 	cert, key []byte // in PEM; cert contains the leaf certificate and the CA that signed it
 	made      time.Time
-	trusted   bool // the API server trusts the pair
+	trusted   bool // the API server trusts the CA in cert
 }
 
 func newSelfSigned(life time.Duration, clock func() time.Time, names ...string) (*selfSigned, error) {

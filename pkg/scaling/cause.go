@@ -1,7 +1,7 @@
 package scaling
 
-// Cause is the reason why a reading cannot be used. It is a label of metrics, so it is one of a fixed list. Recordings contain the numbers,
-// so a new cause is appended.
+// Cause is the reason why a reading cannot be used. It is a label of metrics, so the list of causes is fixed. Recordings store a cause as
+// its number, so a new cause must be appended at the end of the list.
 type Cause uint8
 
 // Possible values of Cause.

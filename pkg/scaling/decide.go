@@ -31,7 +31,8 @@ func (s *State) Decide(p *Policy, o *Observation, now time.Time) (d Decision) {
 // rule and index are those of a Reason. For RulePropose and RuleCombine, index selects the signal that is left out; for RuleScheduleFloor
 // and RuleScheduleCeiling, the schedule. If index is -1, and for all other rules, the whole rule is left out.
 func Without(p *Policy, o Observation, s State, now time.Time, rule Rule, index int8) int32 {
-	if !s.planner.Observed(history.Stamp(now)) { // this tick is hypothetical, so the model of the caller's state must not learn from it
+	// This tick is hypothetical. s shares the planner with the caller, so the planner is cloned before it learns from this tick.
+	if !s.planner.Observed(history.Stamp(now)) {
 		s.planner = s.planner.Clone()
 	}
 	elapsed := s.begin(p, o.Replicas, now)

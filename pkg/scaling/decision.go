@@ -109,7 +109,7 @@ const (
 	SignalStale
 	// SignalLowCoverage means that too few of the ready pods reported a value. The reading can raise the target but cannot lower it.
 	SignalLowCoverage
-	// SignalUnmeasured means that no replica is ready and the signal therefore has no usable value: the source has no data, because no pod
+	// SignalUnmeasured means that the signal has no usable value because no replica is ready. Either the source has no data, because no pod
 	// reports yet, or the signal is of kind Mean, which is a value per ready replica.
 	SignalUnmeasured
 )
@@ -181,8 +181,8 @@ type Decision struct {
 	Requested int32
 	// Uncapped is the target without the capacity cap. Capacity groups use it as the demand of the workload.
 	Uncapped int32
-	// Extra is the number of replicas in Uncapped that RuleAtRisk and RuleSurge added. It does not include those that the bounds and limits of
-	// later rules removed.
+	// Extra is the number of replicas in Uncapped that RuleAtRisk and RuleSurge added. Replicas that a later rule removed again, because of a
+	// bound or a limit, are not included.
 	Extra int32
 	// Room is the number of replicas by which Uncapped could still increase before an override, a pause, the bounds or a team limit prevents a
 	// further increase.
@@ -194,8 +194,8 @@ type Decision struct {
 	Degraded bool
 	// ScaleDownRule is the rule that prevents a decrease before EarliestScaleDown.
 	ScaleDownRule Rule
-	// Binding is the last rule that changed the target, or RuleCombine if no rule changed it. If the target would be the same without the
-	// rule Binding, Tied is the last rule that would change the target then. Otherwise Tied is RuleNone.
+	// Binding is the last rule that changed the target, or RuleCombine if no rule changed it. Tied is set only if the target would be the same
+	// without the rule Binding: it is then the rule that would determine the target. Otherwise Tied is RuleNone.
 	Binding, Tied           Rule
 	BindingIndex, TiedIndex int8
 	Proposals               [MaxSignals]int32 // number of replicas that each signal needs; -1 if RuleCombine does not use the signal

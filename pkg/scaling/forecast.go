@@ -13,9 +13,9 @@ import (
 type Forecast struct {
 	Window     time.Duration // how long a rise of demand has an effect; 0 disables the forecast
 	Deviations float64       // number of deviations above the mean, >= 0; 2 covers 98% of the time for normally distributed demand
-	// Replaces makes the forecast the signal's proposal, instead of the reading. Stabilization windows, tolerances and rates then apply to the
-	// forecast. Without Replaces, the forecast only raises the target. Replaces avoids starting replicas because of noise: much of the
-	// variation between readings of half a minute is noise, and is over before a replica that was started for it is ready.
+	// If Replaces is set, the forecast is the signal's proposal, and the reading is not. Stabilization windows, tolerances and rates then
+	// apply to the forecast. If it is not set, the forecast only raises the target. The purpose is to start no replica because of noise:
+	// readings of half a minute vary mostly by noise, and a change by noise is over before a replica that was started for it is ready.
 	Replaces bool
 }
 
@@ -82,9 +82,11 @@ func (t *tick) forecast() {
 }
 
 // forecastKeepsTarget reports whether a forecast may prevent a decrease of the target until a time that is not known, even if demand has
-// ended. This is the case if Observation.Forecast is at least the target, if a forecast has no history (it then starts at the last target),
-// if the forecast can still increase to the target after a rise of demand, or if a forecast with Replaces is so close to the last target
-// that the tolerance of scaleDown ignores the difference.
+// ended. It returns true in each of these cases:
+//   - Observation.Forecast is at least the target.
+//   - A forecast has no history. It then starts at the last target.
+//   - A forecast can still increase to the target after a rise of demand.
+//   - A forecast with Replaces is close to the last target, and the tolerance of scaleDown ignores the difference.
 func (t *tick) forecastKeepsTarget() bool {
 	if t.n <= t.o.Forecast {
 		return true

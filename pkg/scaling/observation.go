@@ -13,8 +13,8 @@ type Reading struct {
 	Coverage float64   // share of the ready pods that reported, 0..1; 1 for a signal that is not read from pods
 	Reported int32     // number of pods that reported; -1 for a signal that is not read from pods
 	// Measured is the number of replicas that were ready when the sample was taken. It is 0 if this number is not known or if the signal is
-	// not read from pods. A Mean is multiplied by Measured and not by the replicas that are ready now. The mean does not include replicas that
-	// became ready later, and the load of replicas that have failed since then must still be served.
+	// not read from pods. The load is a Mean multiplied by Measured, and not by the replicas that are ready now. For example, 4 replicas with
+	// a mean of 10 have a load of 40. The load is still 40 if a replica has failed or a fifth replica has become ready since then.
 	Measured int32
 	Failures int32 // number of consecutive polls without a usable value
 	Shared   bool  // other pods use the measured GPUs too, so the reading can keep the target but cannot raise it
@@ -51,7 +51,7 @@ type TeamLimit struct {
 	Limited bool  // the share is less than the target, so it limits the target
 	Max     int32 // greatest target that is permitted if Limited is true
 	Index   int8  // index of the limit in Policy.Team.Limits
-	Others  int64 // amount of that resource that the workload cannot use; -1 if it is not known how much one of its replicas requests
+	Others  int64 // amount of this limit's resource that the workload cannot use; -1 if it is not known how much one of its replicas requests
 }
 
 // NoAdvice is an Advice that has no effect.

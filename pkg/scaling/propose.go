@@ -75,12 +75,12 @@ func (t *tick) propose() {
 	}
 }
 
-// activity collects in which way the values of all signals compare with their activation values.
+// activity collects how the values of the signals compare with their activation values.
 type activity struct {
 	above  bool // at least one value is above its activation value
 	below  bool // at least one value is not above its activation value
-	hidden bool // at least one value is not above it, and its reading covers only some of the ready pods
-	proven bool // at least one value is not above it, and its reading covers all ready pods
+	hidden bool // at least one value is not above its activation value, and its reading covers only some of the ready pods
+	proven bool // at least one value is not above its activation value, and its reading covers all ready pods
 }
 
 // add adds the value of a signal. The parameter above reports whether the value is above its activation value, and partly whether its

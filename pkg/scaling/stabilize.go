@@ -71,10 +71,10 @@ func (t *tick) tolerance() {
 	}
 }
 
-// panicWindow starts a panic window when the signals need at least Threshold times the ready replicas. If no replica is ready, it
-// calculates with one. Until Window has passed since the last such tick, nothing lowers the target, and the stabilization windows and rates
-// do not limit an increase. The stabilization windows store the recommendation before this rule changes it. Otherwise the target of the
-// burst would have an effect for another scale-down window after the panic window.
+// panicWindow starts a panic window when the signals need at least Threshold times the ready replicas. If no replica is ready, it uses 1 as
+// the number of ready replicas. Until Window has passed since the last such tick, nothing lowers the target, and the stabilization windows
+// and rates do not limit an increase. The stabilization windows store the recommendation before this rule changes it. Otherwise the target
+// of the burst would have an effect for another scale-down window after the panic window.
 func (t *tick) panicWindow() {
 	t.proposal = t.n
 	if !(t.p.Panic.Threshold > 0) {

@@ -70,8 +70,9 @@ func (c *controller) decidedGroups() engine.Groups {
 type selectorGroups struct {
 	all engine.Groups
 
-	mu       sync.Mutex
-	from, of []*capacity.Group // from is the last slice of all, and of contains its groups with nodeSelector
+	mu sync.Mutex
+	// from is the slice that all returned at the last call, and of contains those of its groups that have a nodeSelector.
+	from, of []*capacity.Group
 }
 
 // Groups implements engine.Groups. It returns the same slice until the groups change.

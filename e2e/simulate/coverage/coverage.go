@@ -89,7 +89,8 @@ func (t *Table) Rare(states []string, possible func(schedule.Kind) bool) (rarest
 	return rarest, most > 0
 }
 
-// Lacking returns a state that lacks faults. Of n calls with consecutive numbers, each of these states is the result of the same share.
+// Lacking returns a state in which faults are still missing; ok is false if there is none. Successive values of n select these states in
+// turn.
 func (t *Table) Lacking(n uint64) (state string, ok bool) {
 	var all []string
 	for _, d := range Dimensions {

@@ -24,7 +24,7 @@ type sentence struct {
 	effect effect
 }
 
-// effect computes how long the effect of an event lasts: base + times * Lasting / by.
+// effect computes how long the effect of an event lasts: base + Event.Lasting * times / by.
 type effect struct {
 	base      time.Duration
 	times, by time.Duration

@@ -74,7 +74,7 @@ func (s *Losses) Expected(leadTime time.Duration) int32 {
 type Exposure struct {
 	Pods   int64   // ready pods of the group's workloads, including those of the reserve
 	Needed int32   // number of the ready replicas that are necessary for the demand
-	Nodes  float64 // spot nodes with these pods; of a node that also has other ready pods, only the share of these pods is added
+	Nodes  float64 // number of spot nodes with these pods; a node that also has other ready pods is counted only in part
 }
 
 // ReplicasLostWith returns how many replicas are expected to be lost if the provider takes the given number of nodes. The result is at most

@@ -44,7 +44,7 @@ const (
 	// findings about the nodes of a NodeSelector; Count is a number of nodes
 	FindNoNodes   // no node has the labels
 	FindElsewhere // nodes with the labels belong to a NodePool or to another group
-	FindNoUnits   // nodes have none of the resource
+	FindNoUnits   // nodes with the labels have none of the group's resource
 	FindNotReady  // nodes with the resource are not ready or are cordoned
 	FindKeepNodes // known demand needs nodes until Until, and gpuscaler cannot keep them
 	// pods have no node and wait for something other than a node; Name is the first of Count pods

@@ -79,5 +79,6 @@ func (f Field) Number(n int64) Value {
 	return Value(text)
 }
 
-// Text returns s as a quoted JSON string. The values that Karpenter accepts in such a field contain no characters that JSON must escape.
+// Text returns s as a quoted JSON string. It does not escape s as JSON requires, because the values that Karpenter accepts in such a field
+// contain no character that must be escaped.
 func (f Field) Text(s string) Value { return Value(strconv.Quote(s)) }

@@ -38,7 +38,7 @@ type Pool struct {
 	Adopted   bool                         `json:"adopted"` // the record on the NodePool was read
 	Stale     bool                         `json:"stale"`   // the record must be encoded again
 	Record    string                       `json:"record"`
-	Written   string                       `json:"written"` // the record of the last write, and the time of that write
+	Written   string                       `json:"written"` // the record that this process wrote last; WrittenAt is the time of that write
 	WrittenAt int64                        `json:"writtenAt"`
 	Overrides [nodepool.NumFields]Override `json:"overrides"`
 	Freeze    statemachine.Freeze          `json:"freeze"`

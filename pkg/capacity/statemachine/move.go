@@ -67,7 +67,7 @@ const (
 	WorkloadUnknown             // the workload is gone, paused, or without a current decision
 	VictimsGone                 // every pod that the batch replaces is deleted
 	ForeignAnnotation           // a pod that the batch replaces has a deletion cost of another manager
-	SuccessorsReady             // enough replicas are ready: the new pods on spot or reserved capacity count, the replaced pods do not
+	SuccessorsReady             // enough replicas are ready; new pods on spot or reserved capacity are counted, the pods to replace are not
 	SuccessorsRefused           // no new pod runs on spot, or none was ready in time
 	VictimsAnnotated            // every replaced pod has the lowest deletion cost, and enough other replicas are ready
 	MoveTimeout                 // the step takes too long

@@ -19,8 +19,9 @@ type Pool struct {
 	Fixed  bool  // the weight may not be overridden
 }
 
-// PreferOnDemand appends to into the weights that must be requested so that every on-demand NodePool has a higher weight than every spot
-// NodePool. It appends nothing if this is the case already. It sorts and changes the other slices. spot and onDemand must not be empty.
+// PreferOnDemand appends to the parameter into the weights that must be requested so that every on-demand NodePool has a higher weight than
+// every spot NodePool. It appends nothing if this is the case already. It sorts and changes the other slices. spot and onDemand must not be
+// empty.
 //
 // It raises the weights of on-demand. If only the weights of spot may be overridden, it lowers these instead. NodePools of reserved
 // capacity that Karpenter uses before each on-demand NodePool stay before it, because the reservation is paid for in any case: their

@@ -32,8 +32,8 @@ import (
 
 // Served returns the targets that external metrics clients read. The engine's DecisionStore implements it.
 type Served interface {
-	// Lookup returns the current target of a policy. It returns an error if the policy is held or advisory, or if its last decision is too
-	// old; the caller then writes nothing.
+	// Lookup returns the current target of a policy. It returns an error if the mode of the policy is hold or advisory, or if its last
+	// decision is too old. The caller then writes nothing.
 	Lookup(k scaling.Key, now time.Time) (engine.Served, error)
 }
 

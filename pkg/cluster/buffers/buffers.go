@@ -182,8 +182,8 @@ func (c *Cache) change(what func()) {
 	c.options.Changed()
 }
 
-// Usable reports whether gpuscaler should write buffers: the API server serves CapacityBuffers, the informer has synced, this account may
-// create them, and an autoscaler has responded to the last ones.
+// Usable reports whether gpuscaler should write buffers. This requires that the API server serves CapacityBuffers, the informer has synced,
+// this account may create buffers, and an autoscaler has responded to the buffers that gpuscaler wrote last.
 func (c *Cache) Usable() bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

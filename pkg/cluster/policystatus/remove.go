@@ -31,7 +31,7 @@ type Remover struct {
 type Removed struct {
 	Object  string // kind, namespace and name; or only the kind
 	Err     error
-	Skipped string // why the kind was not searched
+	Skipped string // why the objects of this kind were not searched
 }
 
 // RemoveAll removes the annotation. It returns a result for each object that had it, and for each kind that the user may not list in all

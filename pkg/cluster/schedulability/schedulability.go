@@ -61,7 +61,8 @@ func (p *NodePool) Allows(label, value string) bool {
 // Mentions reports whether a label or a requirement of the NodePool restricts a label.
 func (p *NodePool) Mentions(label string) bool { return p.requirements.Has(label) }
 
-// Accepts returns whether Karpenter could launch a node of the NodePool for a pod. The terms of the pod's node affinity are alternatives.
+// Accepts returns whether Karpenter could launch a node of the NodePool for a pod. If the pod has several terms of node affinity, it is
+// sufficient that the node matches one of them.
 func (p *NodePool) Accepts(pod *gpupods.Facts) Answer {
 	if !p.decoded {
 		return Unknown

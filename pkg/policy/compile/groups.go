@@ -70,7 +70,7 @@ func (c *platformCompiler) nodePools(s spec.Group, p *decode.Path, owner map[str
 
 func (c *platformCompiler) spotOptions(s spec.Group, p *decode.Path) {
 	if s.NodeSelector != nil {
-		return // nodeSelector rejects these fields
+		return // nothing to check: the check of nodeSelector rejects these fields
 	}
 	pair := len(s.NodePools["spot"]) > 0 && len(s.NodePools["on-demand"]) > 0
 	if s.SpotWaitTimeout > 0 && !pair {

@@ -46,7 +46,7 @@ func NewInterner() *Interner {
 	}
 }
 
-// lists contains each list once. The key is the hash of the elements.
+// lists stores lists, so that equal lists share memory. The key is a hash of the elements.
 type lists[T comparable] map[uint64][]T
 
 var hashSeed = maphash.MakeSeed()

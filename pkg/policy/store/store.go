@@ -30,7 +30,7 @@ type Status struct {
 	Document string           `json:"document"` // kind and name: "ScalingPolicy team-chat/llama-chat"; the file if the document has no name
 	File     string           `json:"file"`
 	State    State            `json:"state"`
-	Hash     string           `json:"hash,omitempty"`    // first 4 digits of the hash of the text, as in an Origin
+	Hash     string           `json:"hash,omitempty"`    // Origin (file and hash) of the version in force
 	InForce  string           `json:"inForce,omitempty"` // Origin of the version in force
 	Since    time.Time        `json:"since"`             // time at which the state began; zero without a clock
 	Problems []policy.Problem `json:"problems,omitempty"`

@@ -33,16 +33,17 @@ type Result struct {
 type Answer struct {
 	SLO         evaluate.Objective `json:"slo"`
 	Certificate Certificate        `json:"certificate"`
-	Cheapest    *Candidate         `json:"cheapest"`             // cheapest that attains the SLO, also above the budget; null: none does
-	Fleet       *Candidate         `json:"fixedFleet,omitempty"` // smallest fixed number of replicas that attains it, if it costs less
-	Why         *Reason            `json:"reason,omitempty"`     // why the SLO is not attained within the budget
-	Candidates  []Candidate        `json:"candidates"`           // in the order of minReplicas and percentile
+	Cheapest    *Candidate         `json:"cheapest"` // cheapest that attains the SLO, also above the budget; null: none does
+	// Fleet is the smallest fixed number of replicas that attains the SLO, if it costs less than Cheapest.
+	Fleet      *Candidate  `json:"fixedFleet,omitempty"`
+	Why        *Reason     `json:"reason,omitempty"` // why the SLO is not attained within the budget
+	Candidates []Candidate `json:"candidates"`       // in the order of minReplicas and percentile
 }
 
 // Certificate is the least cost at which any policy can attain an SLO.
 type Certificate struct {
 	CostPerDay  float64  `json:"costPerDay"`        // 0 if there is a Problem
-	Problem     string   `json:"problem,omitempty"` // why there is no such cost
+	Problem     string   `json:"problem,omitempty"` // why CostPerDay is not known
 	Relaxations []string `json:"relaxations,omitempty"`
 }
 

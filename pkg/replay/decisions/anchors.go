@@ -32,7 +32,7 @@ func (m slidingMax) push(slot int, value int32, window int) int32 {
 type reactiveSettings struct {
 	target float64 // target utilization: a share of the capacity of a replica
 	window int     // scale-down stabilization window, in slots
-	drain  float64 // slots within which the queue should be served; 0: the queue is not a metric
+	drain  float64 // target of the metric for the queue: slots in which it should be served; 0: there is no such metric
 	floor  int32
 }
 

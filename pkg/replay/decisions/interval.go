@@ -17,7 +17,8 @@ func (b *bySeed) add(seed uint64, value float64) {
 	(*b)[seed] = append((*b)[seed], value)
 }
 
-// students are the 95% quantiles of Student's t-distribution for 1, 2, ... degrees of freedom. The last one is used for more.
+// students are the 95% quantiles of Student's t-distribution for 1, 2, ... degrees of freedom. The last one is also used for more degrees
+// of freedom.
 var students = []float64{6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81}
 
 // interval returns the mean over the seeds of the mean of their values, and a 90% confidence interval of it. With one seed, low and high

@@ -6,7 +6,7 @@ import "math"
 type oracleSettings struct {
 	margin float64 // number of standard deviations of Poisson arrivals above the expected load
 	hold   int     // number of slots for which the replicas of a burst are kept
-	floor  float64 // share of the greatest load that the oracle expects, for which replicas are always kept
+	floor  float64 // share (0..1) of the greatest load that the oracle expects; replicas for this share are always kept
 }
 
 // oracle is a policy that knows four things: the part of the rate that the law knows in advance, for every time; the rate of this draw at
@@ -46,7 +46,7 @@ func (p *oracle) decide(v *view) int32 {
 	load := need(p.ahead[t])
 	now := p.r.rate[max(t-1, 0)] * SlotSeconds
 	present := need(max(now, 0))
-	// The part of the queue that the ready replicas cannot serve within one cold start.
+	// backlog is the part of the queue that the ready replicas cannot serve within one cold start.
 	backlog := v.queue - (float64(v.ready)*capacity-now)*float64(p.s.cold)
 	if backlog > 0 && v.queue > float64(v.ready)*capacity*float64(p.s.wait) {
 		present += backlog / float64(p.s.cold)

@@ -153,7 +153,7 @@ func (s *servers) evidence(e *objective.Evidence, arrived []request) {
 	e.Arrivals, e.Queued, e.InFlight = known(float64(recent)/60), known(float64(len(s.queue))), known(float64(len(s.ends)))
 }
 
-// serve simulates the servers with the requests and returns the score of the last 40% of the run, as in the other simulator. The function
+// serve simulates the servers with the requests and returns the score of the last 40% of the run, as the fluid simulator does. The function
 // decide returns the number of replicas. If it is nil, the number does not change.
 func (s *servers) serve(requests []request, length float64, decide func(now time.Time, e *objective.Evidence) int32) score {
 	next, e := 0, objective.Evidence{}
@@ -258,7 +258,7 @@ func (g grid) learnRequests(s *servers, requests []request, length, percentile f
 	return got, m
 }
 
-// requestRun is one run with the model.
+// requestRun is one run with the model of package objective.
 type requestRun struct {
 	servers *servers
 	model   *objective.Model

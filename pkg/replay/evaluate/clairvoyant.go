@@ -70,8 +70,8 @@ func fineSetup(s lowerbound.Setup) (lowerbound.Setup, error) {
 type certificate struct {
 	bounds []Bound
 	exact  []baseline.Step // the schedule behind the fluid bound, for the typical cold start
-	// safe is a schedule with slots of half the length, for a maximum wait that is one of these slots shorter than that of the SLO. In the
-	// simulator a request can wait up to one slot longer than in the schedule, and is then still on time.
+	// safe is a stricter schedule: its slots are half as long, and its maximum wait is shorter than that of the SLO by one of these slots. In
+	// the simulator a request can wait up to one slot longer than in the schedule, and is then still on time.
 	safe []baseline.Step
 }
 
@@ -129,8 +129,8 @@ func (c *Case) certify(progress boundProgress) (out certificate, err error) {
 // freeStart is the text in Bound.Relaxations if the bound covers a report part after a train part.
 const freeStart = "the report part begins with any number of ready replicas up to maxReplicas, and with an empty queue"
 
-// planOf returns the plan of desired replicas for a schedule of ready replicas in the report part. In the train part, which has no results,
-// the plan follows the schedule with the least cost for that part. If no schedule meets the SLO in the train part, the plan has maxReplicas
+// planOf returns the plan of desired replicas for a schedule of ready replicas in the report part. The train part has no results, so in
+// this part the plan follows the schedule with the least cost. If no schedule meets the SLO in the train part, the plan has maxReplicas
 // during that part.
 func (c *Case) planOf(ready []baseline.Step, s lowerbound.Setup, progress boundProgress) ([]baseline.Step, error) {
 	if c.HeldOut == 0 || len(ready) == 0 {

@@ -230,8 +230,8 @@ func (r *Report) compare() {
 	}
 }
 
-// saved returns the saving of the parameter cost compared with the parameter of, as a share of the latter: 0.25 for 3 instead of 4. It is
-// negative if cost is higher. saved returns nil if of is 0.
+// saved returns how much less the parameter cost is than the parameter of, as a share of the latter. For example, saved(3, 4) is 0.25. It
+// is negative if cost is greater, and nil if the parameter of is 0.
 func saved(cost, of float64) *float64 {
 	if !(of > 0) {
 		return nil

@@ -111,7 +111,8 @@ func TestSettingsAreSearchedOnTheTrainPartOnly(t *testing.T) {
 	}
 }
 
-// The bound is that of the report part: no run costs less there, and only requests of that part may be late.
+// The lower bound covers only the report part. No run may cost less than the bound in this part, and the number of requests that may be
+// late is a share of the requests of this part.
 func TestBoundIsThatOfTheReportPart(t *testing.T) {
 	for seed, of := range []struct{ heldOut, share float64 }{{0.25, 0.5}, {0.4, 0.95}} {
 		p, _ := trace.Preset("bursty")

@@ -43,9 +43,10 @@ func AverageValue(usage, target int64, status int32, t Tolerances) int32 {
 	return whole(math.Ceil(float64(usage) / float64(target)))
 }
 
-// Value returns the proposal of an External metric with target.type Value; current is spec.replicas, and ready is the number of pods that
-// are Running and Ready. If current is 0, the proposal is the ratio of usage to target. Within the tolerances it is current. Otherwise it
-// is the ratio times ready, so it is 0 if no pod is ready. Results are rounded up.
+// Value returns the proposal of an External metric with target.type Value. The parameter current is spec.replicas, and ready is the number
+// of pods that are Running and Ready. The ratio is usage divided by target. If current is 0, the proposal is this ratio. If the ratio is
+// within the tolerances, the proposal is current. Otherwise it is the ratio times ready, so it is 0 if no pod is ready. Results are rounded
+// up.
 func Value(usage, target int64, current, ready int32, t Tolerances) int32 {
 	ratio := float64(usage) / float64(target)
 	if current == 0 {

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// milli converts replicas to a quantity.
+// milli converts a number of replicas to milli-units.
 func milli(n int32) int64 { return int64(n) * 1000 }
 
 func TestDefaultToleranceIgnoresSmallSteps(t *testing.T) {

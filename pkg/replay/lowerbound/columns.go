@@ -15,7 +15,7 @@ type columns struct {
 	top     int64 // in the first coarse column, the served work is g times top; -1: no coarse column
 	fine    int   // number of columns with one backlog each, >= 1
 	coarse  int
-	open    bool // backlogs above that of the last column can keep the SLO too, but have no column because of the memory limit
+	open    bool // the SLO can also be met with a backlog above that of the last column, which has no column because of the memory limit
 }
 
 func (c *columns) width() int { return c.fine + c.coarse }

@@ -96,8 +96,8 @@ func (r *tracer) retreat(t int, before *layer) {
 	panic("bound: a value in the table follows from none before it")
 }
 
-// from moves to a state of the previous layer in the columns first..last-1 whose cost plus the price of starts is want. It reports whether
-// there is such a state.
+// from moves to a state of the previous layer, in the columns first..last-1, whose cost plus the price of starts equals the parameter want.
+// It reports whether there is such a state.
 func (r *tracer) from(t int, before *layer, want int64, first, last int) bool {
 	if r.at(before, r.n, want, first, last) {
 		return true

@@ -29,8 +29,8 @@ func placeOf(tries []float64, v float64) float64 {
 	return float64(last)
 }
 
-// logarithmic reports whether positions between two values are on a logarithmic scale, so that a target of one millisecond stays above 0.
-// Otherwise they are on a linear scale: one of the values is not above 0, or their ratio exceeds the range of a float64.
+// logarithmic reports whether positions between two values are on a logarithmic scale, for example so that a target of one millisecond
+// stays above 0. The scale is linear if one of the values is not above 0, or if their ratio exceeds the range of a float64.
 func logarithmic(from, to float64) bool {
 	ratio := to / from
 	return from > 0 && ratio > 0 && !math.IsInf(ratio, 1)

@@ -24,7 +24,7 @@ const (
 func (s state) rank() int {
 	switch s {
 	case pending:
-		return 0 // also with a starting node, because a nomination by Karpenter does not bind the pod
+		return 0 // a replica whose node is starting is also 0, because a nomination by Karpenter does not bind the pod
 	case pulling:
 		return 1
 	case starting:

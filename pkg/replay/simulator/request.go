@@ -64,7 +64,7 @@ type list struct{ first, last *replica }
 
 func newBuckets(slots int) buckets { return buckets{lists: make([]list, slots+1), least: slots} }
 
-// first returns the idlest replica with a free slot, or nil.
+// first returns the replica with the fewest running requests that has a free slot, or nil.
 func (b *buckets) first() *replica {
 	for b.least < len(b.lists)-1 {
 		if r := b.lists[b.least].first; r != nil {

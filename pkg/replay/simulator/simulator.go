@@ -34,7 +34,7 @@ type Simulator struct {
 	assumptions Assumptions
 	engine      *engine.Engine
 
-	queue  events.Queue // with the virtual time
+	queue  events.Queue // queue of events, which also contains the virtual time
 	loads  []*load      // sorted by key
 	byKey  map[scaling.Key]*load
 	policy []scaling.Workload

@@ -54,8 +54,8 @@ type Ledger struct {
 	Excess        float64 `json:"excessOnDemandHours"` // on-demand nodes beyond those that the missing spot capacity requires
 	Starting      float64 `json:"startingHours"`       // nodes that start and models that load
 	Empty         float64 `json:"emptyHours"`          // nodes without a replica, including terminating ones
-	Missing       float64 `json:"missingMinutes"`      // time in which replicas of the requested number were missing
-	WithoutNode   float64 `json:"withoutNodeMinutes"`  // the part of this time in which the replica had no node, not even a starting one
+	Missing       float64 `json:"missingMinutes"`      // replica minutes in which a requested replica was not ready
+	WithoutNode   float64 `json:"withoutNodeMinutes"`  // part of Missing in which the replica had no node, not even a starting one
 }
 
 // Report contains the runs of all autoscalers on one trace. Least is the lowest possible cost for an autoscaler that knows the future of

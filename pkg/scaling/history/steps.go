@@ -49,8 +49,9 @@ func (s *Steps) Push(at int64, n int32, keep int64) {
 }
 
 // merge replaces two successive steps with one step that contains both as a range. It selects the two steps with the shortest total
-// duration. end is the end of the last step. This duration is at most a seventh of the longest period, for this reason: at most one of the
-// 16 steps began before the longest period. The other 15 steps contain 7 disjoint pairs, whose total duration is at most that period.
+// duration. The parameter end is the end of the last step. The total duration is at most a seventh of the longest period: at most one of
+// the 16 steps began before the longest period, and the other 15 steps contain 7 pairs without a common step. The durations of these 7
+// pairs add up to at most the longest period.
 func (s *Steps) merge(end int64) {
 	best, least := 0, int64(math.MaxInt64)
 	for i := range stepsSize - 1 {

@@ -23,8 +23,9 @@ type bank struct {
 	Experts [numRules]expert
 	Actual  expert
 	// At is the index, in expert.Target, of the part of the cold start to which the current slot belongs.
-	At      uint8
-	Filled  uint32 // number of slots so far in the part At
+	At uint8
+	// Filled is the number of slots that have passed in part At of the cold start.
+	Filled  uint32
 	Work    float64
 	NewWork float64 // work in the current block
 	Block   int32   // number of slots in the current block
@@ -206,13 +207,13 @@ func (b *bank) price(x *plant) (price float64) {
 // replicas returns the number of replicas that are necessary to serve a load within the allowed wait. If the concurrency of a replica is
 // known, it includes the free slots that are necessary because work arrives at random.
 func (x *plant) replicas(load float64) int32 {
-	// A mean of a load that has ended becomes small but never 0. If it needs no replica, it needs no free slot.
+	// The mean of a load that has ended becomes small but never 0. A load that needs no replica needs no free slots either.
 	if n := x.throughput(load); x.concurrency <= 0 || n <= 0 {
 		return n
 	}
 	busy := load * x.service
 	all := busy
-	for range 3 { // the free slots depend on the number of all slots, but little: this result is at most a few replicas too small
+	for range 3 { // three rounds, because the free slots depend on all slots; the result is at most a few replicas too small
 		all = busy + x.spare.of(all)
 	}
 	n := x.throughput(all / x.service)
@@ -249,8 +250,9 @@ func (x *plant) forBacklog(queue, ready, load float64) int32 {
 	return x.throughput(load + left/max(cold*x.t.Drain, float64(x.wait)*x.slot, x.slot))
 }
 
-// backlog is the number of replicas that are necessary for waiting work. The plan keeps at least this number for Left slots, which is 1.1
-// cold starts at the beginning, even if the queue becomes shorter. Otherwise, the new replicas would be removed before they are ready.
+// backlog is the number of replicas that are necessary for waiting work. The plan keeps at least this number for Left more slots, even if
+// the queue becomes shorter. Otherwise, the new replicas would be removed before they are ready. At the beginning, Left is the number of
+// slots in 1.1 cold starts.
 type backlog struct{ Replicas, Left uint16 }
 
 func (b *backlog) age() {

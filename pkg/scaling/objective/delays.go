@@ -43,8 +43,8 @@ type delays struct {
 	count int // for more ready replicas, the probability is 0
 }
 
-// maxDelays limits the time of the computation. With as many replicas, the capacity that rules leave free for variations of the load is
-// much more than the slots that random arrivals need.
+// maxDelays is the maximum number of ready replicas for which a probability is computed, so that the computation stays short. With more
+// replicas, the capacity that rules leave free for variations of the load is much more than the slots that random arrivals need.
 const maxDelays = 256
 
 // maxErlang limits the number of slots for which the probability is computed. Random arrivals need less than 3% more slots than a greater

@@ -33,8 +33,8 @@ type Objective struct {
 // allowed returns the share of the work that may be late.
 func (o *Objective) allowed() float64 { return max(1-o.Percentile/100, 1e-6) }
 
-// DefaultWindow is one day, because the load of most workloads repeats daily. The late budget of a day can be spent in the hours in which
-// that saves most.
+// DefaultWindow is one day, because the load of most workloads repeats daily. The work that may be late in a day can then all be late in
+// the hours in which that saves the most replicas.
 const DefaultWindow = 24 * time.Hour
 
 // Limits are the bounds of a plan. Max must not be less than Min.

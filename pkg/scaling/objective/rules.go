@@ -18,10 +18,11 @@ const (
 	allLevels = levels + 2
 )
 
-// holds is the number of past spans of time for which the rules use the greatest need.
+// holds is the number of elements of holdSeconds.
 const holds = 5
 
-// holdSeconds contains the lengths of these spans in seconds. The first value, 0, means four cold starts.
+// holdSeconds contains the lengths, in seconds, of the past times over which a rule uses the peak of the load. The first value, 0, means
+// four cold starts.
 var holdSeconds = [holds]float64{0, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600}
 
 // rule computes a load from the features: the level plus a margin, and at least a share of a past peak. A ladder is a sequence of rules
@@ -61,7 +62,7 @@ func makeRules() (out [numRules]rule) {
 	return out
 }
 
-// isIn reports whether the rule belongs to one of the kinds.
+// isIn reports whether kinds contains the kind of the rule.
 func (r *rule) isIn(kinds Rules) bool {
 	return kinds&TrendRules != 0 && r.level == trend || kinds&SeasonRules != 0 && r.level == seasonal ||
 		kinds&PeakRules != 0 && r.share > 0 || kinds&HourRules != 0 && r.level == levels-1

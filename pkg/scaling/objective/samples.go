@@ -16,7 +16,7 @@ func (s *samples) add(v float64) {
 	s.Count++
 }
 
-// summary returns the quantiles of these measurements.
+// summary returns the quantiles of the stored measurements.
 func (s *samples) summary() Distribution {
 	n := int(min(s.Count, int64(len(s.Value))))
 	if n == 0 {

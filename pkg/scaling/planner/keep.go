@@ -23,9 +23,9 @@ const (
 	mostToKeep = 60 * 60_000
 )
 
-// observe begins to keep the current replicas if the last observation was at least unobserved milliseconds ago. last is the time of that
-// observation. The replicas are kept for as long as there was no observation, within leastToKeep and mostToKeep. If nothing was learned
-// before, or the clock was set back, they are kept for leastToKeep.
+// observe begins to keep the current replicas if there was no observation for at least unobserved milliseconds. The parameter last is the
+// time of the last observation. The replicas are then kept for a time of the same length, but for at least leastToKeep and at most
+// mostToKeep. If nothing was learned before, or the clock was set back, they are kept for leastToKeep.
 func (k *keep) observe(t *Tick, last int64) {
 	gap := t.At - last
 	if gap >= 0 && gap < unobserved {

@@ -68,8 +68,8 @@ func (p *Planner) follow(t *Tick) {
 }
 
 // begin returns the entry for replicas that are observed for the first time in this tick. Their start began when the target was last
-// changed, if that was at most decisionLag ago, the target is not below the current replicas, and no ready replica was lost. Otherwise it
-// began in this tick.
+// changed, if three conditions are met: the change was at most decisionLag ago, the target is not below the current replicas, and no ready
+// replica was lost. Otherwise their start began in this tick.
 func (s *starts) begin(t *Tick, count int32) start {
 	out := start{at: t.At, count: count, whole: s.known && t.Ready >= s.ready}
 	if t.Pending == 0 {
@@ -104,7 +104,7 @@ func (s *starts) finish(cold []objective.ColdStart, ready int32, at int64) []obj
 	return cold
 }
 
-// place records that all replicas now have a node.
+// place records the time at which all starting replicas have a node.
 func (s *starts) place(at int64) {
 	for i := range s.n {
 		if s.list[i].placed == 0 {

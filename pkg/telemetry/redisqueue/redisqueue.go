@@ -205,7 +205,8 @@ func (f *Fetcher) run(info *redis.Cmd, at time.Time) string {
 	}
 	text, err := info.Text()
 	if err != nil {
-		// Another error, such as that of a proxy during a failover, can end.
+		// Only these errors are remembered for retryRejected. Another error, such as that of a proxy during a failover, may be gone at the next
+		// poll.
 		if strings.HasPrefix(err.Error(), "NOPERM") || strings.Contains(err.Error(), "unknown command") {
 			f.noInfo = at
 		}
