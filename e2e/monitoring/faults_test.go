@@ -113,6 +113,10 @@ var faults = []struct {
 	{"SpotUnavailable", 110, 125, map[string]string{
 		`gpuscaler_group_phase{group="chat",phase="prefer spot"}`: "1x60 " +
 			"_x240", `gpuscaler_group_phase{group="chat",phase="fallback"}`: "_x60 1x240"}, nil},
+	{"SpotUnavailable", 110, 125, map[string]string{ // a probe between two fallbacks, and one at the end, do not start the hour again
+		`gpuscaler_group_phase{group="chat",phase="prefer spot"}`: "1x60 _x240",
+		`gpuscaler_group_phase{group="chat",phase="fallback"}`:    "_x60 1x15 _x20 1x15 _x190",
+		`gpuscaler_group_phase{group="chat",phase="probing"}`:     "_x76 1x18 _x16 1x190"}, nil},
 
 	{"NoLeader", 61, 65, map[string]string{`gpuscaler_leader{instance="a"}`: "1x60 0x240"}, nil},
 	{"NoLeader", 60, 75, map[string]string{`gpuscaler_leader{instance="a"}`: "1x60 _x240", `gpuscaler_leader{instance="b"}`: "0x60 _x240"},
