@@ -1,10 +1,12 @@
 package capacity
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // countDemand adds up how much of the group's resource pods and policies request. The request of a Job without a policy is added in the
@@ -161,6 +163,47 @@ func (n *Node) acceptsPods(now time.Time) bool {
 		return n.Ready
 	}
 	return now.Sub(n.Created) < bootTimeout
+}
+
+// hasSpace reports whether a pod of the given size can be scheduled to the node, and Karpenter has not chosen the node for disruption.
+func (n *Node) hasSpace(size int64, now time.Time) bool {
+	return !n.Voluntary && !n.Disrupted && !n.Notice && n.acceptsPods(now) && nodepool.Units(n.GPUs)-nodepool.Units(n.Used) >= size
+}
+
+// fitsExistingNodes reports whether the free units of nodes that stay are enough for the pods that wait, for the replicas of surges that
+// have no pod yet, and for the parameter more. The units of each node are rounded down to pods of the workload.
+func (t *tick) fitsExistingNodes(w *Workload, more int64) bool {
+	size := max(w.podGPUs(), 1)
+	left := -more
+	t.eachPod(func(_ *Workload, p *Pod) {
+		if p.Pending && !p.Held {
+			left -= nodepool.Units(p.GPUs)
+		}
+	})
+	for i := range t.s.Surges {
+		left -= t.unitsToCome(&t.s.Surges[i])
+	}
+	for i := range t.views() {
+		for j := range t.o.Pools[i].Nodes {
+			if n := &t.o.Pools[i].Nodes[j]; t.o.Pools[i].Exists && n.hasSpace(size, t.now) && (!n.Drifted || n.DoNotDisrupt) {
+				left += (nodepool.Units(n.GPUs) - nodepool.Units(n.Used)) / size * size
+			}
+		}
+	}
+	return left >= 0
+}
+
+// unitsToCome returns the units of the replica that a surge has requested and that has no pod yet.
+func (a *analysis) unitsToCome(s *statemachine.Surge) int64 {
+	i := a.workload(s.Workload)
+	if s.Step != statemachine.SurgeAsked || i < 0 {
+		return 0
+	}
+	w := &a.o.Workloads[i]
+	if slices.ContainsFunc(w.Pods, func(p Pod) bool { return statemachine.Stamp(p.Since) > s.Since }) {
+		return 0
+	}
+	return w.podGPUs()
 }
 
 // trackDemand updates the time since which demand is known, and the time since which pods have waited without a node that will take them. A

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
-	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
@@ -127,7 +126,7 @@ func (t *tick) advanceSurge(s *statemachine.Surge) {
 	if i >= 0 {
 		w := &t.o.Workloads[i]
 		in.Needed, in.Replaced = !w.Paused && w.needs() > 0, t.isSucceeded(w, s)
-		in.Blocked = t.s.TargetCap.On || w.Quota || w.Infeasible && w.placed() <= w.needs() ||
+		in.Blocked = t.s.TargetCap.On || w.Quota || w.Infeasible && w.placed() <= w.needs() && !t.fitsExistingNodes(w, 0) ||
 			t.s.Move.Step != statemachine.NoMove && t.s.Move.Workload == w.Key
 		for j := range w.Pods {
 			if p := &w.Pods[j]; p.UID == s.Pod {
@@ -229,15 +228,16 @@ func (a *analysis) surgeVictim(w *Workload) *Pod {
 }
 
 // maySurge reports whether the workload may have one more replica and the replica would get a node: demand is known, no limit, cap or full
-// NodePool applies, no pod waits for a node, and no other rule adds or moves replicas.
+// NodePool applies, no pod waits for a node, and no other rule adds or moves replicas. If the autoscaler reports that it can add no node
+// for a replica, existing nodes must have enough free units.
 func (t *tick) maySurge(w *Workload) bool {
-	if !w.Known || w.Paused || w.Quota || w.Infeasible || w.Claims || w.Claimed || w.Bounded && w.Room < 1 || t.o.Lost || t.leaving {
+	if !w.Known || w.Paused || w.Quota || w.Claims || w.Claimed || w.Bounded && w.Room < 1 || t.o.Lost || t.leaving {
 		return false
 	}
 	if t.s.TargetCap.On || t.s.ShortSince != 0 || t.s.Move.Step != statemachine.NoMove || t.s.surgeOf(w.Key, "") != nil {
 		return false
 	}
-	return t.allowsSurge() && t.placesSuccessor(w.podGPUs())
+	return t.allowsSurge() && t.placesSuccessor(w.podGPUs()) && (!w.Infeasible || t.fitsExistingNodes(w, w.podGPUs()))
 }
 
 // allowsSurge reports whether fewer surges run than one for each surgeNodes of the group's nodes, and fewer than MaxRunningSurges. One
@@ -260,7 +260,7 @@ func (t *tick) placesSuccessor(size int64) (places bool) {
 		}
 		for j := range v.Nodes {
 			n := &v.Nodes[j]
-			if n.Voluntary || n.Disrupted || n.Notice || !n.acceptsPods(t.now) || nodepool.Units(n.GPUs)-nodepool.Units(n.Used) < size {
+			if !n.hasSpace(size, t.now) {
 				continue
 			}
 			if n.Drifted && !n.DoNotDisrupt {

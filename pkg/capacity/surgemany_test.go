@@ -49,6 +49,40 @@ func TestDriftOfAllNodesDoesNotDoubleTheGroup(t *testing.T) {
 	}
 }
 
+// The autoscaler can add no node, and a node that stays has free GPUs. One workload gets a surge, because the successor starts on this
+// node. If the node has no free GPU for a second successor, the other workload gets none.
+func TestInfeasibleBufferAllowsASurgeOnFreeGPUs(t *testing.T) {
+	for free, want := range map[int64]int{0: 0, 1: 1, 2: 2} {
+		s := newSurging(t, 1)
+		other := s.add("team-embed/worker", 1)
+		job := &simPod{uid: "job", name: "job", since: s.now, gpus: 1, owner: OwnerOther}
+		other.want, s.other = 1, []*simPod{job}
+		s.until(10*time.Minute, "all pods run", func() bool { return other.ready() == 1 && job.node != nil })
+		job.node.pool.nodes = slices.DeleteFunc(job.node.pool.nodes, func(n *simNode) bool { return n == job.node })
+		big := &simPool{Pool: s.pools[1].Pool, gpus: 1 + free, ready: true, fields: s.pools[1].fields, consent: s.pools[1].consent, hourly: 1}
+		job.node = &simNode{name: "big", created: s.now.Add(-time.Hour), usable: true, changed: s.now, pool: big}
+		big.nodes = []*simNode{job.node}
+		s.pools[1] = big
+		s.chat.infeasible, other.infeasible = true, true
+		for _, p := range s.pools {
+			p.until = s.now.Add(24 * time.Hour) // no node is launched
+		}
+		for range statemachine.MaxRunningSurges * surgeNodes { // as many nodes as two surges need, without free GPUs
+			n := &simNode{name: s.id("busy"), created: s.now.Add(-time.Hour), usable: true, changed: s.now, pool: s.pools[0]}
+			s.pools[0].nodes = append(s.pools[0].nodes, n)
+			s.other = append(s.other, &simPod{uid: n.name, name: n.name, node: n, gpus: 1, owner: OwnerOther})
+		}
+		s.drift()
+		other.pods[0].node.drifted = true
+		surges := 0
+		s.observed = func() { surges = max(surges, s.s.runningSurges()) }
+		s.run(10 * time.Minute)
+		if surges != want || s.chat.minimum < 1 || s.gone() != (want > 0) {
+			t.Errorf("%d free GPUs: %d surges, want %d; replaced %v\n%s", free, surges, want, s.gone(), s.why())
+		}
+	}
+}
+
 // Successors of some workloads never become ready, and these workloads are the first of the group. The last workload nevertheless gets its
 // surge, also if the others may try again by then.
 func TestFailingSurgesDoNotKeepOthersFromTheirs(t *testing.T) {
@@ -152,5 +186,28 @@ func (s *surging) disturb(random *rand.Rand) {
 				return
 			}
 		}
+	}
+}
+
+// The node of the only replica has a free GPU. While it has only drifted, kube-scheduler could start the successor on it, so no replica is
+// added. When Karpenter has chosen the node, its taint keeps the successor away, and the replica is replaced.
+func TestReplicaOnAPartlyUsedNodeIsReplacedWhenKarpenterHasChosenTheNode(t *testing.T) {
+	s := &surging{cluster: newCluster(t, nil)}
+	for _, p := range s.pools {
+		p.gpus = 2
+	}
+	s.chat = s.add("team-chat/llama", 1)
+	s.chat.want = 1
+	s.until(10*time.Minute, "the replica is ready", s.whole(s.chat))
+	s.old, s.node = s.chat.pods[0], s.chat.pods[0].node
+	s.drift()
+	s.run(10 * time.Minute)
+	if len(s.chat.pods) != 1 {
+		t.Errorf("%d pods on a node with a free GPU\n%s", len(s.chat.pods), s.why())
+	}
+	s.node.disrupted = true
+	s.until(15*time.Minute, "the replica is replaced", s.gone)
+	if s.chat.minimum < 1 {
+		t.Errorf("at least %d ready", s.chat.minimum)
 	}
 }
