@@ -42,7 +42,7 @@ func (t *tick) addReserve(reserve, needed int32) (added float64) {
 	for i := range t.o.Workloads {
 		_, _, n := t.exposed(&t.o.Workloads[i])
 		more := int32((int64(reserve)*int64(n) + int64(needed) - 1) / int64(needed))
-		t.d.Advice[i].AtRisk += more
+		t.d.Advice[i].AtRisk, t.d.Advice[i].Reserve = t.d.Advice[i].AtRisk+more, more
 		added += float64(more)
 	}
 	return added

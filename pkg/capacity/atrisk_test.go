@@ -78,6 +78,11 @@ func TestReserveIsTheExpectedLossOfOneColdStart(t *testing.T) {
 			w.Pods = append(w.Pods, Pod{UID: name, Name: name, Owner: OwnerReplicaSet, GPUs: 1, Node: i, Ready: true})
 		}
 		d, s := Decide(g, o, State{}, now)
+		for _, a := range d.Advice {
+			if a.Reserve != a.AtRisk {
+				t.Errorf("%s: no node has a notice: advice %+v", name, a)
+			}
+		}
 		if a, b := d.Advice[0].AtRisk, d.Advice[1].AtRisk; s.Reserve.Size != c.want || a+b < c.want || a+b > c.want+1 || a < b {
 			t.Errorf("%s: reserve %d, %d and %d, want %d", name, s.Reserve.Size, a, b, c.want)
 		}

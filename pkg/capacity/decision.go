@@ -42,9 +42,10 @@ func (d Demand) Total() int64 { return d.Policies + d.UnmanagedPods }
 
 // Advice is the adjustment of one workload's target that package scaling applies at the next tick. Its fields are those of scaling.Advice.
 type Advice struct {
-	Cap    int32 // maximum of the target: the replicas that have nodes, or space on existing nodes, plus one; -1: no cap
-	AtRisk int32 // replicas to add for ready replicas on nodes that are about to be lost
-	Surge  int32 // replicas to add for a move to spot, or before Karpenter evicts a replica
+	Cap     int32 // maximum of the target: the replicas that have nodes, or space on existing nodes, plus one; -1: no cap
+	AtRisk  int32 // replicas to add for ready replicas on nodes that are about to be lost, and for expected losses
+	Reserve int32 // how many of AtRisk are for expected losses
+	Surge   int32 // replicas to add for a move to spot, or before Karpenter evicts a replica
 }
 
 // NoAdvice changes no target.

@@ -39,13 +39,14 @@ type Advice struct {
 	Capped bool
 	// If Capped is true, Cap is the number of replicas for which nodes and pods can be created. AtRisk and Surge are replicas to add.
 	Cap, AtRisk, Surge int32
+	Reserve            int32 `json:",omitempty"` // how many of AtRisk are for expected losses of nodes
 	// CapCause is the reason why Capped is true. It is nil if the reason is that the API server rejects pods. It is not changed after it is
 	// set.
 	CapCause *capcause.Cause `json:",omitempty"`
 }
 
 func (a Advice) forScaling() scaling.Advice {
-	out := scaling.Advice{Cap: -1, AtRisk: a.AtRisk, Surge: a.Surge}
+	out := scaling.Advice{Cap: -1, AtRisk: a.AtRisk, Reserve: a.Reserve, Surge: a.Surge}
 	if a.Capped {
 		out.Cap, out.CapCause = a.Cap, a.CapCause
 	}
@@ -53,7 +54,7 @@ func (a Advice) forScaling() scaling.Advice {
 }
 
 func adviceOf(a capacity.Advice, cause *capcause.Cause) Advice {
-	out := Advice{AtRisk: a.AtRisk, Surge: a.Surge}
+	out := Advice{AtRisk: a.AtRisk, Reserve: a.Reserve, Surge: a.Surge}
 	if a.Cap >= 0 {
 		out.Capped, out.Cap, out.CapCause = true, a.Cap, cause
 	}

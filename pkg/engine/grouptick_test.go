@@ -217,6 +217,10 @@ func TestAdviceIsReadInTheNextTick(t *testing.T) {
 	if r.View.Advice.AtRisk != 1 || r.Observation().Advice.AtRisk != 1 {
 		t.Errorf("the record does not say what the nodes said: %+v", r.View.Advice)
 	}
+	if got, want := adviceOf(capacity.Advice{Cap: -1, AtRisk: 3, Reserve: 2, Surge: 1}, nil).forScaling(), (scaling.Advice{Cap: -1, AtRisk: 3,
+		Reserve: 2, Surge: 1}); got != want {
+		t.Errorf("advice %+v, want %+v", got, want)
+	}
 	group, _ := e.Decisions().Group("gpu")
 	if u := group.Use()[capacity.OnDemand]; u.Nodes != 2 || u.GPUs != 2 || u.Used != 2 || group.Workloads[0].Extra != 1 {
 		t.Errorf("use %+v, workloads %+v", u, group.Workloads)

@@ -1,13 +1,14 @@
 package scaling
 
-// atRisk adds a replacement for each ready replica on a node that is about to be interrupted. The replacement remains in the target until
+// atRisk adds a replacement for each ready replica on a node that is about to be interrupted, and the reserve for expected losses. If fewer
+// replicas are ready than both together, the reserve is smaller. The replacement remains in the target until
 // the replica at risk is gone, even if the replacement is already ready. Otherwise the target would decrease while the replica at risk
 // still exists, and increase again in the next tick. The target may exceed a schedule ceiling, because the old and the new replicas overlap
 // only for a short time.
 func (t *tick) atRisk() {
 	t.withoutNodes = t.n
 	if risk, kept := clamp(t.o.Advice.AtRisk, 0, t.ready), t.atLeast(t.n); risk > 0 && kept > 0 {
-		t.set(RuleAtRisk, -1, kept+risk, float64(risk), 0)
+		t.set(RuleAtRisk, -1, kept+risk, float64(risk), float64(max(risk-max(t.o.Advice.AtRisk-max(t.o.Advice.Reserve, 0), 0), 0)))
 	}
 }
 

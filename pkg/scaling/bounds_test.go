@@ -255,12 +255,18 @@ func TestAdvice(t *testing.T) {
 	risk := func(ready, n int32) func(*Observation) {
 		return func(o *Observation) { o.Ready, o.Advice.AtRisk = ready, n }
 	}
+	reserve := func(ready, n, reserved int32) func(*Observation) {
+		return func(o *Observation) { o.Ready, o.Advice.AtRisk, o.Advice.Reserve = ready, n, reserved }
+	}
 	check(t, RuleAtRisk, []row{
 		{name: "replacements before the interruption", replicas: 9, values: []float64{90}, see: risk(9, 2), want: 11, from: 9, to: 11, a: 2},
 		{name: "during a decrease the remaining replicas count", replicas: 9, values: []float64{70}, see: risk(9, 3), want: 10,
 			from: 7, to: 10, a: 3},
 		{name: "a ready replacement is not spare", replicas: 11, values: []float64{90}, see: risk(11, 2), want: 11, from: 9, to: 11, a: 2},
 		{name: "at most the ready replicas", replicas: 9, values: []float64{90}, see: risk(1, 5), want: 10, from: 9, to: 10, a: 1},
+		{name: "with a reserve", replicas: 9, values: []float64{90}, see: reserve(9, 3, 1), want: 12, from: 9, to: 12, a: 3, b: 1},
+		{name: "the reserve is limited first", replicas: 9, values: []float64{90}, see: reserve(2, 3, 2), want: 11, from: 9, to: 11, a: 2,
+			b: 1},
 		{name: "none at zero", replicas: 0, values: []float64{0}, see: risk(2, 2), want: 0, from: noReason},
 		{name: "above a ceiling", replicas: 4, values: []float64{90},
 			policy: func(p *Policy) { p.Schedules = []Schedule{on("a", 0, time.Hour, -1, 4)} },

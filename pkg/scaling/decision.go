@@ -59,7 +59,8 @@ const (
 	// RuleScheduleCeiling lowers the target to the smallest maximum of the open schedules. Index: the schedule. A: its maximum. B: the time at
 	// which the schedule ends.
 	RuleScheduleCeiling
-	// RuleAtRisk adds replacements for replicas on nodes that are about to be interrupted. A: the number of replacements.
+	// RuleAtRisk adds replacements for replicas on nodes that are about to be interrupted, and a reserve for expected losses of nodes. A: the
+	// number of added replicas. B: how many of them are the reserve.
 	RuleAtRisk
 	// RuleSurge adds replicas for a move to other nodes. A: the number of these replicas. If A is negative, it is the number of replicas
 	// that RuleAtRisk and RuleSurge added to the last target and that are no longer needed.

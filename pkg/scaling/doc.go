@@ -21,7 +21,7 @@
 //	forecast              keeps replicas for the recent rises of demand; like every minimum it ignores windows, tolerance and rates
 //	schedule floor        the greatest minimum of the open schedules
 //	schedule ceiling      the smallest maximum of the open schedules; it lowers the target at the scale-down rate
-//	nodes at risk         adds a replacement for each replica on a node that is about to be interrupted; may exceed the ceiling
+//	nodes at risk         adds replacements for replicas on nodes that are about to be interrupted, and a reserve; may exceed the ceiling
 //	surge                 adds replicas for a move to other nodes; may exceed the ceiling
 //	capacity              stops an increase for which no node can be launched or no pod can be created
 //	override              the bounds in the annotation of an operator; they apply at once

@@ -32,7 +32,8 @@ type Advice struct {
 	Cap      int32           // greatest number of replicas for which nodes can be launched; -1: no cap
 	CapCause *capcause.Cause // why Cap was set; nil: the group has another reason, such as Rejected
 	Rejected bool            // Cap was set because the API server rejects further pods
-	AtRisk   int32           // ready replicas on nodes that are about to be interrupted
+	AtRisk   int32           // replicas to add for ready replicas on nodes that are about to be interrupted, and for expected losses
+	Reserve  int32           // how many of AtRisk are for expected losses
 	Surge    int32           // replicas to add for a move to other nodes
 }
 

@@ -43,6 +43,8 @@ func TestReplacementThatMaxReplicasPreventsIsExplained(t *testing.T) {
 			"replacements for 2 ready replicas on nodes that are about to be interrupted cannot start early: maxReplicas 12 is reached"},
 		{"room for one of two", 11, 110, Advice{Cap: -1, AtRisk: 2}, nil,
 			"a replacement for 1 ready replica on a node that is about to be interrupted cannot start early: maxReplicas 12 is reached"},
+		{"only the reserve is more than permitted", 10, 100, Advice{Cap: -1, AtRisk: 3, Reserve: 2}, nil,
+			"1 replica for expected losses of nodes cannot start early: maxReplicas 12 is reached"},
 		{"a move besides", 11, 110, Advice{Cap: -1, AtRisk: 1, Surge: 1}, nil, "capped at maxReplicas 12"},
 		{"the capacity cap", 11, 110, Advice{Cap: 11, AtRisk: 1}, nil,
 			"capped at 11: no node can be launched beyond 11 replicas; " +

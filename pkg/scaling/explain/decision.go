@@ -85,7 +85,8 @@ func bindingEffects(d *scaling.Decision, all []scaling.Reason, p *scaling.Policy
 }
 
 // blockedReplacements returns a text if the replacements for replicas on nodes that are about to be interrupted cannot start before these
-// replicas end. This is the case if a rule after scaling.RuleAtRisk limits the target. Otherwise blockedReplacements returns "".
+// replicas end, or if the reserve for expected losses cannot start. This is the case if a rule after scaling.RuleAtRisk limits the target.
+// The reserve counts as limited first. If no replica is limited, blockedReplacements returns "".
 func blockedReplacements(d *scaling.Decision, p *scaling.Policy) string {
 	all := d.Reasons.All()
 	for i := range all {
@@ -93,9 +94,13 @@ func blockedReplacements(d *scaling.Decision, p *scaling.Policy) string {
 		if r.Rule != scaling.RuleAtRisk || d.Replicas >= r.To {
 			continue
 		}
-		n := min(float64(r.To-d.Replicas), r.A)
-		text := fmt.Sprintf("a replacement for %.0f ready replica on a node that is about to be interrupted cannot start early", n)
-		if n != 1 {
+		text := ""
+		switch n := min(float64(r.To-d.Replicas), r.A) - r.B; {
+		case n <= 0:
+			text = fmt.Sprintf("%s for expected losses of nodes cannot start early", replicas(n+r.B))
+		case n == 1:
+			text = "a replacement for 1 ready replica on a node that is about to be interrupted cannot start early"
+		default:
 			text = fmt.Sprintf("replacements for %.0f ready replicas on nodes that are about to be interrupted cannot start early", n)
 		}
 		for _, later := range all[i:] {

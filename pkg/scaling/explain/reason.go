@@ -78,7 +78,7 @@ func limitText(r scaling.Reason, p *scaling.Policy) string {
 		}
 		return text
 	case scaling.RuleAtRisk:
-		return fmt.Sprintf("%.0f added: %.0f ready %s on nodes that are about to be interrupted", r.A, r.A, plural(r.A, "replica"))
+		return atRiskText(r)
 	case scaling.RuleSurge:
 		if r.A < 0 {
 			return replicas(-r.A) + " fewer, because the move or the interruption is over"
@@ -251,3 +251,16 @@ func maximumText(p *scaling.Policy, most float64) string {
 
 // plain formats a number without a unit.
 func plain(v float64) string { return scaling.Count.Format(v) }
+
+// atRiskText returns how many replicas scaling.RuleAtRisk added for ready replicas on nodes that are about to be interrupted, and how many
+// for expected losses.
+func atRiskText(r scaling.Reason) string {
+	ready := fmt.Sprintf("%.0f ready %s on nodes that are about to be interrupted", r.A-r.B, plural(r.A-r.B, "replica"))
+	switch {
+	case r.B <= 0:
+		return fmt.Sprintf("%.0f added: %s", r.A, ready)
+	case r.B >= r.A:
+		return fmt.Sprintf("%.0f added for expected losses of nodes", r.A)
+	}
+	return fmt.Sprintf("%.0f added: %s, and %.0f for expected losses of nodes", r.A, ready, r.B)
+}

@@ -69,6 +69,8 @@ func TestTextOfEachReason(t *testing.T) {
 		{p, scaling.Reason{Rule: scaling.RuleScheduleFloor, Index: 1, From: 1, To: 2, A: 2, B: 0}},
 		{p, scaling.Reason{Rule: scaling.RuleScheduleCeiling, Index: 1, From: 9, To: 8, A: 0, B: at(22 * time.Hour)}},
 		{p, scaling.Reason{Rule: scaling.RuleAtRisk, Index: -1, From: 9, To: 11, A: 2, B: 0}},
+		{p, scaling.Reason{Rule: scaling.RuleAtRisk, Index: -1, From: 9, To: 12, A: 3, B: 1}},
+		{p, scaling.Reason{Rule: scaling.RuleAtRisk, Index: -1, From: 9, To: 10, A: 1, B: 1}},
 		{p, scaling.Reason{Rule: scaling.RuleSurge, Index: -1, From: 9, To: 10, A: 1, B: 0}},
 		{p, scaling.Reason{Rule: scaling.RuleCapacity, Index: -1, From: 12, To: 9, A: 9, B: 0}},
 		{p, scaling.Reason{Rule: scaling.RuleCapacity, Index: -1, From: 12, To: 9, A: 9, B: 1}},
