@@ -58,16 +58,23 @@ func (c *cluster) watchFallback(o *Observation) {
 	}
 	for i, p := range c.pools {
 		v := &o.Pools[i]
-		if p.Type == Spot && v.Exists && v.Ready && len(v.Failures)+len(v.Losses) == 0 && c.observedRoom(v) {
+		if p.Type == Spot && v.Exists && v.Ready && len(v.Failures)+len(v.Losses) == 0 && c.observedRoom(i, v) {
 			c.t.Errorf("%s: a fallback although %s has not failed\n%s", c.clock(), p.Name, c.why())
 		}
 	}
 }
 
-// observedRoom reports whether no limit of a NodePool keeps it from launching a node.
-func (c *cluster) observedRoom(v *PoolView) bool {
+// observedRoom reports whether no limit of a NodePool keeps it from launching a node. The limit of a schedule that opens in this tick
+// counts, although the NodePool does not have it yet.
+func (c *cluster) observedRoom(pool int, v *PoolView) bool {
 	return !slices.ContainsFunc(v.Limits, func(l nodepool.LimitView) bool {
 		limit, ok := l.Value.Quantity()
+		for _, s := range c.g.Schedules {
+			at := slices.IndexFunc(s.Limits, func(o Limit) bool { return o.Resource == l.Resource })
+			if open, _ := s.Window.At(c.now); open && at >= 0 && (len(s.Pools) == 0 || slices.Contains(s.Pools, pool)) {
+				limit, ok = float64(s.Limits[at].Value), true
+			}
+		}
 		return ok && limit < l.Used+max(l.Node, 2)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
@@ -43,6 +44,34 @@ func TestRefusalsInOneZoneDoNotEndTheUseOfSpot(t *testing.T) {
 			t.Errorf("%s refuses: %d and %d spot nodes, %v\n%s", c.pools[refusing].Name, c.nodes(0), c.nodes(1), c.phases, c.why())
 		}
 		c.untouched(before)
+	}
+}
+
+// The zone of spot-b has no capacity, and a schedule opens that allows no further spot node. Spot provides no node any more, so the group
+// falls back in the same tick, before a NodePool has the limit of the schedule. A further replica runs on demand.
+func TestScheduledLimitOfTheLastOpenZoneEndsTheUseOfSpot(t *testing.T) {
+	opens := midnight.Add(5 * time.Minute)
+	c := newZones(t, func(g *Group) {
+		g.OnDemandBase = 1
+		g.Schedules = []Schedule{{Window: calendar.Window{Name: "evening", From: opens, To: opens.Add(time.Hour)}, Pools: []int{0, 1},
+			Limits: []Limit{{"nvidia.com/gpu", 0}}}}
+	})
+	chat := c.add("team-chat/llama", 1)
+	c.deny(false, true)
+	c.run(3 * time.Minute) // until the demand counts as known
+	chat.want = 5
+	c.run(2*time.Minute - time.Second)
+	if c.nodes(0) != 4 || c.d.Phase != statemachine.PreferSpot {
+		t.Fatalf("%d nodes in spot-a, %v\n%s", c.nodes(0), c.d.Phase, c.why())
+	}
+	c.step()
+	if c.d.Phase != statemachine.Fallback {
+		t.Errorf("%v when the schedule opens\n%s", c.d.Phase, c.why())
+	}
+	chat.want = 6
+	c.until(10*time.Minute, "all replicas are ready", c.whole(chat))
+	if c.nodes(0) != 4 || c.nodes(2)+c.nodes(3) != 2 {
+		t.Errorf("%d nodes in spot-a, %d on demand\n%s", c.nodes(0), c.nodes(2)+c.nodes(3), c.why())
 	}
 }
 
