@@ -141,12 +141,17 @@ func (a *analysis) usedBelow(pool int, l *nodepool.LimitView) (used, node float6
 }
 
 // limitOf returns a limit of a NodePool without gpuscaler's override of the last tick. This is the limit of an open schedule, or else that
-// of the owner.
+// of the owner. The limit of a schedule that may not be written does not count.
 func (t *tick) limitOf(pool int, l *nodepool.LimitView) nodepool.Value {
-	if i := slices.Index(t.s.Limits[:], l.Resource); i >= 0 && l.Resource != "" {
-		return t.fields.Effective(pool, nodepool.FieldLimit+nodepool.Field(i))
+	i := slices.Index(t.s.Limits[:], l.Resource)
+	if i < 0 || l.Resource == "" {
+		return l.Value
 	}
-	return l.Value
+	f := nodepool.FieldLimit + nodepool.Field(i)
+	if !t.g.Advisory && !t.fields.MayOverride(pool, f) {
+		return t.fields.Original(pool, f)
+	}
+	return t.fields.Effective(pool, f)
 }
 
 // isScheduled reports whether a limit of a NodePool is the limit of an open schedule. The caller must call it before later rules request

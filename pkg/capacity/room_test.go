@@ -285,3 +285,24 @@ func TestMaximumOfAFleetIsListed(t *testing.T) {
 		}
 	}
 }
+
+// The owner of the NodePools allows no overrides of limits, so the limit of a schedule is not written. While pods wait for minutes, the
+// target is not capped at this limit, because Karpenter will launch nodes beyond it. With the consent, the target is capped.
+func TestScheduledLimitThatMayNotBeWrittenIsNoLimit(t *testing.T) {
+	for limits, want := range map[nodepool.Consent]bool{0: false, nodepool.ConsentLimits: true} {
+		c := newCluster(t, func(g *Group) {
+			g.Schedules = []Schedule{{Window: calendar.Window{Name: "night", From: midnight, To: midnight.Add(time.Hour)},
+				Limits: []Limit{{"nvidia.com/gpu", 1}}}}
+		})
+		for _, p := range c.pools {
+			p.consent, p.until = nodepool.ConsentWeight|limits, midnight.Add(3*time.Minute)
+			p.nodes = []*simNode{{name: p.Name, created: midnight.Add(-time.Hour), usable: true, changed: midnight, pool: p}}
+		}
+		chat := c.add("team-chat/llama", 1)
+		chat.want = 4
+		c.run(2 * time.Minute)
+		if capped := c.d.Advice[0].Cap >= 0; capped != want {
+			t.Errorf("consent %q: capped %v, want %v\n%s", limits, capped, want, c.why())
+		}
+	}
+}
