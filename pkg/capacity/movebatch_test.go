@@ -90,6 +90,40 @@ func TestSuccessorsOnDemandAreDeletedAndThoseOnSpotStay(t *testing.T) {
 	}
 }
 
+// The provider takes the nodes of three replicas while a batch of four moves, and spot has capacity for only one successor. Three
+// successors on new on-demand nodes replace the replicas at risk. They are not deleted, so no further successors start in their place.
+func TestSuccessorsOnDemandOfReplicasAtRiskStay(t *testing.T) {
+	for first := range 2 { // the first replica of the batch is at risk or not
+		c, chat := scarce(t)
+		c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.Move.Step == statemachine.Surging && c.s.Move.Count == 4 })
+		c.room(1)
+		for _, p := range chat.pods {
+			for _, uid := range c.s.Move.Victims[first : first+3] {
+				p.node.notice = p.node.notice || p.uid == uid
+			}
+		}
+		var taken []*simNode
+		for _, p := range c.pools[1].nodes {
+			if p.notice {
+				taken = append(taken, p)
+			}
+		}
+		most := 0
+		c.observed = func() { most = max(most, len(chat.pods)) }
+		c.until(30*time.Minute, "the successors are ready", func() bool { return c.s.Move.Step != statemachine.Surging })
+		chat.minimum = 16
+		c.run(10 * time.Minute)
+		c.observed = nil // the losses cause a reserve
+		for _, n := range taken {
+			c.lose(n)
+		}
+		c.run(10 * time.Minute)
+		if most > 20 || chat.minimum < 16 || len(taken) != 3 {
+			t.Errorf("victim %d is the first at risk: at most %d pods, want 20; %d ready at the least\n%s", first, most, chat.minimum, c.why())
+		}
+	}
+}
+
 // room sets the limit of the spot NodePool so that it can launch exactly n more nodes.
 func (c *cluster) room(n int) {
 	c.pools[0].fields["limits[nvidia.com/gpu]"] = nodepool.FieldView{Value: nodepool.Value(strconv.Itoa(c.nodes(0) + n)), Owner: "kubectl"}
