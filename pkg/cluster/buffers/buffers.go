@@ -80,7 +80,9 @@ type Buffer struct {
 	responded bool  // an autoscaler has set a condition
 	// infeasible reports that no node that the autoscaler may add has space for a replica
 	infeasible bool
-	created    time.Time
+	// outdated reports that the autoscaler set the condition that infeasible is read from for an earlier version of the spec
+	outdated bool
+	created  time.Time
 }
 
 func (b *Buffer) key() string { return b.Namespace + "/" + b.Name }
@@ -116,13 +118,14 @@ func Decode(u *unstructured.Unstructured) *Buffer {
 	ready := apimeta.FindStatusCondition(typed.Status.Conditions, karpautoscaling.ReadyForProvisioningCondition)
 	b.responded = ready != nil && ready.Status != ""
 	p := apimeta.FindStatusCondition(typed.Status.Conditions, karpautoscaling.ProvisioningCondition)
-	b.infeasible = p != nil && p.Status == metav1.ConditionFalse && p.Reason == infeasible && !isStale(p, u)
+	b.outdated = p != nil && isOutdated(p, u)
+	b.infeasible = p != nil && p.Status == metav1.ConditionFalse && p.Reason == infeasible && !b.outdated
 	return b
 }
 
-// isStale reports whether an autoscaler set a condition for an earlier version of the spec of an object. Without an observedGeneration, it
-// is not known for which version the condition applies, and it counts as current.
-func isStale(c *metav1.Condition, u *unstructured.Unstructured) bool {
+// isOutdated reports whether an autoscaler set a condition for an earlier version of the spec of an object. Without an observedGeneration,
+// it is not known for which version the condition applies, and it counts as current.
+func isOutdated(c *metav1.Condition, u *unstructured.Unstructured) bool {
 	return c.ObservedGeneration != 0 && c.ObservedGeneration < u.GetGeneration()
 }
 
@@ -169,8 +172,19 @@ func (c *Cache) Watch(kind informer.CRD) {
 	c.kind = kind
 }
 
-// Put adds or replaces a buffer.
-func (c *Cache) Put(b *Buffer) { c.change(func() { c.buffers[b.key()] = b }) }
+// Put adds or replaces a buffer. While its condition is outdated, it remains infeasible if it was infeasible for the same target: whether a
+// node can have space for one replica does not depend on the number of replicas. Without this rule, each new number would remove the cap of
+// the target until the autoscaler reports again.
+func (c *Cache) Put(b *Buffer) {
+	c.change(func() {
+		if old := c.buffers[b.key()]; b.outdated && old != nil && old.infeasible && old.UID == b.UID && old.target == b.target {
+			known := *b
+			known.infeasible = true
+			b = &known
+		}
+		c.buffers[b.key()] = b
+	})
+}
 
 // Delete removes a buffer.
 func (c *Cache) Delete(b *Buffer) { c.change(func() { delete(c.buffers, b.key()) }) }

@@ -110,6 +110,39 @@ func TestInfeasibleIsReadFromOwnBuffers(t *testing.T) {
 	}
 }
 
+// gpuscaler writes another number of replicas: the buffer remains infeasible until the autoscaler reports for the new version, unless the
+// scale target is another one or the buffer was created again.
+func TestInfeasibleRemainsWhileTheNumberOfReplicasChanges(t *testing.T) {
+	version := func(generation, observed int, from, to string) *Buffer {
+		text := strings.Replace(fixture.ChatBuffer, "metadata:", fmt.Sprintf("metadata:\n  generation: %d", generation), 1)
+		text = strings.Replace(text, "replicas: 3", fmt.Sprintf("replicas: %d", generation), 1)
+		text += fmt.Sprintf("\nstatus: {conditions: [{type: Provisioning, observedGeneration: %d, status: \"False\", ", observed) +
+			"reason: Infeasible}]}"
+		return decode(t, strings.Replace(text, from, to, 1))
+	}
+	for name, c := range map[string]struct {
+		from, to string
+		want     bool
+	}{
+		"another number of replicas": {"", "", true},
+		"another target before":      {"kind: Deployment", "kind: StatefulSet", false},
+		"created again":              {"uid: u7", "uid: u6", false},
+		"another reason before":      {"Infeasible", "RequiresNewCapacity", false},
+	} {
+		b := newCache(nil)
+		b.Put(version(4, 4, c.from, c.to))
+		b.Put(version(5, 4, "", ""))
+		b.Put(version(6, 4, "", ""))
+		if got := b.Infeasible(chatWorkload()); got != c.want {
+			t.Errorf("%s: infeasible %t", name, got)
+		}
+		b.Put(version(6, 6, "Infeasible", "RequiresNewCapacity"))
+		if b.Infeasible(chatWorkload()) {
+			t.Errorf("%s: infeasible after the report for the last version", name)
+		}
+	}
+}
+
 func TestOrphanedBuffers(t *testing.T) {
 	b := newCache(nil)
 	b.Put(decode(t, fixture.ChatBuffer))
