@@ -52,6 +52,12 @@ var healthy = input{
 	`gpuscaler_leader{instance="b"}`:                                                     "0x300",
 	`gpuscaler_apiservice_conflict{instance="a"}`:                                        "0x300",
 	`gpuscaler_tick_failures_total{instance="a"}`:                                        "0x300",
+	`gpuscaler_activations_total{instance="a",direction="up",result="failed"}`:           "0x300",
+	`gpuscaler_activations_total{instance="a",direction="up",result="written"}`:          "0+1x300",
+	`gpuscaler_activations_total{instance="a",direction="up",result="conflict"}`:         "0+1x300",
+	`gpuscaler_node_writes_total{instance="a",object="nodepool",result="failed"}`:        "0x300",
+	`gpuscaler_node_writes_total{instance="a",object="nodepool",result="written"}`:       "0+5x300",
+	`gpuscaler_node_writes_total{instance="a",object="nodepool",result="conflict"}`:      "0+1x300",
 	`gpuscaler_events_lost_total{instance="a"}`:                                          "0x300",
 	`gpuscaler_recording_failed{instance="a"}`:                                           "0x300",
 }
@@ -97,6 +103,8 @@ var faults = []struct {
 	{"TargetNotFound", 68, 72, map[string]string{"gpuscaler_policy_target_not_found" + chat: "0x60 1x240"}, nil},
 	{"TargetNotApplied", 70, 80, map[string]string{"gpuscaler_target_replicas" + chat: "3x60 5x240"}, nil},
 	{"ObjectiveNotAttainable", 85, 95, map[string]string{"gpuscaler_objective_missing_replicas" + chat: "0x60 2x240"}, nil},
+	{"ActivationFailing", 64, 70, map[string]string{
+		`gpuscaler_activations_total{instance="a",direction="up",result="failed"}`: "0x60 0+1x240"}, nil},
 	{"ReplicasNotReady", 80, 97, map[string]string{"gpuscaler_pending_replicas" + chat: "0x60 2x240"}, nil},
 	{"ReplicasCrashing", 68, 72, map[string]string{"gpuscaler_crashing_replicas" + chat: "0x60 2x240"}, nil},
 	{"PodsRejected", 68, 72, map[string]string{
@@ -110,6 +118,8 @@ var faults = []struct {
 	{"GroupFailing", 63, 67, map[string]string{"gpuscaler_group_failing" + group: "0x60 1x240"}, nil},
 	{"OverrideConflict", 59, 62, map[string]string{`gpuscaler_group_finding{group="chat",nodepool="spot",finding="contested"}`: "_x60 1x240"},
 		nil},
+	{"NodeWritesFailing", 69, 75, map[string]string{
+		`gpuscaler_node_writes_total{instance="a",object="nodepool",result="failed"}`: "0x60 0+5x240"}, nil},
 	{"SpotUnavailable", 110, 125, map[string]string{
 		`gpuscaler_group_phase{group="chat",phase="prefer spot"}`: "1x60 " +
 			"_x240", `gpuscaler_group_phase{group="chat",phase="fallback"}`: "_x60 1x240"}, nil},

@@ -98,6 +98,11 @@ func New(o Options) *Activator {
 	if o.Metrics != nil {
 		o.Metrics.MustRegister(a.writes)
 	}
+	for _, direction := range []string{"up", "down"} {
+		for _, result := range []string{"written", "conflict", "failed"} {
+			a.writes.WithLabelValues(direction, result) // Prometheus sees no increase from a missing series to 1
+		}
+	}
 	return a
 }
 

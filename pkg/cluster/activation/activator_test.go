@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -226,6 +227,9 @@ func TestRefusedWriteIsReportedOnceAndRetriedWithBackoff(t *testing.T) {
 	if all := sent.take(); len(all) != 1 {
 		t.Errorf("reported %d times: %v", len(all), all)
 	}
+	if counted := testutil.ToFloat64(a.writes.WithLabelValues("up", "failed")); counted < 5 {
+		t.Errorf("%v failures counted", counted)
+	}
 	if tries := a.failures[scaling.Key{Namespace: "team", Name: "chat"}].count; tries < 5 || tries > 12 {
 		t.Errorf("%d tries in five minutes", tries)
 	}
@@ -236,6 +240,14 @@ func TestRefusedWriteIsReportedOnceAndRetriedWithBackoff(t *testing.T) {
 	if all := sent.take(); !slices.Equal(scale.writes, []int64{1}) ||
 		!slices.Equal(all, []string{"ActivatedFromZero: 0 -> 1 (policy team/chat)"}) {
 		t.Errorf("wrote %v, Events %v", scale.writes, all)
+	}
+}
+
+// The alert ActivationFailing needs the series before the first failure: Prometheus sees no increase from a missing series to 1.
+func TestEveryResultOfActivationsIsCountedFromZero(t *testing.T) {
+	a, _ := newTestActivator(0, 5, fixed{})
+	if n := testutil.CollectAndCount(a.writes); n != 6 {
+		t.Errorf("%d series before the first write, want 2 directions with 3 results", n)
 	}
 }
 

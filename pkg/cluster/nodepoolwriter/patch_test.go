@@ -200,6 +200,13 @@ func TestRestoreFromAnOldVersionIsAConflict(t *testing.T) {
 	}
 }
 
+// The alert NodeWritesFailing needs the series before the first failure: Prometheus sees no increase from a missing series to 1.
+func TestEveryResultOfWritesIsCountedFromZero(t *testing.T) {
+	if n := testutil.CollectAndCount(NewWritesMetric()); n != 9 {
+		t.Errorf("%d series before the first write, want 3 objects with 3 results", n)
+	}
+}
+
 // newNodePool returns the NodePool spot with a weight, at a version.
 func newNodePool(version string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool",

@@ -152,9 +152,15 @@ func (w *Writer) count(object, result string) { w.options.Writes.WithLabelValues
 
 // NewWritesMetric returns the counter of requests for capacity groups. The caller registers it.
 func NewWritesMetric() *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{
+	writes := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gpuscaler_node_writes_total",
 		Help: "Writes for capacity groups, by object (nodepool, pod, capacitybuffer) and result: written, conflict (another client changed " +
 			"the object first) or failed.",
 	}, []string{"object", "result"})
+	for _, object := range []string{"nodepool", "pod", "capacitybuffer"} {
+		for _, result := range []string{"written", "conflict", "failed"} {
+			writes.WithLabelValues(object, result) // Prometheus sees no increase from a missing series to 1
+		}
+	}
+	return writes
 }
