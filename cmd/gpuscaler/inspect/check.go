@@ -37,8 +37,8 @@ func checkCommand() *cobra.Command {
 
 Before the installation it checks the version of the API server, the server that is registered for external metrics,
 the metrics of the DCGM exporter in Prometheus, the nodes with GPUs, the versions of Karpenter and KEDA, and the
-permissions of the user. After the installation it also checks the Deployment, the Lease, the APIService, the policies,
-the targets, and the HPAs that read them.
+permissions of the user. After the installation it also checks the Deployment, the permissions of its ServiceAccount,
+the Lease, the APIService, the policies, the targets, and the HPAs that read them.
 
 Each line begins with a tick (✓), an exclamation mark for a warning (!) or a cross (✗). A warning or a cross has the
 next step and a guide. The exit code is 1 if a line has a cross.`,
@@ -61,6 +61,9 @@ next step and a guide. The exit code is 1 if a line has a cross.`,
 // checkRequestTimeout is the maximum time of one request to the API server.
 const checkRequestTimeout = 10 * time.Second
 
+// checkQPS is the maximum number of requests per second. With client-go's default of 5, the questions about permissions need 10 seconds.
+const checkQPS = 50
+
 func (o *checkOptions) run(ctx context.Context, out io.Writer) error {
 	switch {
 	case o.output != "text" && o.output != "json":
@@ -73,6 +76,7 @@ func (o *checkOptions) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	config.UserAgent, config.Timeout = "gpuscaler/"+commandline.Version, min(checkRequestTimeout, o.timeout)
+	config.QPS, config.Burst = checkQPS, checkQPS
 	cluster, err := o.cluster(config)
 	if err != nil {
 		return err

@@ -31,6 +31,7 @@ import (
 type checkedCluster struct {
 	answers map[string]string
 	denied  []string // resources that the user has no permission for
+	lacks   []string // resources that the controller has no permission for
 	metrics string   // metrics of the leader
 }
 
@@ -88,7 +89,7 @@ func healthyCluster() checkedCluster {
 	}
 }
 
-// start serves the cluster and returns a kubeconfig. The test fails if the command writes anything but a SelfSubjectAccessReview.
+// start serves the cluster and returns a kubeconfig. The test fails if the command writes anything but access reviews.
 func (k checkedCluster) start(t *testing.T) (kubeconfig string) {
 	t.Helper()
 	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -107,6 +108,7 @@ func (k checkedCluster) start(t *testing.T) (kubeconfig string) {
 	mux := http.NewServeMux()
 	mux.Handle("POST "+podsPath+"/leads/portforward", utilproxy.NewUpgradeAwareHandler(to, nil, false, true, responder{t}))
 	mux.HandleFunc("POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews", k.review)
+	mux.HandleFunc("POST /apis/authorization.k8s.io/v1/subjectaccessreviews", k.reviewController)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set(externalmetrics.ExplainHeader, "1")
@@ -145,6 +147,23 @@ func (k checkedCluster) review(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(review)
 }
 
+// reviewController answers for the ServiceAccount of the Deployment, which is the default one of its namespace.
+func (k checkedCluster) reviewController(w http.ResponseWriter, r *http.Request) {
+	review := authorizationv1.SubjectAccessReview{}
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		_, _, err = scheme.Codecs.UniversalDeserializer().Decode(body, nil, &review)
+	}
+	if err != nil || review.Spec.User != "system:serviceaccount:gpuscaler-system:default" {
+		http.Error(w, fmt.Sprintf("user %q, %v", review.Spec.User, err), http.StatusBadRequest)
+		return
+	}
+	review.Status.Allowed = !slices.Contains(k.lacks, review.Spec.ResourceAttributes.Resource)
+	review.TypeMeta = metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(review)
+}
+
 // localPort matches the address of a server of this test.
 var localPort = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 
@@ -177,6 +196,7 @@ func TestCheckOfAHealthyClusterHasOnlyTicks(t *testing.T) {
 func TestCheckOfABrokenClusterNamesTheNextSteps(t *testing.T) {
 	k := healthyCluster()
 	k.denied = []string{"clusterroles", "nodepools"}
+	k.lacks = []string{"nodepools", "events"}
 	k.metrics += `gpuscaler_policy_document{document="ScalingPolicy team-chat/typo",file="typo.yaml",state="Refused"} 1` + "\n"
 	k.metrics += `gpuscaler_group_finding{group="chat",nodepool="",finding="disabled"} 1
 gpuscaler_group_finding{group="batch",nodepool="pool=a100",finding="no-nodes"} 1

@@ -24,7 +24,8 @@ const nameLabel, appName = "app.kubernetes.io/name", "gpuscaler"
 // leasePause is the time between two reads of a Lease.
 const leasePause = 500 * time.Millisecond
 
-// After checks an installed release: its Deployment, its Lease and its APIService. installed is false if there is no release.
+// After checks an installed release: its Deployment, the permissions of its ServiceAccount, its Lease and its APIService.
+// installed is false if there is no release.
 func (c *Cluster) After(ctx context.Context, s *snapshot.Snapshot) (results []Result, installed bool) {
 	release, err := c.release(ctx)
 	if err != nil {
@@ -34,7 +35,7 @@ func (c *Cluster) After(ctx context.Context, s *snapshot.Snapshot) (results []Re
 		return []Result{Fail(Deployment, "no release of gpuscaler is in namespace "+c.Namespace,
 			"install the chart, name another namespace with -n, or check only the cluster with --pre")}, false
 	}
-	return []Result{c.deployment(ctx, release), c.lease(ctx, release), registered(s, release)}, true
+	return []Result{c.deployment(ctx, release), c.controller(ctx, release), c.lease(ctx, release), registered(s, release)}, true
 }
 
 // release returns the Deployment of gpuscaler, or nil.

@@ -1,5 +1,5 @@
 // Package installation checks what gpuscaler needs from a cluster before it is installed, and whether an installed release works.
-// `gpuscaler check` prints the results. The package reads objects and writes none: the SelfSubjectAccessReviews that it creates are not
+// `gpuscaler check` prints the results. The package reads objects and writes none: the access reviews that it creates are not
 // stored.
 package installation
 
@@ -31,7 +31,8 @@ const (
 	GPUNodes        = "GPUNodes"
 	Karpenter       = "Karpenter"
 	KEDA            = "KEDA"
-	Permissions     = "Permissions" // what the user is allowed to do
+	Permissions     = "Permissions" // what the user that runs the command is allowed to do
+	Controller      = "Controller"  // what the ServiceAccount of the release is allowed to do
 	Deployment      = "Deployment"
 	Lease           = "Lease"
 	APIService      = "APIService" // the APIService refers to this release and is available
@@ -50,6 +51,7 @@ var Guides = map[string]string{
 	Karpenter:       "config/guides/karpenter.md",
 	KEDA:            "config/guides/keda.md#versions",
 	Permissions:     "config/guides/security.md#which-permissions-commands-need",
+	Controller:      "config/guides/security.md#which-permissions-commands-need",
 	Deployment:      "config/guides/operation.md#install",
 	Lease:           "config/runbooks/NoLeader.md",
 	APIService:      "config/guides/hpa.md#another-server-has-the-registration",

@@ -17,8 +17,9 @@ type task struct {
 	group string // the API group that the task needs; empty: none
 }
 
-// permission is one permission. namespace is ownNamespace, userNamespace or empty for all namespaces.
-type permission struct{ verb, group, resource, namespace string }
+// permission is one permission. namespace is a name, ownNamespace, userNamespace or empty for all namespaces. name is the name of the only
+// object that the permission is for, or empty for all objects.
+type permission struct{ verb, group, resource, namespace, name string }
 
 // Placeholders for the namespace of a permission. The namespaces of the Cluster replace them.
 const (
@@ -29,15 +30,16 @@ const (
 // tasks are all tasks that the guides describe. The page config/guides/security.md lists their permissions.
 var tasks = []task{
 	{"install the chart", []permission{
-		{"create", "", "secrets", ownNamespace}, {"create", "", "configmaps", ownNamespace}, {"create", "apps", "deployments", ownNamespace},
-		{"create", "rbac.authorization.k8s.io", "clusterroles", ""}, {"create", "rbac.authorization.k8s.io", "clusterrolebindings", ""},
-		{"create", "admissionregistration.k8s.io", "validatingadmissionpolicies", ""},
+		{"create", "", "secrets", ownNamespace, ""}, {"create", "", "configmaps", ownNamespace, ""},
+		{"create", "apps", "deployments", ownNamespace, ""},
+		{"create", "rbac.authorization.k8s.io", "clusterroles", "", ""}, {"create", "rbac.authorization.k8s.io", "clusterrolebindings", "", ""},
+		{"create", "admissionregistration.k8s.io", "validatingadmissionpolicies", "", ""},
 	}, ""},
-	{"use `gpuscaler page`", []permission{{"list", "", "pods", ownNamespace}, {"create", "", "pods/portforward", ownNamespace}}, ""},
-	{"create HPAs", []permission{{"create", "autoscaling", "horizontalpodautoscalers", userNamespace}}, ""},
-	{"use KEDA", []permission{{"create", kedaGroup, "scaledobjects", userNamespace}, {"get", "", "secrets", ownNamespace},
-		{"create", kedaGroup, "clustertriggerauthentications", ""}}, kedaGroup},
-	{"let gpuscaler override NodePools", []permission{{"patch", "karpenter.sh", "nodepools", ""}}, "karpenter.sh"},
+	{"use `gpuscaler page`", []permission{{"list", "", "pods", ownNamespace, ""}, {"create", "", "pods/portforward", ownNamespace, ""}}, ""},
+	{"create HPAs", []permission{{"create", "autoscaling", "horizontalpodautoscalers", userNamespace, ""}}, ""},
+	{"use KEDA", []permission{{"create", kedaGroup, "scaledobjects", userNamespace, ""}, {"get", "", "secrets", ownNamespace, ""},
+		{"create", kedaGroup, "clustertriggerauthentications", "", ""}}, kedaGroup},
+	{"let gpuscaler override NodePools", []permission{{"patch", "karpenter.sh", "nodepools", "", ""}}, "karpenter.sh"},
 }
 
 // PermissionsNext is the next step for a user without a permission.
@@ -46,7 +48,20 @@ const PermissionsNext = "ask an administrator of the cluster for the permissions
 // permissions reports the tasks that the user is not allowed to do. The result is at most a warning, because not every user does all tasks.
 // The parameter served contains the API groups of the cluster; tasks for other groups are skipped.
 func (c *Cluster) permissions(ctx context.Context, served map[string][]string) Result {
-	var allowed, problems []string
+	allowed, problems, err := c.mayDo(ctx, tasks, served, c.userMay)
+	switch {
+	case err != nil:
+		return unread(Permissions, fmt.Errorf("ask for the permissions of this user: %w", err))
+	case len(problems) > 0:
+		return Warn(Permissions, "this user may not "+strings.Join(problems, "; "), PermissionsNext)
+	}
+	return Good(Permissions, "this user may %s", strings.Join(allowed, ", "))
+}
+
+// mayDo returns the tasks for which all permissions exist (allowed), and the other tasks with the permissions that are missing (problems).
+// It skips the tasks whose API group is not served.
+func (c *Cluster) mayDo(ctx context.Context, tasks []task, served map[string][]string,
+	ask func(context.Context, *authorizationv1.ResourceAttributes) (bool, error)) (allowed, problems []string, err error) {
 	for _, t := range tasks {
 		if t.group != "" && len(served[t.group]) == 0 {
 			continue
@@ -54,9 +69,9 @@ func (c *Cluster) permissions(ctx context.Context, served map[string][]string) R
 		var missing []string
 		for _, p := range t.needs {
 			p.namespace = strings.NewReplacer(ownNamespace, c.Namespace, userNamespace, c.UserNamespace).Replace(p.namespace)
-			ok, err := c.allowed(ctx, p)
+			ok, err := ask(ctx, p.attributes())
 			if err != nil {
-				return unread(Permissions, fmt.Errorf("ask for the permissions of this user: %w", err))
+				return nil, nil, err
 			}
 			if !ok {
 				missing = append(missing, p.String())
@@ -68,11 +83,7 @@ func (c *Cluster) permissions(ctx context.Context, served map[string][]string) R
 			allowed = append(allowed, t.name)
 		}
 	}
-	if len(problems) > 0 {
-		return Warn(Permissions, "this user may not "+strings.Join(problems, "; "),
-			PermissionsNext)
-	}
-	return Good(Permissions, "this user may %s", strings.Join(allowed, ", "))
+	return allowed, problems, nil
 }
 
 func (p permission) String() string {
@@ -80,19 +91,25 @@ func (p permission) String() string {
 	if p.group != "" {
 		text += "." + p.group
 	}
+	if p.name != "" {
+		text += " " + p.name
+	}
 	if p.namespace != "" {
 		text += " in " + p.namespace
 	}
 	return text
 }
 
-func (c *Cluster) allowed(ctx context.Context, p permission) (bool, error) {
+func (p permission) attributes() *authorizationv1.ResourceAttributes {
 	resource, subresource, _ := strings.Cut(p.resource, "/")
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: p.verb, Group: p.group, Resource: resource, Subresource: subresource, Namespace: p.namespace,
-		},
-	}}
+	return &authorizationv1.ResourceAttributes{
+		Verb: p.verb, Group: p.group, Resource: resource, Subresource: subresource, Namespace: p.namespace, Name: p.name,
+	}
+}
+
+// userMay reports whether the user that runs the command has a permission.
+func (c *Cluster) userMay(ctx context.Context, about *authorizationv1.ResourceAttributes) (bool, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: about}}
 	answer, err := c.Typed.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
 		return false, err
