@@ -344,3 +344,24 @@ func TestReplacementsAreKeptUntilTheNodeIsGone(t *testing.T) {
 		t.Errorf("%d ready when the node is gone, 6 are needed", w.o.Ready)
 	}
 }
+
+// The advice is one tick old. When the node of the only replica is taken, the replica is gone from the observation one tick before it is
+// gone from the advice. The target must not decrease in this tick: the only pod that a ReplicaSet could delete then is the replacement.
+func TestTargetDoesNotDecreaseBecauseTheAdviceIsOneTickOld(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20}
+	w := newScenario(t, p, 1, 10)
+	w.boot = time.Minute
+	w.run(time.Minute)
+	w.o.Advice.AtRisk = 1
+	w.run(30 * time.Second)
+	w.expect(2, RuleAtRisk)
+	w.created = w.created[1:] // the node is gone, and the replacement is not ready
+	w.tick(time.Second)
+	if w.o.Ready != 0 {
+		t.Fatalf("%d ready replicas, want none", w.o.Ready)
+	}
+	w.expect(2, RuleAtRisk)
+	w.o.Advice.AtRisk = 0
+	w.tick(time.Second)
+	w.expect(1, RuleCombine)
+}
