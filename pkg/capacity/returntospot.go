@@ -18,9 +18,9 @@ type onDemandNode struct {
 	movable    int64 // units of the pods on it that can move
 }
 
-// findReturnable computes how many GPUs of the on-demand NodePools become free if all movable replicas move to spot. Only nodes that are
-// above the base and whose pods are all movable are included. For example, a node with the pod of a Job would not become empty. If a return
-// waited for such a node, consolidation would stay frozen forever.
+// findReturnable computes how many GPUs of the on-demand NodePools become free if all movable replicas move to spot. It includes only nodes
+// whose pods are all movable, and only as many GPUs as the group has above its on-demand base (Group.OnDemandBase). For example, a node
+// with the pod of a Job would not become empty. If a return waited for such a node, consolidation would stay frozen forever.
 func (a *analysis) findReturnable() {
 	a.returning = a.returning[:0]
 	if !a.paired() {
@@ -56,9 +56,9 @@ func (a *analysis) returningNode(i int) *Node {
 	return &a.o.Pools[n.pool].Nodes[n.node]
 }
 
-// canEmpty reports whether the node with index i in a.returning becomes empty if its movable pods move, and whether it is above the base.
-// spare is the number of GPUs above the base. A node of a capacity reservation is never emptied, because the reservation is paid for in any
-// case.
+// canEmpty reports whether the node with index i in a.returning becomes empty if its movable pods move, and whether the on-demand base can
+// be met without it. spare is the number of GPUs above the on-demand base. A node of a capacity reservation is never emptied, because the
+// reservation is paid for in any case.
 func (a *analysis) canEmpty(i int, spare int64) bool {
 	n := a.returningNode(i)
 	return !n.Deleting && n.Type != Reserved && n.Stage == Usable && n.Used > 0 && a.returning[i].movable == nodepool.Units(n.Used) &&

@@ -187,8 +187,9 @@ func (t *tick) probe() {
 	}
 }
 
-// preferOnDemand requests weights so that every on-demand NodePool has a higher weight than every spot NodePool. NodePools of reserved
-// capacity that Karpenter uses before on-demand stay before it, unless they are the side that replaces spot.
+// preferOnDemand requests weights so that every on-demand NodePool has a higher weight than every spot NodePool. A NodePool of reserved
+// capacity with a higher weight than the on-demand NodePools keeps a higher weight. In a group without on-demand NodePools, reserved
+// capacity replaces spot and is treated like on-demand.
 func (t *tick) preferOnDemand(rule explain.Rule) {
 	var spot, onDemand, reserved [nodepool.MaxPools]weights.Pool
 	var changed [nodepool.MaxPools]weights.Pool

@@ -216,7 +216,9 @@ func (t *tick) startSurge(i int) {
 	}
 }
 
-// surgeVictim returns a ready replica whose node Karpenter is about to disrupt, or nil. Only a ReplicaSet deletes it before its successor.
+// surgeVictim returns a ready replica whose node Karpenter is about to disrupt, or nil. The owner of the replica must be a ReplicaSet:
+// gpuscaler sets a pod deletion cost so that this replica is deleted and not its successor, and only the ReplicaSet controller uses this
+// cost. A replica whose deletion cost another manager has set is skipped.
 func (a *analysis) surgeVictim(w *Workload) *Pod {
 	for j := range w.Pods {
 		p := &w.Pods[j]

@@ -16,7 +16,7 @@ func busyCluster(b *testing.B, n int) *testCluster {
 	return l
 }
 
-// BenchmarkOverviewOf1000 renders the first page after a tick.
+// BenchmarkOverviewOf1000 renders the first page for 1,000 workloads, without cached rows, as in the first request after a tick.
 func BenchmarkOverviewOf1000(b *testing.B) {
 	l := busyCluster(b, 1000)
 	var w *httptest.ResponseRecorder
@@ -30,7 +30,7 @@ func BenchmarkOverviewOf1000(b *testing.B) {
 	b.ReportMetric(float64(w.Body.Len()), "page-bytes")
 }
 
-// BenchmarkOverviewOf1000Searched searches and sorts cached rows.
+// BenchmarkOverviewOf1000Searched searches and sorts the cached rows of 1,000 workloads.
 func BenchmarkOverviewOf1000Searched(b *testing.B) {
 	l := busyCluster(b, 1000)
 	var w *httptest.ResponseRecorder

@@ -132,7 +132,7 @@ type Reason struct {
 	A, B     float64 // see the comment of the rule
 }
 
-// Values of A in a Reason of RuleIdle that are not a number of seconds.
+// Values of the field A in a Reason whose Rule is RuleIdle. Every other value of A is a number of seconds without activity.
 const (
 	IdleActive  = 0  // demand is above an activation value
 	IdleHidden  = -1 // a pod that did not report may be serving requests

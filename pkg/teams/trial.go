@@ -30,8 +30,8 @@ func (p *part) granted() int32 {
 	return p.Granted
 }
 
-// isLate reports whether chargeLate charges a member, after the replicas of other members that exist or are granted. The member is either a
-// trial, or its amount is not known and it keeps no replica. The pods of the latter are being removed.
+// isLate reports whether chargeLate subtracts the amount of the member, after the replicas that exist or are granted have been subtracted.
+// This is true for a trial, and for a member of unknown amount that keeps no replica: its pods are being removed.
 func (p *part) isLate() bool { return p.Trial || p.unknown && p.kept() == 0 }
 
 // chargeLate keeps the replica of each trial that fits into what is available after startRaises, in the order of the keys, and removes the

@@ -50,8 +50,8 @@ func at(t *testing.T, document any, path ...any) any {
 	return document
 }
 
-// The nodes must suffice for the replicas of the Deployment, so both kinds of pods request what a replica requests and can run on the same
-// nodes.
+// A ProvisioningRequest and a placeholder Deployment both keep nodes for replicas of a Deployment. Their pods must request the same
+// resources as a replica and must be able to run on the same nodes.
 func TestPodsThatKeepNodesRequestWhatAReplicaRequests(t *testing.T) {
 	const nodes = ", nodeSelector: {accelerator: l40s}, tolerations: [{key: gpu, operator: Exists}]"
 	file := commandtest.File(t, "chat.yaml", deployment("2", nodes))

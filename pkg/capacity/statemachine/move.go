@@ -179,8 +179,8 @@ func (m *Move) Next(event MoveEvent) MoveStep { return moveTransitions[m.Step][e
 // End ends a move. It keeps the field Node, so that the next batch continues to empty the same node.
 func (m *Move) End() { *m = Move{Node: m.Node} }
 
-// Pace contains the size and the start time of the next batch. It is not part of a record: after a change of the leader, the first batch
-// has one replica.
+// Pace contains the maximum size and the earliest start time of the next batch of replicas that move to spot. It is not saved in the
+// annotations of a NodePool, so a new leader begins with a batch of one replica.
 type Pace struct {
 	Width uint8 `json:"width,omitempty"` // maximum size of the next batch; doubled after each batch for which spot had capacity
 	Level uint8 `json:"level,omitempty"` // number of consecutive batches for which spot had no capacity

@@ -90,8 +90,8 @@ func (r *Report) certified(certificates []certificate) {
 }
 
 // add adds o, the bound of one workload, to the sum of the bounds. If no request of that workload must be served, the sum does not change
-// and the relaxations name the workload. If that workload has no bound for another reason, for example because it cannot meet its SLO, the
-// sum gets a Problem and is not valid.
+// and its field Relaxations names the workload. If that workload has no bound for another reason, for example because it cannot meet its
+// SLO, the sum gets a Problem and is not valid.
 func (b *Bound) add(o *Bound, of string) {
 	switch {
 	case o.nothing:

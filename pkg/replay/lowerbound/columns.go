@@ -46,8 +46,8 @@ type move struct {
 	open     bool // a backlog that is too large for a column is moved to the last column, which has a smaller backlog
 }
 
-// land returns the column after the slot for the given column before the slot. If the new backlog has no column, land returns the width of
-// m.to.
+// land returns the column of the backlog that remains at the end of a slot if the backlog at its beginning is that of the given column. If
+// no column represents the remaining backlog, land returns the last column if m.open is true, otherwise the width of m.to.
 func (m *move) land(column int) int {
 	served := min(m.to.arrived, m.from.served(column, m.serve)+m.serve*m.n)
 	landed := m.to.column(served, m.serve)

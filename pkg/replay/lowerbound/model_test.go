@@ -189,7 +189,8 @@ func TestNoStartBeforeTheColdStart(t *testing.T) {
 	}
 }
 
-// TestMoveAgreesWithItsDefinition compares shift, which moves a whole row, with the result of land for each column.
+// TestMoveAgreesWithItsDefinition compares the two methods of move that compute a transition through one slot. shift computes all columns
+// at once, and land computes the new column of one column. The test computes the expected row with land.
 func TestMoveAgreesWithItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := rapid.Int64Range(1, 5).Draw(t, "g")

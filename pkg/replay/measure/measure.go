@@ -116,7 +116,7 @@ func byMetricName(name, kind string) (of Measure, why string) {
 	return Queue, "assumed for " + kind + ", unless set by name"
 }
 
-// String describes the measure for the report.
+// String describes for the report what the signal measures, for example "requests per second per ready replica".
 func (m Meaning) String() string {
 	text := m.Measure.String()
 	if m.Each {

@@ -4,7 +4,7 @@ import "math"
 
 // expert is the simulated state of the workload if one rule had always determined its number of replicas. The simulation uses the observed
 // work, the learned capacity and the learned cold start. It advances in time slots of equal length (see slotSeconds) and adds up its
-// results in blocks of slots (see blockSeconds). The exported fields are saved.
+// results in blocks of consecutive slots (see blockSeconds). The exported fields are saved.
 type expert struct {
 	Queue float32
 	// Target contains the smallest number of replicas that the rule proposed in each part of the last cold start. The minimum of these
@@ -205,15 +205,15 @@ func (b *bank) price(x *plant) (price float64) {
 }
 
 // replicas returns the number of replicas that are necessary to serve a load within the allowed wait. If the concurrency of a replica is
-// known, it includes the free slots that are necessary because work arrives at random.
+// known, it includes the free serving slots that are necessary because work arrives at random.
 func (x *plant) replicas(load float64) int32 {
-	// The mean of a load that has ended becomes small but never 0. A load that needs no replica needs no free slots either.
+	// The mean of a load that has ended becomes small but never 0. A load that needs no replica needs no free serving slots either.
 	if n := x.throughput(load); x.concurrency <= 0 || n <= 0 {
 		return n
 	}
 	busy := load * x.service
 	all := busy
-	for range 3 { // three rounds, because the free slots depend on all slots; the result is at most a few replicas too small
+	for range 3 { // three rounds, because the free serving slots depend on all of them; the result is at most a few replicas too small
 		all = busy + x.spare.of(all)
 	}
 	n := x.throughput(all / x.service)

@@ -2,9 +2,11 @@ package objective
 
 import "math"
 
-// queue is a queue M/M/c, in which work arrives at random and is served by a number of slots. The time that a unit of work takes is
+// queue is a queue M/M/c, in which work arrives at random and is served by a number of serving slots. The time that a unit of work takes is
 // exponentially distributed. This is the model for work that waits although the replicas have enough capacity, because several requests
 // happen to arrive together or happen to be long.
+//
+// In this file, a slot is a serving slot: the place for one unit of work in a replica. It is not a time slot.
 type queue struct {
 	busy    float64 // mean number of busy slots, if work never waits
 	slots   int

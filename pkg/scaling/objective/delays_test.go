@@ -67,8 +67,9 @@ func TestVanishingLoadNeedsNoReplica(t *testing.T) {
 	}
 }
 
-// TestFewRequestsAreDoubted checks the factor for the uncertainty of the load and the service time: two standard errors, if the number of
-// slots was measured. A lower bound of the capacity needs no factor.
+// TestFewRequestsAreDoubted checks Model.doubt, the factor by which the computed number of serving slots is multiplied because few requests
+// were observed. The factor adds two standard errors of the product of load and service time. It is 1 if the serving slots of a replica
+// were not measured.
 func TestFewRequestsAreDoubted(t *testing.T) {
 	for _, c := range []struct {
 		full           float64

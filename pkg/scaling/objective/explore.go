@@ -52,8 +52,8 @@ func (m *Model) explore(now time.Time, e *Evidence) {
 // serve at least the load that they served so far. In the worst case, the load of the removed replica waits until a new replica is ready
 // and has served it. With more replicas, this load is smaller, so it takes longer until the wait exceeds the limit.
 //
-// The worst case is multiplied by the probability that the other replicas have too few slots. Their number is not known. It is assumed to
-// be equally likely to lie in each doubling between the greatest work in flight so far and mostSlots.
+// The worst case is multiplied by the probability that the other replicas have too few serving slots. Their number of serving slots is not
+// known. It is assumed to be equally likely to lie in each doubling between the greatest work in flight so far and mostSlots.
 func (m *Model) expectedLate(x *plant, ready int32) float64 {
 	left := float64(ready - 1)
 	late := float64((1+m.t.Drain)*float64(x.cold)*x.slot) - float64(left*x.limit)

@@ -26,7 +26,8 @@ const holds = 5
 var holdSeconds = [holds]float64{0, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600}
 
 // rule computes a load from the features: the level plus a margin, and at least a share of a past peak. A ladder is a sequence of rules
-// with the same level and hold, and with increasing margins or shares.
+// with the same level and hold, and with increasing margins or increasing shares. Each rule of a ladder is more cautious than the one
+// before it.
 type rule struct {
 	level  int     // index of levelSeconds, seasonal or trend
 	margin float64 // number of standard deviations above the level
