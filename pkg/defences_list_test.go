@@ -269,7 +269,8 @@ var interfaceRemovals = []removal{
 		edits: []edit{{"pkg/dashboard/api.go", `return namespace != "" && of != namespace`, `return namespace != "" && of == ""`}}},
 }
 
-// heldElsewhere lists the rows that still pass after each removal. The value is what refuses the attempt instead.
+// heldElsewhere contains the rows of the table in hostileCases that pass even after each removal, because no single edit of our code lets
+// the attack succeed. The value is the reason, for example the library that rejects the attack.
 var heldElsewhere = map[string]string{
 	inPorts + "4,000 connections to the port of metrics, for a late liveness probe": "probes have a listener of their own; no single " +
 		"line does it",

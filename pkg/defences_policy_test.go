@@ -2,7 +2,8 @@ package pkg_test
 
 import "slices"
 
-// removals contains the removals of all lists. Each removal disables one defence.
+// removals contains all edits of the code that TestEachRowFailsWithoutItsDefence applies. Each edit disables one check that protects
+// gpuscaler against hostile input.
 var removals = slices.Concat(policyRemovals, admissionRemovals, interfaceRemovals)
 
 const (

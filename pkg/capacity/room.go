@@ -234,9 +234,9 @@ func (t *tick) allClosed() (closed closedGroup) {
 }
 
 // closedBy returns why a NodePool provides no node for the smallest waiting pod. It returns CauseNone if the NodePool may provide one.
-// During a target cap, every recent refused launch is evidence. Without a cap, a refused launch is evidence only if it is newer than the
-// end of the last cap, so that the full target is tried once after each cap. The same applies to a time in which a capacity reservation
-// launched no node.
+// While the target is capped, every recent refused launch is a cause. While it is not capped, only refused launches after the end of the
+// last cap are a cause, so that the full target is tried once after each cap. The same rule applies to the times at which a capacity
+// reservation launched no node.
 func (t *tick) closedBy(pool int) explain.Cause {
 	since := t.s.TargetCap.Since
 	if t.s.TargetCap.On {

@@ -130,7 +130,7 @@ func fleetCap(t *testing.T, d docSet) (out []string) {
 	return out
 }
 
-// groupProbes are probes of fields that change the writes to NodePools and pods.
+// groupProbes returns a probe for each field that changes the writes to NodePools and pods (see fieldProbe).
 func groupProbes() []fieldProbe {
 	const at = "platform spec.capacityGroups[0]."
 	window := func(more ...any) edit {

@@ -75,7 +75,8 @@ func costLines(t *testing.T, d docSet) (out []string) {
 	return out
 }
 
-// priceProbes are probes of fields that change a report.
+// priceProbes returns a probe for each field that changes a cost report. A probe changes the field and compares the result (see
+// fieldProbe).
 func priceProbes(*testing.T) []fieldProbe {
 	override := fields("instanceType", "g5.xlarge", "capacityType", "on-demand", "hourly", 7.0, "region", "us-east-1")
 	commitment := fields("instanceType", "g5.xlarge", "count", 1, "hourly", 3.0, "region", "us-east-1")

@@ -316,7 +316,7 @@ func prom(name string, more ...any) map[string]any {
 	return ds
 }
 
-// queryProbes are probes of fields that change the requests or the readings.
+// queryProbes returns a probe for each field that changes the requests to data sources or the readings (see fieldProbe).
 func queryProbes() []fieldProbe {
 	twoQueries := joined(source(prom("prom"), "type", "prometheus", "queryRef", "depth"), edit{"platform spec.queries": []any{
 		fields("name", "depth", "source", "prom", "query", "sum by (namespace, pool) (queue_size)", "workloadLabel", "pool"),

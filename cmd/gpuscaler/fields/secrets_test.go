@@ -163,7 +163,7 @@ func tlsProbes(at string, with edit, see func(*testing.T, docSet) []string) []fi
 	}
 }
 
-// sourceProbes are probes of the connection settings of a data source.
+// sourceProbes returns a probe for each field with connection settings of a data source (see fieldProbe).
 func sourceProbes(t *testing.T) []fieldProbe {
 	const at = "platform spec.dataSources[1]."
 	query := joined(source(prom("prom"), "type", "prometheus", "metric", "queue_size"), nil)
@@ -202,8 +202,8 @@ func sourceProbes(t *testing.T) []fieldProbe {
 	return append(all, awsProbes(t, query)...)
 }
 
-// awsProbes are probes of the fields that configure the signature of requests to Amazon Managed Prometheus. The AWS SDK reads its other
-// settings from environment variables, which awsProbes sets for the whole test.
+// awsProbes returns a probe for each field that configures the signature of requests to Amazon Managed Prometheus (see fieldProbe). The AWS
+// SDK reads its other settings from environment variables, which awsProbes sets for the whole test.
 func awsProbes(t *testing.T, query edit) []fieldProbe {
 	const at = "platform spec.dataSources[1].sigv4."
 	dir := newSecrets(t).dir

@@ -241,7 +241,7 @@ func joinedFields(a, b map[string]any) map[string]any {
 	return a
 }
 
-// targetProbes are probes of fields that change the served target.
+// targetProbes returns a probe for each field that changes the served target (see fieldProbe).
 func targetProbes() []fieldProbe {
 	all := []fieldProbe{
 		{field: "policy spec.minReplicas", is: 6, see: targets(wave)},

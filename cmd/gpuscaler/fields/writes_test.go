@@ -131,7 +131,7 @@ func statusWrites(t *testing.T, d docSet) []string {
 	return j.all()
 }
 
-// writeProbes are probes of fields that change the writes to the API server.
+// writeProbes returns a probe for each field that changes the writes to the API server (see fieldProbe).
 func writeProbes() []fieldProbe {
 	return []fieldProbe{
 		{field: "platform spec.teams[0].policyStatus", was: false, is: true, with: oneTeam(), see: statusWrites},

@@ -61,7 +61,8 @@ func (p *Pool) WithFreeze(list nodepool.Value) (with nodepool.Value, ok bool) {
 	return with, ok
 }
 
-// Limits are the resources of the limit fields: first those of the group, then those that only records contain.
+// Limits are the resources of the limit fields: first the resources whose limits the group may set, then the other resources in the records
+// on the NodePools, which contain the original values of overrides.
 type Limits [nodepool.MaxLimits]string
 
 // Resource returns the resource of a limit, and "" for every other field.

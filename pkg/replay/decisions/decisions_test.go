@@ -19,7 +19,8 @@ func TestSimulator(t *testing.T) {
 	}{
 		// One replica serves the 2 units of slot 0 in time. Of the 6 units of slot 2 it serves only 2 in time, in slots 2 and 3.
 		{"one", static(1), score{Late: 4, Work: 8, Cost: 40}},
-		// Two more replicas are ready in slot 2 and are paid from slot 0. The three replicas serve 3 units in slot 2 and 3 in slot 3.
+		// The run begins with one ready replica. Two more are ready after the cold start, in slot 2, but are paid from slot 0. The three
+		// replicas serve 3 units of work in slot 2 and 3 in slot 3.
 		{"three", static(3), score{Late: 0, Work: 8, Cost: 120}},
 		// A replica that is removed and started again is ready only one cold start after its second start.
 		{"flapping", flapping{}, score{Late: 7, Work: 8, Cost: 35}},

@@ -220,9 +220,9 @@ func cheapest(t *testing.T, r *rand.Rand, f fifo, setup Setup, requests []Reques
 	return best, bound
 }
 
-// TestNoFIFORunIsCheaperThanTheBound searches for cheap runs that keep the SLO, and compares the cheapest one with the bound at every cut.
-// It also checks that the search finds runs that are cheap enough for this comparison: some must cost less than bounds that are invalid
-// because they omit a relaxation.
+// TestNoFIFORunIsCheaperThanTheBound searches for cheap runs that meet the SLO. It compares the cheapest one with the highest lower bound
+// over all values of the parameter cut of RequestLevel. It also checks that the search finds runs that are cheap enough for this
+// comparison: some must cost less than bounds that are invalid because they omit a relaxation.
 func TestNoFIFORunIsCheaperThanTheBound(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	trials, sum := 0, 0.0

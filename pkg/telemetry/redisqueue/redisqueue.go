@@ -185,8 +185,8 @@ func (f *Fetcher) batch(ctx context.Context, requests []source.Request, out []sc
 // outdated.
 var errDisconnectedReplica = errors.New("the server is a replica that is not connected to its master")
 
-// retryRejected is how long a command that the server has rejected is not sent. The server logs each rejection. A permission that is
-// granted later has an effect after this time.
+// retryRejected is the time for which a command is not sent again after the server has rejected it. The pause is necessary because the
+// server logs each rejection. If the permission is granted in the meantime, the command is sent again only after this time.
 const retryRejected = time.Hour
 
 // optional appends a command to a pipeline that needs an additional permission (+role, +info). It returns nil if the server has rejected
@@ -205,8 +205,8 @@ func (f *Fetcher) run(info *redis.Cmd, at time.Time) string {
 	}
 	text, err := info.Text()
 	if err != nil {
-		// Only these errors are remembered for retryRejected. Another error, such as that of a proxy during a failover, may be gone at the next
-		// poll.
+		// After one of these errors, the command INFO is not sent for the duration retryRejected. Any other error, such as that of a proxy
+		// during a failover, may no longer occur at the next poll.
 		if strings.HasPrefix(err.Error(), "NOPERM") || strings.Contains(err.Error(), "unknown command") {
 			f.noInfo = at
 		}
