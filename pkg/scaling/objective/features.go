@@ -155,7 +155,7 @@ func (f *features) season(rate float64, second int64) {
 	bin := int32(second / binSeconds % seasonBins)
 	if bin != f.Bin && f.BinN > 0 {
 		mean := float32(f.BinSum / float64(f.BinN))
-		f.Season[f.Bin] += (mean - f.Season[f.Bin]) * max(0.25, 1/float32(f.Days[f.Bin]+1))
+		f.Season[f.Bin] += float32((mean - f.Season[f.Bin]) * max(0.25, 1/float32(f.Days[f.Bin]+1)))
 		f.Days[f.Bin] = min(f.Days[f.Bin]+1, 250)
 		f.BinSum, f.BinN = 0, 0
 	}
