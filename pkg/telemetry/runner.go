@@ -233,6 +233,10 @@ func (r *runner) report(g *group, p *pollResult) {
 				s.Refused++
 				s.Example = fmt.Sprintf("%s of %s: %s", g.requests[i].Signal.Name, g.requests[i].Workload.Key, p.readings[i].Cause)
 			}
+		case scaling.CauseHTTPError, scaling.CauseRejected: // explain refers to the log, which has the status
+			if f, is := r.fetcher.(source.Divided); is && p.err == nil && s.Part == nil {
+				s.Part = f.FailedPart(p.readings[i].Cause)
+			}
 		}
 	}
 	if f, is := r.fetcher.(*promquery.Fetcher); is {
@@ -258,6 +262,13 @@ func (r *runner) logChange(last, s *pollStatus) {
 		log.Warn("poll of the data source failed", "cause", s.Cause.Label(), "error", s.Error)
 	default:
 		log.Info("poll of the data source works again")
+	}
+	switch cause := source.CauseOf(s.Part); {
+	case cause == source.CauseOf(last.Part):
+	case s.Part != nil:
+		log.Warn("a part of the poll of the data source failed", "cause", cause.Label(), "error", s.Part)
+	case s.Cause == scaling.CauseNone:
+		log.Info("every part of the poll of the data source works again")
 	}
 	switch {
 	case s.Refused > 0 && last.Refused == 0:

@@ -1,7 +1,9 @@
 package telemetry
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -230,6 +232,35 @@ DCGM_FI_DEV_MEMORY_TEMP{gpu="0",UUID="GPU-0",namespace="chat",pod="llama-0"} 922
 	pollOnce(t, p)
 	if r := read(p, w)[0]; !r.Known || !near(r.Value, 0.6) || r.Coverage != 0.5 || asked != 1 {
 		t.Errorf("%+v after %d pages, want 0.6 from one exporter: no pod of the workload is on b, and no exporter is on c", r, asked)
+	}
+}
+
+// explain shows "HTTP error" for the signal and refers to the log of the leader, which has the status. The other pods of the poll respond,
+// so the poll as a whole succeeds.
+func TestStatusOfAPodThatRespondsWithAnErrorIsLoggedOnce(t *testing.T) {
+	server := newPodServer(t)
+	status := http.StatusNotFound
+	server.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status); fmt.Fprint(w, "text of a tenant") })
+	var log bytes.Buffer
+	w := compiled("chat", "llama", policy.Source{Type: policy.SourceVLLM, DataSource: "pods", Metric: "requestsWaiting"})
+	pods := []engine.Pod{{Name: "llama-0", IP: "127.0.0.1", Ready: true}}
+	p := newPoller(t, Options{Pods: testPods{w.Workload.Key: pods}, LoopbackPods: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	p.SetPolicies([]*policy.Compiled{w}, platformOf(server.source(policy.SourceVLLM)))
+	for range 3 {
+		pollOnce(t, p)
+	}
+	if r := read(p, w)[0]; r.Cause != scaling.CauseHTTPError {
+		t.Fatalf("%+v", r)
+	}
+	if n := strings.Count(log.String(), "a part of the poll of the data source failed"); n != 1 ||
+		!strings.Contains(log.String(), "pod llama-0: status 404: Not Found") ||
+		strings.Contains(log.String(), "text of a tenant") {
+		t.Errorf("%d lines: %s", n, &log)
+	}
+	status = http.StatusOK
+	pollOnce(t, p)
+	if !strings.Contains(log.String(), "every part of the poll of the data source works again") {
+		t.Errorf("%s", &log)
 	}
 }
 

@@ -16,6 +16,7 @@ type pollStatus struct {
 	Untimed int    // number of signals whose samples have no usable time
 	Refused int    // number of signals whose request the source rejected for lack of permission, in a poll that succeeded for others
 	Example string // one of these signals
+	Part    error  // error that made the readings of some signals missing, in a poll that succeeded for others
 	At      time.Time
 	Took    time.Duration
 	Skew    time.Duration // how far the source's clock is ahead of gpuscaler's; 0 if the difference is below two seconds or not known

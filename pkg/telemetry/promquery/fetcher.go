@@ -120,6 +120,16 @@ func timeLeft(ctx context.Context) time.Duration {
 	return math.MaxInt64
 }
 
+// FailedPart implements source.Divided.
+func (f *Fetcher) FailedPart(c scaling.Cause) error {
+	for _, s := range f.sections {
+		if s.cause != nil && source.CauseOf(s.cause) == c {
+			return s.cause
+		}
+	}
+	return nil
+}
+
 // Violations returns the namespaces that exceeded a limit in the last round.
 func (f *Fetcher) Violations() (out []Violation) {
 	for namespace, limit := range f.violations {

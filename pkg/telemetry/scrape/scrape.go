@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"strconv"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
@@ -39,7 +41,8 @@ type scraper struct {
 	port   int
 	path   string
 	bytes  int64
-	hosts  map[string]*host // hosts of the last round, by address
+	hosts  map[string]*host        // hosts of the last round, by address
+	faults map[scaling.Cause]error // HTTP errors of the last round
 }
 
 // host is the state of one address, which a scraper keeps between rounds.
@@ -92,6 +95,7 @@ func (s *scraper) round(ctx context.Context, targets []target, series map[string
 	var group errgroup.Group
 	group.SetLimit(concurrency)
 	last := s.updateHosts(targets)
+	s.faults = map[scaling.Cause]error{}
 	one := func(t *target) {
 		h := s.hosts[t.pod.IP]
 		p, err := s.read(ctx, t.pod, series, &h.clock)
@@ -103,6 +107,10 @@ func (s *scraper) round(ctx context.Context, targets []target, series map[string
 			for i := range p.samples {
 				t.take(&p.samples[i])
 			}
+		} else if status := new(fetch.StatusError); errors.As(err, &status) {
+			// Without the body, because the page of a tenant's pod must not write text into the log.
+			withoutBody := &fetch.StatusError{Code: status.Code, Body: http.StatusText(status.Code)}
+			s.faults[source.CauseOf(err)] = fmt.Errorf("pod %s: %w", t.pod.Name, withoutBody)
 		}
 		t.done(err)
 	}
@@ -116,6 +124,9 @@ func (s *scraper) round(ctx context.Context, targets []target, series map[string
 	_ = group.Wait() // the functions return nil, because each target receives its own error
 	return total
 }
+
+// FailedPart implements source.Divided.
+func (s *scraper) FailedPart(c scaling.Cause) error { return s.faults[c] }
 
 // updateHosts keeps the state of the hosts of this round's targets and deletes the state of all others. last[i] is true if target i failed
 // in the last round. It is then read after the other targets.

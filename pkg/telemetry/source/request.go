@@ -33,6 +33,12 @@ type Fetcher interface {
 	Fetch(ctx context.Context, requests []Request, out []scaling.Reading) (bytes int64, err error)
 }
 
+// Divided is implemented by a Fetcher that sends several requests in one poll, and succeeds if some of them fail.
+type Divided interface {
+	// FailedPart returns an error with the cause c of a request of the last poll, or nil. The log contains its text.
+	FailedPart(c scaling.Cause) error
+}
+
 // Missing returns the reading of a signal that could not be read, with the cause.
 func Missing(c scaling.Cause) scaling.Reading { return scaling.Reading{Reported: -1, Cause: c} }
 
