@@ -85,7 +85,7 @@ func (m *Model) Observe(now time.Time, e *Evidence) {
 	elapsed := float64(now.UnixNano()-int64(s.Last)) / 1e9
 	continuous := s.Last != 0 && elapsed > 0 && elapsed <= maxGap
 	s.Last = signedInt(now.UnixNano())
-	s.Capacity.newVersion(e.Version)
+	m.newVersion(e.Version)
 	for i := range e.ColdStarts {
 		s.Cold.measure(&e.ColdStarts[i])
 	}
@@ -116,10 +116,11 @@ func sinceSample(at, last signedInt) (elapsed float64, isNew bool) {
 	return elapsed, elapsed > 0 || elapsed < -maxGap
 }
 
-// readQueue stores a new sample of the queue.
+// readQueue stores a new sample of the queue. While the queue is not known, its growth is not known either.
 func (m *Model) readQueue(now time.Time, e *Evidence) {
 	s := &m.saved
 	if !usable(e.Queued) {
+		s.Lag, s.Growth = lag{}, 0
 		return
 	}
 	at := signedInt(e.Queued.At.UnixNano())
@@ -127,12 +128,31 @@ func (m *Model) readQueue(now time.Time, e *Evidence) {
 		at = signedInt(now.UnixNano())
 	}
 	if elapsed, isNew := sinceSample(at, s.QueuedAt); isNew {
+		before := s.Growth
 		if s.Growth = 0; elapsed > 0 && elapsed <= maxGap {
 			s.Growth = signedFloat((e.Queued.V - s.Queued) / elapsed)
 		}
 		s.Before, s.Queued, s.QueuedAt = s.Queued, e.Queued.V, at
-		s.Lag.add(e, s.Growth, elapsed)
+		s.Lag.add(e, m.credible(before), elapsed)
 	}
+}
+
+// maxServed is how many times the known capacity a replica can have served in the time between two samples of the queue. If the queue
+// shrinks faster than that, work was deleted and not served. Two samples in a row with such a decrease are evidence that the replicas are
+// faster than was known.
+const maxServed = 2
+
+// credible returns the part of the growth of the queue that is used to compute the throughput. before is the growth in the sample before.
+func (m *Model) credible(before signedFloat) signedFloat {
+	s := &m.saved
+	if s.Lag.Time == 0 && s.Growth < 0 && before == 0 {
+		return 0 // The queue was not known until now, so work may have been deleted in the meantime.
+	}
+	most := signedFloat(maxServed * s.Capacity.Value * float64(s.Ready))
+	if most == 0 {
+		return s.Growth
+	}
+	return max(s.Growth, min(before, -most))
 }
 
 // arrivals returns the work that arrives per second, and false if that is not known. If the arrivals are not measured, they are computed
