@@ -82,6 +82,11 @@ var supportTables = []supportTable{
 	}},
 	{"Autoscalers that apply the target", "", []support{
 		{"HPA", works, "e2e/line TestHPAFollowsARecordedHourOfRequests", "[HPA](hpa.md)"},
+		{"HPA with `minReplicas: 0` (feature gate HPAScaleToZero)", works,
+			"e2e/line TestHPAWithMinReplicasZeroIsTheOnlyWriterOfReplicas",
+			"the HPA scales to and from zero, and `activate` has no effect; a workload that a user scaled to zero stays there"},
+		{"HPA with a `fallback` of the metric (feature gate HPAExternalMetricFallback)", refused,
+			"cmd/gpuscaler/policies TestLintChecksTheObjectsOfFiles", "`gpuscaler lint` reports an error; Kubernetes 1.36.3 does not have the field"},
 		{"KEDA ScaledObject", works, "e2e/keda TestFromZeroToManyToZero", "[KEDA](keda.md)"},
 		{"a second HPA or ScaledObject on the same workload", refused,
 			"pkg/cluster/cache TestScaledObjectAndHPAOnOneTargetAreTwoOwners", "reported in explain and in Events"},
@@ -99,14 +104,16 @@ var supportTables = []supportTable{
 			"name `deviceclass.resource.kubernetes.io/NAME` as the resource of the group"},
 		{"DRA: a group of a DeviceClass with rules that set a limit", refused, "pkg/capacity TestGroupOfADeviceClassSetsNoLimit",
 			"Karpenter has no limit of a DeviceClass"},
-		{"DRA: partitionable devices", untested, "", ""},
+		{"DRA: partitionable devices, such as MIG partitions by DeviceClass", works,
+			"e2e/karpenter TestPartitionsOfAGPUAreDemandOfTheirDeviceClass",
+			"name the DeviceClass of the partitions as the resource of the group"},
 		{"`amd.com/gpu`, `gpu.intel.com/i915`, `gpu.intel.com/xe`, `habana.ai/gaudi`: demand, quotas, teams", works,
 			"pkg/cluster/gpupods TestGPUsAreWhatTheSchedulerReserves", ""},
 		{"activity of AMD GPUs, from the AMD Device Metrics Exporter", works, "pkg/telemetry TestQueryReadsTheActivityOfAMDGPUs",
 			"a query of the PlatformConfig with `workloadLabel: workload`: `avg by (namespace, workload) (label_replace(" +
 				"gpu_gfx_activity{pod!=\"\"}, \"workload\", \"$1\", \"pod\", \"(.+)-[a-z0-9]+-[a-z0-9]{5}\"))`; a signal with `target: 70` and " +
 				"`metricType: Value`"},
-		{"activity of Intel Gaudi accelerators", untested, "", "signals of type dcgm read NVIDIA's exporter only"},
+		{"activity of Intel Gaudi accelerators", untested, "", "the documentation of its exporter names `habanalabs_utilization` and no labels of pods"},
 	}},
 	{"Model servers and routers", "The tests run no model server. They read " +
 		"[samples](../../pkg/telemetry/exposition/testdata/servers/README.md)" +

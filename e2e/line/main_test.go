@@ -16,6 +16,10 @@ import (
 
 const hpaSync = 2 * time.Second
 
+// newGates enables the feature gates of autoscaling that are off in Kubernetes 1.36 and on by default in 1.37. The suites of the other
+// packages run with the defaults of 1.36.
+const newGates = "--feature-gates=HPAScaleToZero=true"
+
 var (
 	suite controller.Suite
 	redis string // address of the data source "jobs"
@@ -30,7 +34,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := suite.Run(m, controller.Setup{
-		Stack: stack.Options{HPASync: hpaSync, ControllerManager: []string{record.LogsSyncs}},
+		Stack: stack.Options{HPASync: hpaSync, APIServer: []string{newGates}, ControllerManager: []string{record.LogsSyncs, newGates}},
 		Nodes: 16,
 		Controller: controller.Options{Args: []string{"--record", recording.File()}, ActivateIn: []string{"jobs", "sharded"},
 			ConfigMapsIn: []string{teamNamespace, statusNamespace}, PolicyStatusIn: []string{statusNamespace}},

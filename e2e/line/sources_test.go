@@ -15,8 +15,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// Before Kubernetes 1.37, an HPA reads no metric while its scale target has zero replicas. gpuscaler's activator therefore scales from 0 to
-// 1 and from 1 to 0.
+// An HPA with minReplicas 1 or more reads no metric while its scale target has zero replicas. gpuscaler's activator therefore scales from 0
+// to 1 and from 1 to 0.
 func TestRedisListActivatesADeploymentAndItReturnsToZero(t *testing.T) {
 	t.Parallel()
 	ns := suite.Namespace(t, "jobs")
@@ -30,13 +30,7 @@ activate: true
 signals:
 - {name: backlog, type: redis, source: jobs, listName: embed-jobs, target: 10}`+promptly)
 
-	jobs := make([]any, 37)
-	for i := range jobs {
-		jobs[i] = fmt.Sprint("job-", i)
-	}
-	if err := list.RPush(t.Context(), "embed-jobs", jobs...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	push(t, list, "embed-jobs", 37)
 	stack.Eventually(t, time.Minute, "four replicas for 37 jobs", s.HasReplicas(4))
 
 	if err := list.Del(t.Context(), "embed-jobs").Err(); err != nil {

@@ -61,8 +61,8 @@ type Options struct {
 	Metrics prometheus.Registerer // nil: nothing is registered
 }
 
-// Activator writes /scale 0 -> 1 and 1 -> 0 for workloads whose policy has activate: true and that have no ScaledObject. Before Kubernetes
-// 1.37 an HPA does not scale a workload that has zero replicas, and it does not scale to zero. The Activator compares the replicas with the
+// Activator writes /scale 0 -> 1 and 1 -> 0 for workloads whose policy has activate: true, and that have neither a ScaledObject nor an HPA
+// with minReplicas 0. An HPA with minReplicas 1 or more does not scale to zero, nor from zero. The Activator compares the replicas with the
 // target once a second and repeats a write that failed or that another client reverted.
 type Activator struct {
 	options Options
@@ -183,7 +183,9 @@ func (a *Activator) next(w *scaling.Workload, now time.Time) (s step, needed boo
 		return s, false
 	}
 	state, ok := a.options.Cache.ScaleState(cache.RefOfWorkload(w))
-	if !ok || state.Paused || state.HasScaledObject {
+	// An HPA with minReplicas 0 (feature gate HPAScaleToZero, on by default from Kubernetes 1.37) scales to and from zero itself. A write would
+	// race with it, and would start a workload that a user scaled to zero, which the HPA does not touch.
+	if !ok || state.Paused || state.HasScaledObject || state.MinReplicas == 0 {
 		return s, false
 	}
 	s = step{workload: w, target: state.Target, from: state.Target.Replicas}
@@ -191,8 +193,8 @@ func (a *Activator) next(w *scaling.Workload, now time.Time) (s step, needed boo
 	case s.from == 0 && served.Replicas > 0:
 		s.to = 1 // always 1, also for a greater target: the HPA scales up from one replica
 		return s, true
-	case s.from == 1 && served.Replicas == 0 && state.MinReplicas != 0:
-		s.to = 0 // not for an HPA with minReplicas 0 (Kubernetes 1.37), which scales to and from zero itself
+	case s.from == 1 && served.Replicas == 0:
+		s.to = 0
 		return s, true
 	}
 	return s, false

@@ -174,7 +174,7 @@ func TestStepsBetweenZeroAndOneReplica(t *testing.T) {
 		"idle at one, and no HPA":                        {1, 0, nil, nil, []int64{0}},
 		"idle at three: the HPA scales to one":           {3, 0, nil, hpa(1), nil},
 		"an HPA with minReplicas 0 scales to zero":       {1, 0, nil, hpa(0), nil},
-		"an HPA with minReplicas 0 is activated":         {0, 2, nil, hpa(0), []int64{1}},
+		"an HPA with minReplicas 0 scales from zero":     {0, 2, nil, hpa(0), nil},
 		"no demand at zero":                              {0, 0, nil, hpa(1), nil},
 		"demand at four":                                 {4, 5, nil, hpa(1), nil},
 		"without activate: true":                         {0, 5, func(w *scaling.Workload) { w.Activate = false }, hpa(1), nil},

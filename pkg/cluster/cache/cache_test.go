@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
@@ -222,6 +223,31 @@ func TestHPAThatCannotReadTheMetricOrReachTheMaximumIsNotExact(t *testing.T) {
 		greater.Policy = &scaling.Policy{MaxReplicas: 41}
 		if v, _ := w.View(greater); v.ManagedHPA.Exact || v.ManagedHPA.Why == "" {
 			t.Errorf("%s: a policy maximum above the HPA's: %+v", reason, v.ManagedHPA)
+		}
+	}
+}
+
+// An HPA with minReplicas 0 marks a workload that it scaled to zero with the condition ScaledToZero, and stays active. If a user scales the
+// workload to zero, the HPA is disabled until the user scales it up.
+func TestHPAWithMinReplicasZeroIsDisabledIfAUserScalesToZero(t *testing.T) {
+	h := fixture.HPA("chat", "chat", "chat")
+	h.Spec.MinReplicas = new(int32)
+	w := New(0)
+	w.PutTarget(fixture.Must[*Target](TrimDeployment(fixture.Deployment("chat", 0, "1"))))
+	for _, c := range []struct {
+		active corev1.ConditionStatus
+		reason string
+		why    string
+	}{
+		{"True", "ValidMetricFound", ""},
+		{"False", "ScalingDisabled", "it is disabled, because another client scaled Deployment chat to 0 replicas; " +
+			"to enable it: kubectl -n team scale deployment chat --replicas=1"},
+	} {
+		h.Status.Conditions = []autoscalingv2.HorizontalPodAutoscalerCondition{{Type: autoscalingv2.ScalingActive, Status: c.active,
+			Reason: c.reason}}
+		w.PutHPA(nil, fixture.Must[*HPA](TrimHPA(h)))
+		if v, _ := w.View(fixture.Workload("chat")); v.ManagedHPA.Why != c.why {
+			t.Errorf("ScalingActive is %s (%s): %+v, want %q", c.active, c.reason, v.ManagedHPA, c.why)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -99,12 +100,19 @@ func (h *HPA) PolicyObject() (o store.Object, ok bool) {
 	}, h.ScaledObject == ""
 }
 
-// inactiveReason returns why an HPA does not scale, for example because it cannot read its metric. It returns an empty string if the
-// workload has zero replicas, because an HPA is always inactive then.
+// inactiveReason returns why an HPA does not scale, for example because it cannot read its metric. It returns an empty string for an HPA
+// with minReplicas 1 or more whose workload has zero replicas, because such an HPA is always inactive then. An HPA with minReplicas 0 is
+// inactive at zero replicas only if it did not scale to zero itself.
 func inactiveReason(h *autoscalingv2.HorizontalPodAutoscaler) string {
 	for _, c := range h.Status.Conditions {
-		if c.Type == autoscalingv2.ScalingActive && c.Status == corev1.ConditionFalse && c.Reason != "ScalingDisabled" {
+		switch {
+		case c.Type != autoscalingv2.ScalingActive || c.Status != corev1.ConditionFalse:
+		case c.Reason != "ScalingDisabled":
 			return "it holds: " + c.Reason
+		case h.Spec.MinReplicas != nil && *h.Spec.MinReplicas == 0:
+			t := h.Spec.ScaleTargetRef
+			return fmt.Sprintf("it is disabled, because another client scaled %s %s to 0 replicas; "+
+				"to enable it: kubectl -n %s scale %s %s --replicas=1", t.Kind, t.Name, h.Namespace, strings.ToLower(t.Kind), t.Name)
 		}
 	}
 	return ""
