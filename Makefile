@@ -37,10 +37,11 @@ unit: ## all tests that need no other process
 	@CALENDAR_SEED=1 $(GOTESTSUM) --format pkgname-and-test-fails -- $(PROPERTIES) -rapid.seed=1
 
 EXPLORE ?= 10m
-explore: ## property tests with random seeds for EXPLORE (default 10m; 0: until each has its number of checks), counted in bin/properties.json
+explore: ## property tests with random seeds for EXPLORE (default 10m; 0: until each has its number of checks), counted in e2e/properties/checks.json
 	@cd e2e && $(GO) run ./properties -for $(EXPLORE)
 
-test: ## all tests; builds the real components once and caches them by version
+test: ## all tests; installs redis-server, and builds the real components once and caches them by version
+	@$(MAKE) --no-print-directory debian
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory hpacheck
 	@$(MAKE) --no-print-directory e2e

@@ -1,5 +1,14 @@
 # The end-to-end targets; the root Makefile includes this file.
-.PHONY: e2e e2e-components bench-keda bench-push bench-scale
+.PHONY: e2e e2e-components debian bench-keda bench-push bench-scale
+
+# Without redis-server some tests are skipped and others use an imitation of Redis. Without Chromium the tests of the pages are skipped.
+DEBIAN ?= redis-server
+debian: ## install Debian packages that the tests use, if they are absent and this user is root; DEBIAN="redis-server chromium"
+	@for package in $(DEBIAN); do \
+	  command -v $$package >/dev/null && continue; \
+	  echo "installing $$package ..."; \
+	  { [ "$$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$package; \
+	  } >/dev/null 2>&1 || echo "$$package is not installed, so some tests are skipped: sudo apt-get install $$package"; done
 
 COMPONENTS ?= all
 e2e-components: ## build the real components (Kubernetes, kwok, Prometheus, Karpenter, KEDA) once; COMPONENTS="keda karpenter" builds some

@@ -1,5 +1,6 @@
 // Command properties runs the property tests of the product with random seeds, longer than `make unit` does. It counts their checks in a
-// record, so that it can be interrupted and continued:
+// record, so that it can be interrupted and continued. The record is the file checks.json beside this one. It is part of the repository, so
+// that every machine continues it, and it counts the checks of all versions of the product:
 //
 //	go run ./properties -for 10m
 //	go run ./properties -for 0 -run Window
@@ -23,7 +24,7 @@ import (
 func main() {
 	lasting := flag.Duration("for", 10*time.Minute, "how long checks run; 0: until each property has its number")
 	name := flag.String("run", "", "run only properties whose name matches this regular expression")
-	file := flag.String("record", "../bin/properties.json", "the file that counts the checks")
+	file := flag.String("record", "properties/checks.json", "the file that counts the checks")
 	parallel := flag.Int("parallel", 2, "number of properties that run at the same time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
