@@ -73,7 +73,7 @@ func (c *Cluster) addKinds() {
 		&informer.Kind{GVK: cache.ScaledObjects, Trim: cache.TrimScaledObject, Handler: c.scaledObjectHandler(), Required: true},
 	)
 	if c.nodes != nil {
-		c.crds.Add(c.nodes.pool, c.nodes.claim, c.nodes.buffer)
+		c.crds.Add(c.nodes.pool, c.nodes.claim, c.nodes.overlay, c.nodes.buffer)
 		c.crds.Add(c.nodes.devices...)
 	}
 	for _, k := range c.options.Kinds {

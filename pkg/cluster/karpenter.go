@@ -47,6 +47,7 @@ type nodeAdapter struct {
 
 	pool    *informer.Kind // informer of NodePools
 	claim   *informer.Kind // informer of NodeClaims
+	overlay *informer.Kind // informer of NodeOverlays
 	buffer  *informer.Kind
 	devices []*informer.Kind // informers of the kinds of dynamic resource allocation
 
@@ -94,6 +95,9 @@ func (n *nodeAdapter) newKinds(karpenters func(context.Context) bool) {
 	)}
 	n.claim = &informer.Kind{GVK: karpenter.NodeClaimKind, Trim: karpenter.TrimNodeClaim, Allowed: karpenters, Handler: informer.Handler(
 		func(_, c *karpenter.NodeClaim) { n.PutNodeClaim(c) }, n.DeleteNodeClaim,
+	)}
+	n.overlay = &informer.Kind{GVK: karpenter.NodeOverlayKind, Trim: karpenter.TrimNodeOverlay, Allowed: karpenters, Handler: informer.Handler(
+		func(_, o *karpenter.NodeOverlay) { n.PutNodeOverlay(o) }, n.DeleteNodeOverlay,
 	)}
 	n.buffer = &informer.Kind{GVK: buffers.Kind, Trim: buffers.Trim, Allowed: n.buffers.MayWatch, Handler: informer.Handler(
 		func(_, b *buffers.Buffer) { n.buffers.Put(b) }, n.buffers.Delete,

@@ -39,6 +39,11 @@ func TestSourceOfThePrice(t *testing.T) {
 	karpenter := Price{Hourly: 50, From: "karpenter"}
 	spot := offer
 	spot.CapacityType = Spot
+	overlaid := func(change string) Offer {
+		o := offer
+		o.PriceChange = change
+		return o
+	}
 	for _, c := range []struct {
 		name     string
 		offer    Offer
@@ -52,11 +57,18 @@ func TestSourceOfThePrice(t *testing.T) {
 		{"NaN from Karpenter is no price", offer, Price{math.NaN(), "karpenter"}, nil, Price{56, "list 2026-07-20"}},
 		{"a negative price is no price", offer, Price{-1, "karpenter"}, nil, Price{56, "list 2026-07-20"}},
 		{"an override is first", offer, karpenter, []Override{{"p5.48xlarge", OnDemand, "", 36.9}}, Price{36.9, "override"}},
+		{"a NodeOverlay lowers the price that Karpenter reports", overlaid("-20%"), karpenter, nil, Price{40, "karpenter, NodeOverlay"}},
+		{"a NodeOverlay adds to the price of the book", overlaid("+4"), Price{}, nil, Price{60, "list 2026-07-20, NodeOverlay"}},
+		{"a NodeOverlay replaces the price", overlaid("12.5"), karpenter, nil, Price{12.5, "NodeOverlay"}},
+		{"a price is never below 0", overlaid("-99"), karpenter, nil, Price{0, "karpenter, NodeOverlay"}},
+		{"an invalid change has no effect", overlaid("20%"), karpenter, nil, karpenter},
+		{"NaN has no effect", overlaid("+NaN"), karpenter, nil, karpenter},
+		{"an override is not changed", overlaid("-20%"), karpenter, []Override{{"p5.48xlarge", OnDemand, "", 36.9}}, Price{36.9, "override"}},
 		{"an override of 0", offer, karpenter, []Override{{"p5.48xlarge", OnDemand, "", 0}}, Price{0, "override"}},
 		{"an override for another region", offer, Price{}, []Override{{"p5.48xlarge", OnDemand, "eu-west-1", 1}}, Price{56, "list 2026-07-20"}},
 		{"no price for spot", spot, Price{}, nil, Price{}},
-		{"no price for another region", Offer{"p5.48xlarge", OnDemand, "eu-west-1", ""}, Price{}, nil, Price{}},
-		{"an unknown instance type", Offer{"p6.large", OnDemand, "us-east-1", ""}, Price{}, nil, Price{}},
+		{"no price for another region", Offer{InstanceType: "p5.48xlarge", CapacityType: OnDemand, Region: "eu-west-1"}, Price{}, nil, Price{}},
+		{"an unknown instance type", Offer{InstanceType: "p6.large", CapacityType: OnDemand, Region: "us-east-1"}, Price{}, nil, Price{}},
 		{"an empty offer", Offer{}, Price{}, nil, Price{}},
 	} {
 		if got := book().With(c.override, nil).Price(c.offer, c.observed); got != c.want || got.Known() != (c.want.From != "") {
@@ -273,7 +285,8 @@ func TestPartsAddUpToTheTotal(t *testing.T) {
 			run := 0
 			for j := range rapid.IntRange(0, 4).Draw(t, "nodes") {
 				n := Node{Name: fmt.Sprint(j), Offer: Offer{rapid.SampledFrom([]string{"g6e.12xlarge", "p5.48xlarge", "", "odd"}).Draw(t, "type"),
-					rapid.SampledFrom([]string{OnDemand, Spot, Reserved, ""}).Draw(t, "kind"), "us-east-1", ""}}
+					rapid.SampledFrom([]string{OnDemand, Spot, Reserved, ""}).Draw(t, "kind"), "us-east-1", "",
+					rapid.SampledFrom([]string{"", "-20%", "+1", "3", "-NaN", "Inf"}).Draw(t, "price change")}}
 				for d := range rapid.IntRange(0, 9).Draw(t, "devices") {
 					parts := rapid.SliceOfN(slice, 0, 3).Draw(t, "slices")
 					n.Devices = append(n.Devices, Device{ID: fmt.Sprint(d), Model: "NVIDIA H100", MemoryMiB: 81559, Slices: parts})

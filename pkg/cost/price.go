@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // Capacity types, with the names of Karpenter.
@@ -19,6 +21,9 @@ type Offer struct {
 	CapacityType string `json:"capacityType"`
 	Region       string `json:"region,omitempty"`
 	Zone         string `json:"zone,omitempty"`
+	// PriceChange is what a NodeOverlay of Karpenter does to the price: it replaces it ("1.5"), adds to it ("+0.2", "-0.2"), or adds a share
+	// of it ("+10%", "-20%"). Empty: nothing.
+	PriceChange string `json:"priceChange,omitempty"`
 }
 
 // Price is the hourly price of one instance with its source. The zero Price means that the price is unknown.
@@ -87,13 +92,18 @@ func (b *Book) GPUs(instanceType string) int { return b.gpus[instanceType] }
 
 // Price returns the price of an instance without a commitment. It is the first of these that is known: the override, the observed price
 // (Karpenter's metric, which contains the prices of the account), and the price of the type in the same region. Prices of other regions
-// are not used.
+// are not used. The PriceChange of the offer applies to all prices except an override.
 func (b *Book) Price(o Offer, observed Price) Price {
 	for _, v := range b.overrides {
 		if v.InstanceType == o.InstanceType && v.CapacityType == o.CapacityType && (v.Region == "" || v.Region == o.Region) {
 			return checked(v.Hourly, "override")
 		}
 	}
+	return b.unchanged(o, observed).with(o.PriceChange)
+}
+
+// unchanged returns the price of an offer without overrides and without its PriceChange.
+func (b *Book) unchanged(o Offer, observed Price) Price {
 	// Karpenter reports 0 if its provider has no price, so an observed price of 0 means that the price is unknown.
 	if p := checked(observed.Hourly, observed.From); p.Known() && p.Hourly > 0 {
 		return p
@@ -104,6 +114,28 @@ func (b *Book) Price(o Offer, observed Price) Price {
 		}
 	}
 	return Price{}
+}
+
+// with returns the price after a change. A change that is not valid has no effect, and neither has a difference to an unknown price.
+func (p Price) with(change string) Price {
+	number, share := strings.CutSuffix(change, "%")
+	n, err := strconv.ParseFloat(number, 64)
+	difference := strings.HasPrefix(change, "+") || strings.HasPrefix(change, "-")
+	changed := Price{}
+	switch {
+	case err != nil, difference && !p.Known(), share && !difference:
+		return p
+	case !difference:
+		changed = checked(n, "NodeOverlay")
+	case share:
+		changed = checked(max(p.Hourly+float64(p.Hourly*(n/100)), 0), p.From+", NodeOverlay")
+	default:
+		changed = checked(max(p.Hourly+n, 0), p.From+", NodeOverlay")
+	}
+	if !changed.Known() {
+		return p
+	}
+	return changed
 }
 
 // checked returns the price, or the unknown price if the number is NaN, infinite or negative.

@@ -16,7 +16,7 @@ import (
 
 // NodeClaim is the part of a NodeClaim that the informer stores, to save memory: the whole object takes 24 KB.
 type NodeClaim struct {
-	metav1.ObjectMeta           // name, UID and resourceVersion only
+	metav1.ObjectMeta           // name, UID, resourceVersion and labels only
 	NodePool, Node    string    // Node: name of its node; empty until the node registers
 	Created, Deleted  time.Time // Deleted: the deletion timestamp; zero if there is none
 	ExpireAfter       time.Duration
@@ -44,7 +44,7 @@ func TrimNodeClaim(obj any) (any, error) {
 func DecodeNodeClaim(u *unstructured.Unstructured) *NodeClaim {
 	labels := u.GetLabels()
 	c := &NodeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion()},
+		ObjectMeta: metav1.ObjectMeta{Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion(), Labels: labels},
 		NodePool:   labels[karpv1.NodePoolLabelKey], CapacityType: labels[karpv1.CapacityTypeLabelKey],
 		InstanceType: labels[corev1.LabelInstanceTypeStable], Zone: labels[corev1.LabelTopologyZone], Region: labels[corev1.LabelTopologyRegion],
 		Created: u.GetCreationTimestamp().Time, Extended: map[string]int64{}, Capacity: map[string]float64{},
@@ -105,9 +105,10 @@ func (c *NodeClaim) Stage() capacity.Stage {
 	return capacity.Requested
 }
 
-// Offer returns the instance type, capacity type and location of the node.
-func (c *NodeClaim) Offer() cost.Offer {
-	return cost.Offer{InstanceType: c.InstanceType, CapacityType: c.CapacityType, Zone: c.Zone, Region: c.Region}
+// Offer returns the instance type, capacity type and location of the node, and the price change of the NodeOverlays of the cluster.
+func (c *NodeClaim) Offer(overlays []*NodeOverlay) cost.Offer {
+	return cost.Offer{InstanceType: c.InstanceType, CapacityType: c.CapacityType, Zone: c.Zone, Region: c.Region,
+		PriceChange: PriceChange(overlays, c.Labels)}
 }
 
 // NodePoolOfClaimName returns the name of the NodePool that is part of a NodeClaim's name, "<NodePool>-<random>". It is used for an Event

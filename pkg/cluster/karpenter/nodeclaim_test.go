@@ -42,8 +42,8 @@ func TestTrimKeepsOnlyTheUsedPartsOfANodeClaim(t *testing.T) {
 	if c.NodePool != "l40s-spot" || c.Node != "n1" || c.UID != "uid-s1" || c.ExpireAfter != 720*time.Hour || c.Stage() != capacity.Usable {
 		t.Errorf("%+v", c)
 	}
-	if c.Extended["nvidia.com/gpu"] != 2 || len(c.Extended) != 1 || c.Capacity["cpu"] != 4 || c.Offer().InstanceType != "g6e.xlarge" {
-		t.Errorf("resources %v, %v, offer %+v", c.Extended, c.Capacity, c.Offer())
+	if c.Extended["nvidia.com/gpu"] != 2 || len(c.Extended) != 1 || c.Capacity["cpu"] != 4 || c.Offer(nil).InstanceType != "g6e.xlarge" {
+		t.Errorf("resources %v, %v, offer %+v", c.Extended, c.Capacity, c.Offer(nil))
 	}
 	again, err := TrimNodeClaim(kept)
 	if err != nil || again != kept {

@@ -17,7 +17,8 @@ import (
 )
 
 // Offers reads the instance type, capacity type and location of every node, by node name: from the NodeClaim of the node, and from the
-// labels of nodes that Karpenter did not launch. A cluster without Karpenter has no NodeClaims; this is not an error.
+// labels of nodes that Karpenter did not launch. Offers of NodeClaims have the price changes of NodeOverlays. A cluster without Karpenter has
+// no NodeClaims; this is not an error.
 func Offers(ctx context.Context, c dynamic.Interface) (map[string]cost.Offer, error) {
 	out := map[string]cost.Offer{}
 	nodes, err := c.Resource(corev1.SchemeGroupVersion.WithResource("nodes")).List(ctx, metav1.ListOptions{})
@@ -36,9 +37,12 @@ func Offers(ctx context.Context, c dynamic.Interface) (map[string]cost.Offer, er
 	if err != nil {
 		return nil, fmt.Errorf("list NodeClaims: %w", err)
 	}
+	overlays := readOverlays(ctx, c)
 	for i := range claims.Items {
+		labels := claims.Items[i].GetLabels()
 		name, _, _ := unstructured.NestedString(claims.Items[i].Object, "status", "nodeName")
-		if o := OfferOf(claims.Items[i].GetLabels()); name != "" && o.InstanceType != "" {
+		if o := OfferOf(labels); name != "" && o.InstanceType != "" {
+			o.PriceChange = PriceChange(overlays, labels)
 			out[name] = o
 		}
 	}

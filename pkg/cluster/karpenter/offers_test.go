@@ -4,6 +4,7 @@ import (
 	"maps"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/fake"
@@ -12,7 +13,8 @@ import (
 )
 
 func TestOffersAreReadFromNodeClaimsAndFromNodeLabels(t *testing.T) {
-	lists := map[schema.GroupVersionResource]string{{Version: "v1", Resource: "nodes"}: "NodeList", NodeClaims: "NodeClaimList"}
+	lists := map[schema.GroupVersionResource]string{{Version: "v1", Resource: "nodes"}: "NodeList", NodeClaims: "NodeClaimList",
+		NodeOverlays: "NodeOverlayList"}
 	var objects []runtime.Object
 	for _, text := range []string{
 		`{apiVersion: karpenter.sh/v1, kind: NodeClaim, metadata: {name: l40s-abc, labels: {node.kubernetes.io/instance-type: g6e.xlarge,
@@ -25,12 +27,19 @@ func TestOffersAreReadFromNodeClaimsAndFromNodeLabels(t *testing.T) {
 	} {
 		objects = append(objects, decode(t, text))
 	}
-	got, err := Offers(t.Context(), fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, objects...))
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, objects...)
+	discount := decode(t, `{apiVersion: karpenter.sh/v1alpha1, kind: NodeOverlay, metadata: {name: discount}, spec: {priceAdjustment: "-20%",
+		requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]}}`)
+	// The fake client would store an object of its constructor under a wrong plural.
+	if _, err := client.Resource(NodeOverlays).Create(t.Context(), discount, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Offers(t.Context(), client)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]cost.Offer{
-		"ip-1": {InstanceType: "g6e.xlarge", CapacityType: "spot", Zone: "us-east-1a"},
+		"ip-1": {InstanceType: "g6e.xlarge", CapacityType: "spot", Zone: "us-east-1a", PriceChange: "-20%"},
 		"ip-2": {InstanceType: "p5.48xlarge", CapacityType: "reserved", Region: "us-east-1"},
 		"ip-3": {InstanceType: "g5.xlarge", CapacityType: "on-demand"},
 	}

@@ -7,6 +7,7 @@ package nodes
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,6 +53,7 @@ type Cache struct {
 	version     uint64 // changes with every change of the fields below, of a CapacityBuffer or of a device claim
 	pools       map[string]*karpenter.NodePool
 	claims      map[string]*karpenter.NodeClaim // key: name of the NodeClaim
+	overlays    []*karpenter.NodeOverlay
 	nodes       map[string]*Node
 	deleted     map[string]outcome   // deleted NodeClaims for which it is not known that the provider took the node; key: UID
 	interrupted map[string]time.Time // UIDs of NodeClaims whose node the cloud provider is reclaiming, and the time of the notice
@@ -115,6 +117,19 @@ func (n *Cache) PutNodePool(u *unstructured.Unstructured) {
 
 // DeleteNodePool removes a NodePool.
 func (n *Cache) DeleteNodePool(name string) { n.change(func() { delete(n.pools, name) }) }
+
+// PutNodeOverlay adds or replaces a NodeOverlay. It applies to the prices of nodes.
+func (n *Cache) PutNodeOverlay(o *karpenter.NodeOverlay) {
+	n.DeleteNodeOverlay(o)
+	n.change(func() { n.overlays = append(n.overlays, o) })
+}
+
+// DeleteNodeOverlay removes the NodeOverlay with the same name.
+func (n *Cache) DeleteNodeOverlay(o *karpenter.NodeOverlay) {
+	n.change(func() {
+		n.overlays = slices.DeleteFunc(n.overlays, func(other *karpenter.NodeOverlay) bool { return other.Name == o.Name })
+	})
+}
 
 // PutNodeClaim adds or replaces a NodeClaim. It also detects losses: if the NodeClaim is being deleted, Karpenter set no disruption reason,
 // it has not expired, and the cloud provider took the instance, PutNodeClaim records a loss for the NodePool.
@@ -230,7 +245,7 @@ func (n *Cache) Offers() map[string]cost.Offer {
 	}
 	for _, c := range n.claims {
 		if c.Node != "" && c.InstanceType != "" {
-			out[c.Node] = c.Offer()
+			out[c.Node] = c.Offer(n.overlays)
 		}
 	}
 	return out

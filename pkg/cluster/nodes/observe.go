@@ -140,7 +140,7 @@ func (n *Cache) node(c *karpenter.NodeClaim, resource string) capacity.Node {
 		}
 	}
 	if n.options.Hourly != nil {
-		out.Hourly = n.options.Hourly(c.Offer())
+		out.Hourly = n.options.Hourly(c.Offer(n.overlays))
 	}
 	return out
 }

@@ -6,21 +6,15 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/karpenter/pkg/apis"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
-const overlayKind = "NodeOverlay"
-
-var nodeOverlays = schema.GroupVersionResource{Group: apis.Group, Version: "v1alpha1", Resource: "nodeoverlays"}
-
 // ReadOverlays adds the NodeOverlays of a cluster. If the API server does not serve them or does not permit the list, it adds none: without
 // a NodeOverlay, instance types have no additional resources.
 func (s *Snapshot) ReadOverlays(ctx context.Context, client dynamic.Interface) {
-	all, err := client.Resource(nodeOverlays).List(ctx, metav1.ListOptions{})
+	all, err := client.Resource(karpenter.NodeOverlays).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return
 	}

@@ -132,7 +132,7 @@ func (s *Snapshot) Add(u *unstructured.Unstructured) error {
 		s.scaledObjects = append(s.scaledObjects, u)
 	case karpenter.NodePoolKind.Kind:
 		s.pools = append(s.pools, u)
-	case overlayKind:
+	case karpenter.NodeOverlayKind.Kind:
 		s.overlays = append(s.overlays, u)
 	case "Node":
 		s.addNode(u)
