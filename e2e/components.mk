@@ -1,5 +1,5 @@
 # The end-to-end targets; the root Makefile includes this file.
-.PHONY: e2e e2e-components debian bench-keda bench-push bench-scale
+.PHONY: e2e e2e-components debian bench-keda bench-push bench-scale conformance soak-live
 
 # Without redis-server some tests are skipped and others use an imitation of Redis. Without Chromium the tests of the pages are skipped.
 DEBIAN ?= redis-server
@@ -10,7 +10,6 @@ debian: ## install Debian packages that the tests use, if they are absent and th
 	  { [ "$$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$package; \
 	  } >/dev/null 2>&1 || echo "$$package is not installed, so some tests are skipped: sudo apt-get install $$package"; done
 
-COMPONENTS ?= all
 e2e-components: ## build the real components (Kubernetes, kwok, Prometheus, Karpenter, KEDA) once; COMPONENTS="keda karpenter" builds some
 	@cd e2e && $(GO) run ./build $(COMPONENTS)
 
@@ -29,3 +28,13 @@ bench-push: e2e-components ## measure from a job in Redis to a replica by KEDA's
 
 bench-scale: e2e-components ## measure thousands of policies beside a null adapter with the same library; BENCH_SCALE_FLAGS="-n 3000", 6 minutes for 1,000
 	@cd e2e && $(GO) run ./scale $(BENCH_SCALE_FLAGS)
+
+# -list prints the faults. RUNS=0 prints the table of the present results.
+TARGET ?= gpuscaler
+RUNS   ?= 1
+conformance: e2e-components ## inject faults into real components under TARGET=gpuscaler, keda, a URL or a definition file; FAULTS='REGEXP' RUNS=5, 45 minutes a run
+	@mkdir -p dist/conformance && cd e2e && $(GO) run ./conformance -target '$(TARGET)' -faults '$(FAULTS)' -runs $(RUNS)
+
+SOAK ?= 30m
+soak-live: e2e-components ## change loads, policies and workloads for SOAK (default 30m) on real components; memory, files and objects must stay flat
+	@mkdir -p dist/conformance && cd e2e && $(GO) run ./conformance -soak $(SOAK)

@@ -127,8 +127,8 @@ func (b *bench) prepare(ctx context.Context) error {
 		return err
 	}
 	if b.mode.keda {
-		if _, err := keda.Start(ctx, b.stack, fmt.Sprintf("--kube-api-qps=%d", requestsPerSecond),
-			fmt.Sprintf("--kube-api-burst=%d", 2*requestsPerSecond)); err != nil {
+		limits := []string{fmt.Sprintf("--kube-api-qps=%d", requestsPerSecond), fmt.Sprintf("--kube-api-burst=%d", 2*requestsPerSecond)}
+		if _, err := keda.Start(ctx, b.stack, keda.Options{Flags: limits}); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,6 +45,11 @@ type Options struct {
 	Args []string
 	// Values are the values of the chart.
 	Values map[string]any
+	// Through returns the address of a proxy in front of the address at which the API server reaches the leader's external metrics; nil: the
+	// API server reaches it without a proxy.
+	Through func(address string) (string, error)
+	// Kubeconfig can give each pod its own way to the API server; nil: all pods have the kubeconfig of their ServiceAccount.
+	Kubeconfig kubelet.Kubeconfig
 	// ActivateIn are the namespaces in the chart's activator.namespaces. Up creates them.
 	ActivateIn []string
 	// ConfigMapsIn are the namespaces in the chart's teamConfigMaps.namespaces. Up creates them.
@@ -75,6 +81,7 @@ type Controller struct {
 	Binary   string
 
 	metrics, page, status *leaderproxy.Proxy // proxies to the leader
+	servicePort           string             // port of the Service to which the APIService refers
 }
 
 // Up installs gpuscaler and waits until its replicas are ready and one of them leads. The pods run until ctx ends.
@@ -101,10 +108,10 @@ func Up(ctx context.Context, s *stack.Stack, o Options) (*Controller, error) {
 	if err := chart.Apply(ctx, s.Client, o.release(), "serviceaccount.yaml", "rbac.yaml", "admission.yaml", "learned.yaml"); err != nil {
 		return nil, err
 	}
-	if err := c.installServices(ctx); err != nil {
+	if err := c.installServices(ctx, o.Through); err != nil {
 		return nil, err
 	}
-	c.Kubelet = kubelet.Run(ctx, s)
+	c.Kubelet = kubelet.RunWith(ctx, s, o.Kubeconfig)
 	capacity, err := chart.Flags(o.release(), "--capacity", "--nodepools")
 	if err != nil {
 		return nil, err
@@ -117,7 +124,7 @@ func Up(ctx context.Context, s *stack.Stack, o Options) (*Controller, error) {
 
 // installServices starts one proxy for each port of the leader, because a stack has no kube-proxy. It also creates the Service to which the
 // APIService refers.
-func (c *Controller) installServices(ctx context.Context) error {
+func (c *Controller) installServices(ctx context.Context, through func(string) (string, error)) error {
 	for port, proxy := range map[string]**leaderproxy.Proxy{"https": &c.metrics, "page": &c.page, "metrics": &c.status} {
 		number, err := c.Stack.Port()
 		if err != nil {
@@ -128,6 +135,14 @@ func (c *Controller) installServices(ctx context.Context) error {
 			return err
 		}
 	}
+	address := c.metrics.Address
+	if through != nil {
+		var err error
+		if address, err = through(address); err != nil {
+			return err
+		}
+	}
+	_, c.servicePort, _ = net.SplitHostPort(address) // no error, because the address of a listener is valid
 	go c.refreshEndpoints(ctx)
 	return c.Stack.Client.Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name},

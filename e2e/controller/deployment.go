@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"net"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,16 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/gpuscaler/gpuscaler/e2e/leaderproxy"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
 var podLabels = map[string]string{"app.kubernetes.io/name": "gpuscaler"}
-
-func port(p *leaderproxy.Proxy) string {
-	_, port, _ := net.SplitHostPort(p.Address) // no error, because the address of a listener is valid
-	return port
-}
 
 // run is the command of a pod. The pod's credentials are a kubeconfig instead of a mounted token.
 const run = `exec "$0" run --kubeconfig="$KUBECONFIG" "$@"`
@@ -32,7 +25,7 @@ func (c *Controller) Deployment() *appsv1.Deployment {
 func (c *Controller) deployment(o Options, capacity []string) *appsv1.Deployment {
 	args := append([]string{
 		"--platform=" + c.Policies.Dir,
-		"--service=" + Name, "--service-port=" + port(c.metrics),
+		"--service=" + Name, "--service-port=" + c.servicePort,
 		"--lease-duration=" + o.LeaseDuration.String(), "--learned-configmap=" + Name + "-learned",
 		"--external-metrics-address=" + at(metricsPort), "--metrics-address=" + at(statusPort), "--probe-address=" + at(probePort),
 		"--page-address=" + at(pagePort),

@@ -1,12 +1,15 @@
 // Package faults simulates failures of data sources that an autoscaler meets in production.
 package faults
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Fault is a kind of failure of a metrics page or of Prometheus' response to a query.
 type Fault int32
 
-// These are the kinds of failures. Each applies to a metrics page or to Prometheus' response to a query.
+// These are the kinds of failures that apply to a metrics page and to Prometheus' response to a query.
 const (
 	None      Fault = iota
 	Empty           // a page without series, or a result without series
@@ -19,14 +22,38 @@ const (
 	Hang            // no response to an accepted request
 )
 
+// These are the kinds of failures that apply only to Prometheus' response to a query.
+const (
+	HTML         Fault = iota + Hang + 1
+	Unauthorized       // status 401, as after the expiry of a token
+	TooMany            // status 429 with Retry-After
+	Unavailable        // status 503 with a page in HTML, as from a load balancer without a server
+	Redirect           // status 302 to a page in HTML
+	Failure            // status 200 with a body that reports an error
+	Scalar             // a scalar instead of a vector
+	Stale              // every sample is ten minutes old
+	Future             // every sample is ten minutes ahead
+	ClockBehind        // the Date header and every sample are ten minutes behind
+	ClockAhead         // the Date header and every sample are ten minutes ahead
+	Duplicate          // every series is returned twice
+	Relabeled          // every label of every series has another value
+	Flapping           // every second query has the status 500
+	Slow               // each response takes SlowBy longer
+)
+
+// SlowBy is the additional duration of each response with the fault Slow. It exceeds KEDA's default timeout of 3 s.
+const SlowBy = 8 * time.Second
+
 // HugeBytes is the size of the response with the fault Huge. It exceeds the maximum response size of every client under test.
 const HugeBytes = 64 << 20
 
-var names = []string{"none", "empty", "NaN", "Inf", "truncated", "huge", "half of the pods", "error", "hang"}
+var names = []string{"none", "empty", "NaN", "Inf", "truncated", "huge", "half of the pods", "error", "hang",
+	"HTML", "unauthorized", "too many requests", "unavailable", "redirect", "failure", "scalar", "stale", "future",
+	"clock behind", "clock ahead", "duplicate", "relabeled", "flapping", "slow"}
 
 func (f Fault) String() string { return names[f] }
 
-// All lists every fault but None.
+// All lists every fault but None that applies to a metrics page and to a response to a query.
 func All() []Fault { return []Fault{Empty, NaN, Inf, Truncated, Huge, HalfPods, Error, Hang} }
 
 // Switch contains the current fault, initially None. It may be changed while requests are served.

@@ -14,7 +14,8 @@ import (
 )
 
 const vector = `{"status":"success","data":{"resultType":"vector","result":[` +
-	`{"metric":{"pod":"a"},"value":[1700000000.1,"5"]},{"metric":{"pod":"b"},"value":[1700000000.1,"7"]}]}}`
+	`{"metric":{"pod":"a"},"value":[1700000000.1,"5"]},{"metric":{"pod":"b"},"value":[1700000000.1,"7"]},` +
+	`{"metric":{"part":"age"},"value":[1700000000.1,"1699999999"]}]}}`
 
 func TestQueryFailsAsTheSwitchIsSet(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -45,6 +46,19 @@ func TestQueryFailsAsTheSwitchIsSet(t *testing.T) {
 		{fault: faults.Error, status: 500},
 		{fault: faults.Huge, status: 200, body: `"pod":"filler"`},
 		{fault: faults.Hang, hangs: true},
+		{fault: faults.HTML, status: 200, body: "<html>"},
+		{fault: faults.Unauthorized, status: 401},
+		{fault: faults.TooMany, status: 429},
+		{fault: faults.Unavailable, status: 503, body: "<html>"},
+		{fault: faults.Failure, status: 200, body: `"status":"error"`},
+		{fault: faults.Scalar, status: 200, body: `"scalar"`},
+		{fault: faults.Stale, status: 200, body: `"value":[1699999400.1,"5"]`},
+		{fault: faults.Future, status: 200, body: `"value":[1700000600.1,"5"]`},
+		{fault: faults.ClockBehind, status: 200, body: `"value":[1699999400.1,"1699999399"]`},
+		{fault: faults.ClockAhead, status: 200, body: `"value":[1700000600.1,"1700000599"]`},
+		{fault: faults.Duplicate, status: 200, body: `"7"]},{"metric":{"pod":"b"}`},
+		{fault: faults.Relabeled, status: 200, body: `"pod":"a-other"`, absent: `"pod":"a"`},
+		{fault: faults.Slow, hangs: true},
 	} {
 		t.Run(c.fault.String(), func(t *testing.T) {
 			proxy.Set(c.fault)
@@ -77,7 +91,50 @@ func TestQueryFailsAsTheSwitchIsSet(t *testing.T) {
 			}
 		})
 	}
-	if n := proxy.Queries(); n != 9 {
-		t.Errorf("%d queries counted, want 9", n)
+	if n := proxy.Queries(); n != 22 {
+		t.Errorf("%d queries counted, want 22", n)
+	}
+}
+
+// A redirect is not followed here, as by a client with credentials. With the fault Flapping, every second query fails.
+func TestRedirectAndFlapping(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, vector) }))
+	defer upstream.Close()
+	proxy, err := faults.NewPrometheus(upstream.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := func(f faults.Fault) int {
+		proxy.Set(f)
+		answer := httptest.NewRecorder()
+		proxy.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/api/v1/query?query=up", nil))
+		return answer.Code
+	}
+	if got := status(faults.Redirect); got != http.StatusFound {
+		t.Errorf("status %d, want 302", got)
+	}
+	if a, b := status(faults.Flapping), status(faults.Flapping); a+b != http.StatusOK+http.StatusInternalServerError {
+		t.Errorf("status %d and %d, want 200 and 500", a, b)
+	}
+}
+
+func TestTheDateHeaderHasTheWrongClock(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, vector) }))
+	defer upstream.Close()
+	proxy, err := faults.NewPrometheus(upstream.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.Set(faults.ClockAhead)
+	server := httptest.NewServer(proxy)
+	defer server.Close()
+	answer, err := http.Get(server.URL + "/api/v1/query?query=up")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	date, err := http.ParseTime(answer.Header.Get("Date"))
+	if ahead := time.Until(date); err != nil || ahead < 9*time.Minute || ahead > 10*time.Minute {
+		t.Errorf("the Date header is %s ahead (%v), want ten minutes", ahead, err)
 	}
 }

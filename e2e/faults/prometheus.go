@@ -41,8 +41,10 @@ func (p *Prometheus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.proxy.ServeHTTP(w, r)
 		return
 	}
-	p.queries.Add(1)
-	f := p.Get()
+	n, f := p.queries.Add(1), p.Get()
+	if f == Flapping {
+		f = []Fault{None, Error}[n%2]
+	}
 	switch f {
 	case None:
 		p.proxy.ServeHTTP(w, r)
@@ -50,6 +52,10 @@ func (p *Prometheus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case Hang:
 		_, _ = io.Copy(io.Discard, r.Body) // if the body is not read, the server does not notice that the client disconnected
 		<-r.Context().Done()
+		return
+	}
+	if a, ok := answers[f]; ok {
+		a.write(w)
 		return
 	}
 	r.Header.Del("Accept-Encoding") // the body must not be compressed, so that it can be edited
@@ -67,6 +73,8 @@ func (p *Prometheus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else if edited, err := editResult(page.Body, f); err == nil {
 		page.Body = edited
 	}
+	delay(r, f)
+	shiftDate(w.Header(), f)
 	page.Write(w, r, f)
 }
 
@@ -75,7 +83,7 @@ var (
 	hugeSample = `,{"metric":{"namespace":"filler","pod":"filler"},"value":[1,"1"]}` + "\n"
 )
 
-// editResult applies Empty, HalfPods, NaN or Inf to the result of a query, which is an instant vector or a matrix.
+// editResult applies a fault of the content to the result of a query, which is an instant vector or a matrix.
 func editResult(body []byte, f Fault) ([]byte, error) {
 	var answer struct {
 		Status string `json:"status"`
@@ -92,12 +100,16 @@ func editResult(body []byte, f Fault) ([]byte, error) {
 		if f == Empty || f == HalfPods && i%2 == 1 {
 			continue
 		}
+		edit(series, f)
 		for _, key := range []string{"value", "values"} {
 			if sample, ok := series[key]; ok {
 				series[key] = replaceValues(sample, f)
 			}
 		}
 		kept = append(kept, series)
+		if f == Duplicate {
+			kept = append(kept, series)
+		}
 	}
 	answer.Data.Result = kept
 	return json.Marshal(answer)

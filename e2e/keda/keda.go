@@ -31,7 +31,7 @@ type Keda struct {
 	Operator, Adapter, Webhooks *stack.Process
 
 	stack  *stack.Stack
-	flags  []string // additional flags of the operator
+	o      Options
 	paths  components.Paths
 	source string // directory with KEDA's config/
 	certs  string
@@ -39,14 +39,23 @@ type Keda struct {
 	starts int
 }
 
+// Options configure KEDA. The zero value is suitable for most tests.
+type Options struct {
+	Flags      []string // additional flags of the operator
+	Kubeconfig string   // kubeconfig of the three programs; default: that of the administrator
+}
+
 // Start installs KEDA's CRDs, runs its three programs as the administrator and registers them with the API server. It builds the component
-// if necessary. flags are additional flags of the operator.
-func Start(ctx context.Context, s *stack.Stack, flags ...string) (*Keda, error) {
+// if necessary.
+func Start(ctx context.Context, s *stack.Stack, o Options) (*Keda, error) {
+	if o.Kubeconfig == "" {
+		o.Kubeconfig = s.Kubeconfig
+	}
 	paths, source, err := programs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	k := &Keda{stack: s, flags: flags, paths: paths, source: source, certs: filepath.Join(s.Dir, "certificates", "keda"),
+	k := &Keda{stack: s, o: o, paths: paths, source: source, certs: filepath.Join(s.Dir, "certificates", "keda"),
 		ports: map[string]int{}}
 	if err := k.writeCertificates(); err != nil {
 		return nil, err
@@ -98,11 +107,11 @@ func (k *Keda) Run(ctx context.Context) error {
 			"--metrics-service-bind-address=" + k.at("service"), "--metrics-bind-address=" + k.at("metrics"),
 			"--health-probe-bind-address=" + k.at("health"),
 			"--enable-webhook-patching=false", "--enable-apiservice-patching=false",
-		}, k.flags...)...)
+		}, k.o.Flags...)...)
 		return err
 	})
 	g.Go(func() (err error) {
-		file := "--kubeconfig=" + k.stack.Kubeconfig
+		file := "--kubeconfig=" + k.o.Kubeconfig
 		k.Adapter, err = k.start(ctx, "adapter", "https://"+k.at("adapter")+"/readyz",
 			file, "--lister-"+file[2:], "--authentication-"+file[2:], "--authorization-"+file[2:],
 			"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(k.ports["adapter"]), "--port="+strconv.Itoa(k.ports["adapter-metrics"]),
@@ -130,12 +139,18 @@ func (k *Keda) Kill() {
 	}
 }
 
+// Address returns the address of the metrics adapter.
+func (k *Keda) Address() string { return k.at("adapter") }
+
+// Certificates returns the directory of the certificate tls.crt, tls.key and ca.crt of all servers and clients.
+func (k *Keda) Certificates() string { return k.certs }
+
 func (k *Keda) at(name string) string { return fmt.Sprintf("127.0.0.1:%d", k.ports[name]) }
 
 func (k *Keda) start(ctx context.Context, name, ready string, args ...string) (*stack.Process, error) {
 	p, err := k.stack.Run(stack.Command{
 		Name: fmt.Sprintf("keda-%s-%d", name, k.starts), Path: k.paths[name], Args: append([]string{"--cert-dir=" + k.certs}, args...),
-		Env: []string{"KUBECONFIG=" + k.stack.Kubeconfig, "WATCH_NAMESPACE=", "POD_NAMESPACE=" + Namespace,
+		Env: []string{"KUBECONFIG=" + k.o.Kubeconfig, "WATCH_NAMESPACE=", "POD_NAMESPACE=" + Namespace,
 			"KEDA_CLUSTER_OBJECT_NAMESPACE=" + Namespace},
 	})
 	if err != nil {

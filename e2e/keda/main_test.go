@@ -60,7 +60,7 @@ func run(m *testing.M) int {
 			if err := issue(s, certificates); err != nil {
 				return err
 			}
-			keda, err = Start(ctx, s)
+			keda, err = Start(ctx, s, Options{})
 			return err
 		},
 		Ready: func(ctx context.Context, c *controller.Controller) (err error) {

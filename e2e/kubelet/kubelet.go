@@ -26,16 +26,24 @@ const (
 
 // Kubelet runs the labeled pods of one stack.
 type Kubelet struct {
-	stack *stack.Stack
+	stack      *stack.Stack
+	kubeconfig Kubeconfig
 
 	mu   sync.Mutex
 	pods map[types.UID]*running
 	last int // number of addresses that were assigned so far
 }
 
+// Kubeconfig returns the path of the kubeconfig of a pod. path is that of its ServiceAccount.
+type Kubeconfig func(pod, path string) (string, error)
+
 // Run runs labeled pods of all namespaces until ctx ends. Then it kills their processes.
-func Run(ctx context.Context, s *stack.Stack) *Kubelet {
-	k := &Kubelet{stack: s, pods: map[types.UID]*running{}}
+func Run(ctx context.Context, s *stack.Stack) *Kubelet { return RunWith(ctx, s, nil) }
+
+// RunWith is like Run, and kubeconfig can give each pod its own way to the API server. If it is nil, pods use the kubeconfig of their
+// ServiceAccount.
+func RunWith(ctx context.Context, s *stack.Stack, kubeconfig Kubeconfig) *Kubelet {
+	k := &Kubelet{stack: s, kubeconfig: kubeconfig, pods: map[types.UID]*running{}}
 	go func() {
 		for ctx.Err() == nil {
 			if err := k.sync(ctx); err != nil && ctx.Err() == nil {
@@ -79,6 +87,7 @@ func (k *Kubelet) sync(ctx context.Context) error {
 		case r == nil && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil:
 			k.last++
 			r = newRunning(k.stack, pod, k.stack.HostAddress(k.last))
+			r.kubeconfig = k.kubeconfig
 			k.pods[pod.UID] = r
 			go r.run(ctx)
 		case r == nil && pod.DeletionTimestamp != nil:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,8 +24,10 @@ type running struct {
 	pod             *corev1.Pod // the pod as it was created, without later changes of its status
 	namespace, name string
 	address         string
+	kubeconfig      Kubeconfig // nil: that of the ServiceAccount
 
-	ending chan time.Duration // receives the grace period when the pod is deleted
+	started *stack.Command     // command of the first start
+	ending  chan time.Duration // receives the grace period when the pod is deleted
 
 	mu       sync.Mutex
 	process  *stack.Process
@@ -84,12 +87,17 @@ func (r *running) run(ctx context.Context) {
 	}
 }
 
+// start starts the container. A restart has the command and the credentials of the first start, so it does not need the API server, as with
+// a real kubelet.
 func (r *running) start(ctx context.Context) error {
-	command, err := r.command(ctx)
-	if err != nil {
-		return err
+	if r.started == nil {
+		command, err := r.command(ctx)
+		if err != nil {
+			return err
+		}
+		r.started = &command
 	}
-	process, err := r.stack.Run(command)
+	process, err := r.stack.Run(*r.started)
 	if err != nil {
 		return err
 	}
@@ -103,9 +111,11 @@ func (r *running) start(ctx context.Context) error {
 // deleted.
 func (r *running) attend(ctx context.Context) (deleted bool) {
 	probe := r.probe()
-	ready := false
-	r.report(ctx, ready)
+	ready, reported := false, false
 	for {
+		if !reported {
+			reported = r.report(ctx, ready) // if the API server does not respond, it is tried again
+		}
 		select {
 		case <-ctx.Done():
 			r.process.Kill()
@@ -121,8 +131,7 @@ func (r *running) attend(ctx context.Context) (deleted bool) {
 		case <-time.After(syncEvery):
 		}
 		if now := probe(ctx); now != ready {
-			ready = now
-			r.report(ctx, ready)
+			ready, reported = now, false
 		}
 	}
 }
@@ -169,6 +178,11 @@ func (r *running) command(ctx context.Context) (stack.Command, error) {
 	kubeconfig, err := r.stack.ServiceAccountKubeconfig(ctx, r.namespace, r.pod.Spec.ServiceAccountName)
 	if err != nil {
 		return stack.Command{}, err
+	}
+	if r.kubeconfig != nil {
+		if kubeconfig, err = r.kubeconfig(r.name, kubeconfig); err != nil {
+			return stack.Command{}, err
+		}
 	}
 	env := []string{"KUBECONFIG=" + kubeconfig}
 	var expand []string
@@ -220,8 +234,8 @@ func (r *running) over(ctx context.Context) {
 	}
 }
 
-// report writes to the pod's status whether the pod is ready.
-func (r *running) report(ctx context.Context, ready bool) {
+// report writes to the pod's status whether the pod is ready. It returns false if the API server did not accept it.
+func (r *running) report(ctx context.Context, ready bool) bool {
 	truth := map[bool]corev1.ConditionStatus{true: corev1.ConditionTrue, false: corev1.ConditionFalse}[ready]
 	now := metav1.Now()
 	var conditions []corev1.PodCondition
@@ -231,7 +245,7 @@ func (r *running) report(ctx context.Context, ready bool) {
 	for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
 		conditions = append(conditions, corev1.PodCondition{Type: kind, Status: truth, LastTransitionTime: now})
 	}
-	r.patch(ctx, corev1.PodStatus{
+	return r.patch(ctx, corev1.PodStatus{
 		Phase: corev1.PodRunning, Conditions: conditions, StartTime: &r.pod.CreationTimestamp,
 		HostIP: "127.0.0.1", HostIPs: []corev1.HostIP{{IP: "127.0.0.1"}},
 		PodIP: r.address, PodIPs: []corev1.PodIP{{IP: r.address}},
@@ -243,23 +257,34 @@ func (r *running) report(ctx context.Context, ready bool) {
 	})
 }
 
-func (r *running) patch(ctx context.Context, status corev1.PodStatus) {
+func (r *running) patch(ctx context.Context, status corev1.PodStatus) bool {
 	patched := r.pod.DeepCopy()
 	patched.Status = status
 	before := r.pod.DeepCopy()
 	before.Status = corev1.PodStatus{} // otherwise the patch omits unchanged conditions
 	err := r.stack.Client.Status().Patch(ctx, patched, client.MergeFrom(before))
-	if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
+	err = client.IgnoreNotFound(err)
+	if err != nil && ctx.Err() == nil {
 		r.say(err)
 	}
+	return err == nil
 }
 
 // finish deletes the pod object with a grace period of 0, as a kubelet does when the containers have ended. Until then, the API server
 // keeps the object of a deleted pod.
 func (r *running) finish(ctx context.Context) {
-	err := r.stack.Client.Delete(ctx, r.pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &r.pod.UID})
-	if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
-		r.say(err)
+	for ctx.Err() == nil {
+		err := r.stack.Client.Delete(ctx, r.pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &r.pod.UID})
+		if err = client.IgnoreNotFound(err); err == nil || apierrors.IsConflict(err) {
+			return // after a conflict, a new pod has this name
+		}
+		if ctx.Err() == nil {
+			r.say(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(syncEvery):
+		}
 	}
 }
 

@@ -28,6 +28,8 @@ type Identity struct {
 	User   string   // common name of the certificate
 	Groups []string // organizations in the certificate
 	DNS    []string // DNS names of a server; 127.0.0.1 and localhost are added
+	// NotAfter is the end of the validity; zero: in 24 hours.
+	NotAfter time.Time
 }
 
 func newAuthority(name string) (*Authority, error) {
@@ -59,6 +61,9 @@ func (a *Authority) Issue(id Identity) (certPEM, keyPEM []byte, err error) {
 	template := certificate(id.User, id.Groups)
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
+	if !id.NotAfter.IsZero() {
+		template.NotBefore, template.NotAfter = id.NotAfter.Add(-24*time.Hour), id.NotAfter
+	}
 	template.DNSNames = append([]string{"localhost"}, id.DNS...)
 	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 0, 0, 1)} // 10.0.0.1 is the address of the Service kubernetes
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)

@@ -37,6 +37,11 @@ func (s *Stack) startControlPlane(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.options.Etcd != nil {
+		if etcd, err = s.options.Etcd(etcd); err != nil {
+			return err
+		}
+	}
 	if err := s.startAPIServer(ctx, etcd, files); err != nil {
 		return err
 	}

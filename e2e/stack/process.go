@@ -27,6 +27,8 @@ type Process struct {
 	Name    string
 	LogPath string
 
+	command Command
+
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error // the result of Wait; valid after done is closed
@@ -67,7 +69,7 @@ func startProcess(c Command, logPath string) (*Process, error) {
 	if err := onStarter(cmd.Start); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Name, err)
 	}
-	p := &Process{Name: c.Name, LogPath: logPath, cmd: cmd, done: make(chan struct{})}
+	p := &Process{Name: c.Name, LogPath: logPath, command: c, cmd: cmd, done: make(chan struct{})}
 	go func() {
 		p.err = cmd.Wait()
 		close(p.done)

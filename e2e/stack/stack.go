@@ -28,6 +28,8 @@ type Options struct {
 	ScrapeInterval time.Duration
 	// APIServer, ControllerManager and Scheduler are additional flags of these components.
 	APIServer, ControllerManager, Scheduler []string
+	// Etcd returns the URL at which the API server reaches the etcd with the given URL, for example that of a proxy; nil: directly.
+	Etcd func(url string) (string, error)
 	// Out receives progress messages; default os.Stderr.
 	Out io.Writer
 }
@@ -182,6 +184,28 @@ func (s *Stack) HostAddress(n int) string { return s.ports.hostAddress(n) }
 
 // Binary returns the path of a component's binary.
 func (s *Stack) Binary(name string) string { return s.paths[name] }
+
+// Process returns the last started process with that name, or nil.
+func (s *Stack) Process(name string) *Process {
+	all := s.Processes()
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Name == name {
+			return all[i]
+		}
+	}
+	return nil
+}
+
+// Restart kills the process with that name unless it has ended, and starts it again with the same command. It does not wait until the
+// process is ready.
+func (s *Stack) Restart(name string) (*Process, error) {
+	p := s.Process(name)
+	if p == nil {
+		return nil, fmt.Errorf("restart: no process %s", name)
+	}
+	p.Kill()
+	return s.Run(p.command)
+}
 
 // Processes lists all processes of the stack, running or ended, in the order of their start.
 func (s *Stack) Processes() []*Process {

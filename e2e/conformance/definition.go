@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gpuscaler/gpuscaler/e2e/faults"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	deployment "github.com/gpuscaler/gpuscaler/e2e/workload"
+)
+
+// definition describes an external metrics adapter. Its text may contain variables: $(KUBECONFIG) of an administrator, $(PROMETHEUS) and
+// $(REDIS), the addresses of the sources, $(PORT) for --secure-port, $(CERTIFICATE), $(KEY) and $(CA), files of its serving certificate,
+// and $(NAMESPACE) of the workloads.
+type definition struct {
+	Name string `json:"name"` // name of the column and of the file of results
+	// Command starts the adapter: the path of the program and its arguments. Empty: the adapter is running already.
+	Command []string `json:"command,omitempty"`
+	Env     []string `json:"env,omitempty"`
+	// Address is the address of a running adapter, as host:port.
+	Address string `json:"address,omitempty"`
+	// Workloads are the metrics of the workloads. A workload without a metric is not used. Empty: the metric gateway_waiting with the label
+	// app for the workloads of the gateway.
+	Workloads map[string]metricOf `json:"workloads,omitempty"`
+}
+
+type metricOf struct {
+	Metric string            `json:"metric"`
+	Labels map[string]string `json:"labels,omitempty"`
+	// Divisor is the number by which the adapter divides the load; default 1. With 10, the value is the number of replicas.
+	Divisor float64 `json:"divisor,omitempty"`
+}
+
+// adapterProcess is the name of the adapter's process.
+const adapterProcess = "adapter"
+
+// definedTarget is a target from a definition.
+type definedTarget struct {
+	definition
+	lab *lab
+	api *faults.TCP
+	// waitFor is how long a running adapter may take until it serves the metrics of this lab.
+	waitFor time.Duration
+}
+
+func parseDefinition(content []byte) (target, error) {
+	var d definition
+	if err := yaml.UnmarshalStrict(content, &d); err != nil {
+		return nil, fmt.Errorf("definition of a target: %w", err)
+	}
+	return newDefinition(d)
+}
+
+func newDefinition(d definition) (*definedTarget, error) {
+	if d.Name == "" || strings.ContainsAny(d.Name, "/. ") {
+		return nil, fmt.Errorf("definition of a target: name %q: use a name without dots, slashes and spaces", d.Name)
+	}
+	if (len(d.Command) == 0) == (d.Address == "") {
+		return nil, fmt.Errorf("definition of %s: set either command or address", d.Name)
+	}
+	if len(d.Workloads) == 0 {
+		d.Workloads = map[string]metricOf{}
+		for _, w := range workloads {
+			if w.origin == gateway {
+				d.Workloads[w.name] = metricOf{Metric: series, Labels: map[string]string{"app": w.name}}
+			}
+		}
+	}
+	for name := range d.Workloads {
+		if !slices.ContainsFunc(workloads, func(w workload) bool { return w.name == name }) {
+			return nil, fmt.Errorf("definition of %s: no workload %q", d.Name, name)
+		}
+	}
+	return &definedTarget{definition: d, waitFor: 10 * time.Minute}, nil
+}
+
+func (d *definedTarget) name() string { return d.Name }
+
+func (d *definedTarget) metric(w workload) (metric, bool) {
+	m, ok := d.Workloads[w.name]
+	correct := float64(w.waiting)
+	if m.Divisor != 0 {
+		correct /= m.Divisor
+	}
+	return metric{m.Metric, labels.Set(m.Labels).String(), correct}, ok
+}
+
+func (d *definedTarget) start(ctx context.Context, l *lab) error {
+	d.lab = l
+	address, ca, err := d.Address, []byte(nil), error(nil)
+	if len(d.Command) > 0 {
+		ca = l.stack.CA.PEM
+		if address, err = d.run(ctx); err != nil {
+			return err
+		}
+	} else {
+		fmt.Printf("waiting %s for %s at %s: Prometheus %s, Redis %s, KUBECONFIG=%s\n", d.waitFor, d.Name, d.Address, l.sourceURL(),
+			l.redis.Address, l.stack.Kubeconfig)
+	}
+	if err := l.through(ctx, address, types.NamespacedName{Namespace: "default", Name: "adapter"}, ca); err != nil {
+		return err
+	}
+	go l.refreshRegistration(ctx)
+	for _, w := range workloads {
+		if m, ok := d.metric(w); ok {
+			if err := l.stack.Client.Create(ctx, d.hpa(w, m)); err != nil {
+				return err
+			}
+		}
+	}
+	return stack.Poll(ctx, d.waitFor, func(ctx context.Context) error {
+		return l.stack.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1")
+	})
+}
+
+// run starts the adapter and returns its address.
+func (d *definedTarget) run(ctx context.Context) (string, error) {
+	l := d.lab
+	port, err := l.stack.Port()
+	if err != nil {
+		return "", err
+	}
+	certs := filepath.Join(l.stack.Dir, "certificates", "adapter")
+	certify := func(notAfter time.Time) error {
+		return l.certify(certs, stack.Identity{User: "adapter", DNS: []string{"adapter.default.svc"}, NotAfter: notAfter})
+	}
+	if err := errors.Join(os.MkdirAll(certs, 0o755), os.WriteFile(certs+"/ca.crt", l.stack.CA.PEM, 0o600), certify(time.Time{})); err != nil {
+		return "", err
+	}
+	p, kubeconfig, err := l.routed(ctx, l.stack.Kubeconfig, filepath.Join(l.stack.Dir, "kubeconfigs", "adapter"))
+	if err != nil {
+		return "", err
+	}
+	d.api = p
+	expand := strings.NewReplacer("$(KUBECONFIG)", kubeconfig, "$(PROMETHEUS)", l.sourceURL(), "$(REDIS)", l.redis.Address,
+		"$(PORT)", strconv.Itoa(port), "$(CERTIFICATE)", certs+"/tls.crt", "$(KEY)", certs+"/tls.key", "$(CA)", certs+"/ca.crt",
+		"$(NAMESPACE)", namespace)
+	var words, env []string
+	for _, word := range d.Command {
+		words = append(words, expand.Replace(word))
+	}
+	for _, one := range d.Env {
+		env = append(env, expand.Replace(one))
+	}
+	if _, err := l.stack.Run(stack.Command{Name: adapterProcess, Path: words[0], Args: words[1:], Env: env}); err != nil {
+		return "", err
+	}
+	go l.supervise(ctx, adapterProcess)
+	l.parts = d.parts(certify)
+	return "127.0.0.1:" + strconv.Itoa(port), nil
+}
+
+func (d *definedTarget) parts(certify func(time.Time) error) parts {
+	process := func(context.Context) (*stack.Process, error) { return d.lab.stack.Process(adapterProcess), nil }
+	end := func(context.Context) error { return terminate(d.lab.stack.Process(adapterProcess)) }
+	return parts{
+		serving: process, drain: end, rollout: end, certificate: certify,
+		all: func(context.Context) ([]*stack.Process, error) {
+			return []*stack.Process{d.lab.stack.Process(adapterProcess)}, nil
+		},
+		lose:     func(context.Context) error { d.lab.stack.Process(adapterProcess).Kill(); return nil },
+		api:      func(context.Context) (*faults.TCP, error) { return d.api, nil },
+		everyAPI: func() []*faults.TCP { return []*faults.TCP{d.api} },
+		logs:     []string{filepath.Join(d.lab.stack.Dir, "logs", adapterProcess+".log")},
+	}
+}
+
+// hpa returns the HPA of a workload. It has the stabilization window of scale-downs that gpuscaler's policies have.
+func (d *definedTarget) hpa(w workload, m metric) *autoscalingv2.HorizontalPodAutoscaler {
+	h := deployment.HPA(namespace, w.name, 12)
+	window := int32(scaleDownSeconds)
+	h.Spec.Behavior.ScaleDown.StabilizationWindowSeconds = &window
+	each := *resource.NewMilliQuantity(int64(1000*m.correct*perReplica/float64(w.waiting)), resource.DecimalSI)
+	h.Spec.Metrics[0].External = &autoscalingv2.ExternalMetricSource{
+		Metric: autoscalingv2.MetricIdentifier{Name: m.name,
+			Selector: &metav1.LabelSelector{MatchLabels: maps.Clone(d.Workloads[w.name].Labels)}},
+		Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: &each},
+	}
+	return h
+}

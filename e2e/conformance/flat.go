@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// measured contains the samples of a soak by name, oldest first.
+type measured map[string][]float64
+
+// quantity describes a kind of sample.
+type quantity struct {
+	prefix string
+	unit   float64 // divisor for the display
+	// slack is the growth that is allowed if a tenth of the value is less.
+	slack float64
+	// least compares the lowest samples of two periods instead of the medians. The heap grows between two garbage collections.
+	least bool
+}
+
+var quantities = []quantity{
+	{prefix: "heap", unit: 1 << 20, slack: 4 << 20, least: true},
+	{prefix: "goroutines", unit: 1, slack: 10},
+	{prefix: "open files", unit: 1, slack: 5},
+	{prefix: "memory", unit: 1 << 20, slack: 8 << 20},
+	{prefix: "objects", unit: 1, slack: 15},
+}
+
+// course is the change of a quantity during a soak: its value in an early and in a late period.
+type course struct{ early, late float64 }
+
+// course returns the values in the period from 20% to 50% and in the last 30% of the samples.
+func (q quantity) course(samples []float64) course {
+	n := len(samples)
+	value := func(period []float64) float64 {
+		if sorted := slices.Sorted(slices.Values(period)); q.least {
+			return sorted[0]
+		} else {
+			return sorted[len(sorted)/2]
+		}
+	}
+	return course{value(samples[n/5 : n/2]), value(samples[n*7/10:])}
+}
+
+// leastSamples is the number of samples without which a soak is not judged.
+const leastSamples = 20
+
+// flat returns an error that names every quantity that grew.
+func (m measured) flat() error {
+	var grown []error
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		samples := m[name]
+		if len(samples) < leastSamples {
+			grown = append(grown, fmt.Errorf("%s: %d samples, need %d: the process did not run all the time", name, len(samples), leastSamples))
+			continue
+		}
+		q := quantityOf(name)
+		c := q.course(samples)
+		if c.late-c.early > max(q.slack, c.early/10) {
+			grown = append(grown, fmt.Errorf("%s grew from %.0f to %.0f", name, c.early/q.unit, c.late/q.unit))
+		}
+	}
+	if len(m) == 0 {
+		grown = append(grown, errors.New("no samples"))
+	}
+	return errors.Join(grown...)
+}
+
+func quantityOf(name string) quantity {
+	i := slices.IndexFunc(quantities, func(q quantity) bool { return strings.HasPrefix(name, q.prefix) })
+	if i < 0 {
+		return quantity{unit: 1}
+	}
+	return quantities[i]
+}
+
+// String returns a markdown table.
+func (m measured) String() string {
+	var b strings.Builder
+	b.WriteString("| | early | late | highest | samples |\n|---|---|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if len(m[name]) < leastSamples {
+			continue
+		}
+		q := quantityOf(name)
+		c := q.course(m[name])
+		fmt.Fprintf(&b, "| %s | %.1f | %.1f | %.1f | %d |\n", name, c.early/q.unit, c.late/q.unit, slices.Max(m[name])/q.unit, len(m[name]))
+	}
+	return b.String()
+}
+
+func (m measured) add(name string, value float64) { m[name] = append(m[name], value) }
+
+var objectsLine = regexp.MustCompile(`(?m)^apiserver_resource_objects\{group="([^"]*)",resource="([^"]*)"\} (\S+)$`)
+
+// objects adds the numbers of objects in the API server: the sum, and those of each resource that has any.
+func (c *churn) objects(ctx context.Context, m measured) error {
+	config, err := restClient(c.lab)
+	if err != nil {
+		return err
+	}
+	page, err := config.Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return err
+	}
+	sum := 0.0
+	for _, line := range objectsLine.FindAllStringSubmatch(string(page), -1) {
+		n, err := strconv.ParseFloat(line[3], 64)
+		if err != nil {
+			return err
+		}
+		if n <= 0 { // -1: the API server could not count them
+			continue
+		}
+		sum += n
+		if slices.Contains([]string{"events", "leases", "configmaps", "pods", "deployments"}, line[2]) {
+			m.add("objects "+strings.TrimSuffix(line[2]+"."+line[1], "."), n)
+		}
+	}
+	if sum == 0 {
+		return errors.New("the API server counts no objects")
+	}
+	m.add("objects", sum)
+	return nil
+}

@@ -1,0 +1,170 @@
+// Package judge decides from the recorded reads and replicas of a run with a fault how an external metrics adapter behaved. The load is
+// constant during a run, so every decrease below the correct value is wrong. The package does no I/O.
+package judge
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// Read is one read of a workload's metric through the aggregated API.
+type Read struct {
+	Began, Ended time.Time
+	Workload     string
+	Value        float64
+	Refused      string // why there is no value; empty: there is one
+}
+
+// Change is a change of a number of replicas.
+type Change struct {
+	At       time.Time
+	Workload string
+	Field    string // Replicas or Desired
+	From, To int32
+}
+
+// These are the fields of a Change.
+const (
+	Replicas = "spec.replicas"          // of the Deployment
+	Desired  = "status.desiredReplicas" // of the HPA; not judged, because only the replicas have an effect
+)
+
+// Record contains what was recorded during a run, in the order of time.
+type Record struct {
+	Reads   []Read
+	Changes []Change
+}
+
+// Correct is the correct metric value and the correct number of replicas of a workload at the constant load.
+type Correct struct {
+	Value    float64
+	Replicas int32
+}
+
+// equal accepts a rounding error, because a metrics server may compute a sum in any order.
+func (c Correct) equal(value float64) bool { return math.Abs(value-c.Value) <= 1e-6*math.Abs(c.Value) }
+
+// Decrease is a wrong decrease.
+type Decrease struct {
+	Workload string  `json:"workload"`
+	Field    string  `json:"field"` // Served or Replicas
+	From     float64 `json:"from"`
+	To       float64 `json:"to"`
+	After    float64 `json:"afterSeconds"` // since the fault was injected
+}
+
+// Served is the field of a decrease of a served value.
+const Served = "served value"
+
+func (d Decrease) String() string {
+	return fmt.Sprintf("%s of %s from %g to %g after %.1f s", d.Field, d.Workload, d.From, d.To, d.After)
+}
+
+// Verdict is the result of a run.
+type Verdict struct {
+	Decreases []Decrease `json:"decreases,omitempty"`
+	Reads     int        `json:"reads"`
+	Refused   int        `json:"refused"`
+	Refusal   string     `json:"refusal,omitempty"` // the first refusal
+	Raised    int        `json:"raised,omitempty"`  // reads of a value above the correct one
+	// Recovered is true if every workload's last read has the correct value and its replicas are correct.
+	Recovered bool `json:"recovered"`
+	// Recovery is the time in seconds from the end of the fault until all values and replicas were correct and remained so.
+	Recovery float64 `json:"recoverySeconds"`
+}
+
+// Count returns the number of decreases of a field.
+func (v Verdict) Count(field string) (n int) {
+	for _, d := range v.Decreases {
+		if d.Field == field {
+			n++
+		}
+	}
+	return n
+}
+
+// Run describes a run: the correct values by workload, and when the fault began and ended.
+type Run struct {
+	Correct         map[string]Correct
+	Injected, Ended time.Time
+}
+
+// Judge returns the verdict on a run. Before the fault, all values and replicas are correct.
+func (run Run) Judge(r Record) Verdict {
+	v := Verdict{Recovered: true}
+	for name, correct := range run.Correct {
+		run.reads(&v, r, name, correct)
+		run.replicas(&v, r, name, correct)
+	}
+	slices.SortFunc(v.Decreases, func(a, b Decrease) int {
+		switch {
+		case a.After != b.After:
+			return int(math.Copysign(1, a.After-b.After))
+		case a.Workload < b.Workload:
+			return -1
+		}
+		return 1
+	})
+	return v
+}
+
+// reads judges the reads of one workload.
+func (run Run) reads(v *Verdict, r Record, name string, correct Correct) {
+	last, healthy := correct.Value, false
+	var since time.Time // when the present sequence of correct reads began
+	for _, read := range r.Reads {
+		if read.Workload != name || read.Ended.Before(run.Injected) {
+			continue
+		}
+		v.Reads++
+		if read.Refused != "" {
+			v.Refused++
+			if v.Refusal == "" {
+				v.Refusal = read.Refused
+			}
+			healthy = false
+			continue
+		}
+		if read.Value < last && read.Value < correct.Value && !correct.equal(read.Value) {
+			v.Decreases = append(v.Decreases, Decrease{name, Served, last, read.Value, read.Ended.Sub(run.Injected).Seconds()})
+		}
+		last = read.Value
+		if !correct.equal(read.Value) {
+			if read.Value > correct.Value {
+				v.Raised++
+			}
+			healthy = false
+			continue
+		}
+		if !healthy {
+			healthy, since = true, read.Ended
+			if !read.Ended.After(run.Ended) {
+				since = run.Ended
+			}
+		}
+	}
+	v.recovered(healthy, since.Sub(run.Ended))
+}
+
+// replicas judges the replicas of one workload.
+func (run Run) replicas(v *Verdict, r Record, name string, correct Correct) {
+	now, at := correct.Replicas, run.Ended
+	for _, c := range r.Changes {
+		if c.Workload != name || c.Field != Replicas || c.At.Before(run.Injected) {
+			continue
+		}
+		if c.To < c.From && c.To < correct.Replicas {
+			v.Decreases = append(v.Decreases, Decrease{name, Replicas, float64(c.From), float64(c.To), c.At.Sub(run.Injected).Seconds()})
+		}
+		now, at = c.To, c.At
+	}
+	v.recovered(now == correct.Replicas, at.Sub(run.Ended))
+}
+
+// recovered adds the recovery of one value: whether it is correct, and since when relative to the end of the fault.
+func (v *Verdict) recovered(correct bool, after time.Duration) {
+	v.Recovered = v.Recovered && correct
+	v.Recovery = max(v.Recovery, after.Seconds())
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// These are the limited resources.
+const (
+	fileSize    = unix.RLIMIT_FSIZE
+	descriptors = unix.RLIMIT_NOFILE
+)
+
+// limited sets the soft limit of a resource of a running process, and restores it at the end.
+func limited(resource int, limit func(pid int) (uint64, error)) action {
+	return func(_ *lab, p *stack.Process) (repair, error) {
+		var before unix.Rlimit
+		if err := unix.Prlimit(p.Pid(), resource, nil, &before); err != nil {
+			return nil, fmt.Errorf("limits of %s: %w", p.Name, err)
+		}
+		soft, err := limit(p.Pid())
+		if err != nil {
+			return nil, err
+		}
+		if err := unix.Prlimit(p.Pid(), resource, &unix.Rlimit{Cur: soft, Max: before.Max}, nil); err != nil {
+			return nil, fmt.Errorf("limit %s: %w", p.Name, err)
+		}
+		return func(context.Context) error {
+			err := unix.Prlimit(p.Pid(), resource, &before, nil)
+			if errors.Is(err, unix.ESRCH) {
+				return nil // the process has ended because of the fault, and its successor has no limit
+			}
+			return err
+		}, nil
+	}
+}

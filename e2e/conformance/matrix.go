@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/judge"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// timing contains the durations of the parts of a run.
+type timing struct {
+	steady  time.Duration // how long all values must be correct before the fault
+	hold    time.Duration // duration of a fault that does not define its own
+	settle  time.Duration // how long all values must be correct after the fault
+	recover time.Duration // time after the fault in which the target must recover
+}
+
+// standard are the durations of make conformance. settle is longer than the stabilization window of scale-downs and a sync of the HPA, so
+// that a late decrease is recorded.
+var standard = timing{steady: 3 * time.Second, hold: 20 * time.Second, settle: 8 * time.Second, recover: 2 * time.Minute}
+
+// steadyWithin is the time in which the target must serve all correct values before a fault.
+const steadyWithin = 4 * time.Minute
+
+// matrix runs faults against one target.
+type matrix struct {
+	target target
+	faults []fault
+	runs   int
+	dir    string
+	timing timing
+	say    func(format string, args ...any)
+
+	lab  *lab
+	seen *watcher
+	stop context.CancelFunc // ends the lab
+}
+
+// run runs each fault until it has the number of runs, all faults once before a fault is repeated.
+func (m *matrix) run(ctx context.Context) error {
+	defer m.end()
+	for n := 1; n <= m.runs; n++ {
+		for i, f := range m.faults {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			done, err := m.done(f)
+			if err != nil {
+				return err
+			}
+			if done >= n {
+				continue
+			}
+			m.say("%s run %d of %d, fault %d of %d, %s", m.target.name(), n, m.runs, i+1, len(m.faults), f.name)
+			r, err := m.once(ctx, f)
+			if err != nil {
+				return fmt.Errorf("%s: %w", f.name, err)
+			}
+			if err := appendResult(m.dir, r); err != nil {
+				return err
+			}
+			m.say("  %s", r)
+		}
+	}
+	return nil
+}
+
+// done returns the number of runs of a fault that the results have. A fault that is not applicable needs no more runs.
+func (m *matrix) done(f fault) (int, error) {
+	all, err := readAll(m.dir)
+	if err != nil {
+		return 0, err
+	}
+	found := of(all, m.target.name(), f.name)
+	if n := len(found); n > 0 && found[n-1].NotApplicable != "" {
+		return m.runs, nil
+	}
+	return len(found), nil
+}
+
+// begin starts the cluster and the target.
+func (m *matrix) begin(ctx context.Context) error {
+	m.say("starting a cluster with %s", m.target.name())
+	ctx, m.stop = context.WithCancel(ctx)
+	l, err := newLab(ctx)
+	if err != nil {
+		return err
+	}
+	return m.attach(ctx, l)
+}
+
+// attach starts the target in a cluster.
+func (m *matrix) attach(ctx context.Context, l *lab) error {
+	m.lab = l
+	if err := m.target.start(ctx, l); err != nil {
+		return fmt.Errorf("start %s: %w", m.target.name(), err)
+	}
+	var err error
+	m.seen, err = watch(ctx, l, m.target)
+	return err
+}
+
+// end stops the cluster.
+func (m *matrix) end() {
+	if m.stop != nil {
+		m.stop()
+	}
+	if m.lab != nil {
+		m.lab.stack.Stop()
+	}
+	m.lab, m.stop = nil, nil
+}
+
+// once runs a fault once: steady state, injection, hold, repair, recovery. After a failure to recover, it stops the cluster, so that the
+// next run starts a new one.
+func (m *matrix) once(ctx context.Context, f fault) (r result, err error) {
+	if m.lab == nil {
+		if err := m.begin(ctx); err != nil {
+			return r, err
+		}
+	}
+	m.seen.forget()
+	if err := stack.Poll(ctx, steadyWithin, m.steady); err != nil {
+		return r, fmt.Errorf("no steady state before the fault: %w", err)
+	}
+	r = result{Target: m.target.name(), Fault: f.name, At: time.Now().UTC(), Commit: m.lab.commit}
+	run := judge.Run{Correct: m.correct(), Injected: time.Now()}
+	repair, err := f.inject(ctx, m.lab)
+	var reason notApplicable
+	if errors.As(err, &reason) {
+		r.NotApplicable = string(reason)
+		return r, nil
+	}
+	if err != nil {
+		return r, fmt.Errorf("inject: %w", err)
+	}
+	if repair != nil {
+		hold(ctx, max(f.hold, m.timing.hold))
+	}
+	run.Ended = time.Now()
+	if repair != nil {
+		if err := repair(context.WithoutCancel(ctx)); err != nil {
+			return r, fmt.Errorf("repair: %w", err)
+		}
+	}
+	r.Held = run.Ended.Sub(run.Injected).Seconds()
+	r.Verdict = m.settled(ctx, run)
+	r.MachineLoad = machineLoad()
+	if r.failure() != "" {
+		err = m.keepEvidence(r)
+	}
+	if !r.Recovered {
+		m.end()
+	}
+	return r, errors.Join(err, ctx.Err())
+}
+
+func hold(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// correct returns the correct values of the workloads that the target serves.
+func (m *matrix) correct() map[string]judge.Correct {
+	all := map[string]judge.Correct{}
+	for _, w := range workloads {
+		if served, ok := m.target.metric(w); ok {
+			all[w.name] = judge.Correct{Value: served.correct, Replicas: w.replicas()}
+		}
+	}
+	return all
+}
+
+// steady returns an error unless all values and replicas have been correct for the time in timing.
+func (m *matrix) steady(context.Context) error {
+	record := m.seen.snapshot()
+	if len(record.Reads) == 0 || time.Since(record.Reads[0].Began) < m.timing.steady {
+		return errors.New("too few reads")
+	}
+	run := judge.Run{Correct: m.correct(), Injected: record.Reads[0].Began, Ended: record.Reads[0].Began}
+	v := run.Judge(record)
+	for name, c := range run.Correct {
+		if err := m.seen.has(name, c.Replicas); err != nil {
+			return err
+		}
+	}
+	since := run.Ended.Add(time.Duration(v.Recovery * float64(time.Second)))
+	if !v.Recovered || time.Since(since) < m.timing.steady {
+		return fmt.Errorf("%d of %d reads refused (%s), %v", v.Refused, v.Reads, v.Refusal, v.Decreases)
+	}
+	return nil
+}
+
+// settled waits until the target has recovered and has served correct values for the time in timing, and returns the verdict.
+func (m *matrix) settled(ctx context.Context, run judge.Run) (v judge.Verdict) {
+	for limit := run.Ended.Add(m.timing.recover); ; {
+		v = run.Judge(m.seen.snapshot())
+		since := run.Ended.Add(time.Duration(v.Recovery * float64(time.Second)))
+		if ctx.Err() != nil || v.Recovered && time.Since(since) >= m.timing.settle {
+			return v
+		}
+		if time.Now().After(limit) {
+			v.Recovered = false
+			return v
+		}
+		hold(ctx, 200*time.Millisecond)
+	}
+}
+
+// keepEvidence writes the record of a failed run and the ends of the target's logs below the directory of the results.
+func (m *matrix) keepEvidence(r result) error {
+	dir := filepath.Join(m.dir, "failures", fmt.Sprintf("%s-%s-%s", r.Target, r.Fault, r.At.Format("150405")))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(struct {
+		Result result
+		Record judge.Record
+	}{r, m.seen.snapshot()}, "", " ")
+	if err != nil {
+		return err
+	}
+	err = os.WriteFile(filepath.Join(dir, "record.json"), text, 0o644)
+	for _, pattern := range append(m.lab.parts.logs, filepath.Join(m.lab.stack.Dir, "logs", "kube-controller-manager.log")) {
+		files, _ := filepath.Glob(pattern) // no error, because the pattern is valid
+		for _, file := range files {
+			log, failed := os.ReadFile(file)
+			end := log[max(0, len(log)-logBytes):]
+			err = errors.Join(err, failed, os.WriteFile(filepath.Join(dir, filepath.Base(file)), end, 0o644))
+		}
+	}
+	return err
+}
+
+// logBytes is the size of the end of a log that is kept after a failed run.
+const logBytes = 512 << 10

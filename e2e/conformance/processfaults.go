@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/faults"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// processFaults are failures of the adapter's processes.
+var processFaults = []fault{
+	{name: "leader-killed", what: "The process that serves is killed; its container restarts after 1 s.", inject: serving(kill)},
+	{name: "leader-paused", what: "The process that serves is suspended for longer than its Lease.", inject: serving(suspend),
+		hold: 25 * time.Second},
+	{name: "leader-stutters", what: "The process that serves runs for only 100 ms of each second, as with too little CPU.",
+		inject: serving(stutter)},
+	{name: "leader-drained", what: "The pod that serves is deleted and receives SIGTERM, as in a drain of its node.",
+		inject: needs(func(p parts) func(context.Context) error { return p.drain })},
+	{name: "leader-lost", what: "The node of the pod that serves fails: the process is killed and the pod is deleted at once.",
+		inject: needs(func(p parts) func(context.Context) error { return p.lose })},
+	{name: "standby-killed", what: "The replica that does not serve is killed.", inject: standby(kill)},
+	{name: "all-killed", what: "All processes of the adapter are killed.", inject: everyProcess(kill)},
+	{name: "all-paused", what: "All processes of the adapter are suspended.", inject: everyProcess(suspend)},
+	{name: "rollout", what: "All pods of the adapter are replaced.",
+		inject: needs(func(p parts) func(context.Context) error { return p.rollout })},
+	{name: "disk-full", what: "No process of the adapter can write to a file (RLIMIT_FSIZE 0).",
+		inject: everyProcess(limited(fileSize, func(int) (uint64, error) { return 0, nil }))},
+	{name: "files-exhausted", what: "The process that serves cannot open more files or connections (RLIMIT_NOFILE).",
+		inject: serving(limited(descriptors, openFiles))},
+	{name: "keda-operator-restarted", what: "KEDA's operator is killed and restarts after 1 s.", inject: operator(kill)},
+	{name: "keda-operator-frozen", what: "KEDA's operator is suspended.", inject: operator(suspend)},
+}
+
+// combinedFaults are two faults at the same time.
+var combinedFaults = []fault{
+	{name: "blind-and-killed", what: "The process that serves is killed while Prometheus refuses connections.",
+		inject: both(network(prometheusLink, (*faults.TCP).Refuse), serving(kill))},
+	{name: "blind-and-emptied", what: "All processes of the adapter are killed while Prometheus responds without series.",
+		inject: both(answers(faults.Empty), everyProcess(kill))},
+	{name: "killed-without-apiserver", what: "The process that serves is killed while the API server is suspended.",
+		inject: both(serving(kill), component("kube-apiserver", suspend))},
+}
+
+// kill kills a process. Its supervisor restarts it after 1 s.
+func kill(_ *lab, p *stack.Process) (repair, error) {
+	p.Kill()
+	return nil, nil
+}
+
+func serving(act action) inject {
+	return pick(act, func(p parts) func(context.Context) (*stack.Process, error) { return p.serving }, errNotStarted)
+}
+
+func standby(act action) inject {
+	return pick(act, func(p parts) func(context.Context) (*stack.Process, error) { return p.standby },
+		"each of its programs has one replica")
+}
+
+func operator(act action) inject {
+	return pick(act, func(p parts) func(context.Context) (*stack.Process, error) { return p.operator }, "KEDA does not run")
+}
+
+// pick applies an action to a process of the adapter. reason is why a target lacks this process.
+func pick(act action, which func(parts) func(context.Context) (*stack.Process, error), reason notApplicable) inject {
+	return func(ctx context.Context, l *lab) (repair, error) {
+		find := which(l.parts)
+		if find == nil {
+			return nil, reason
+		}
+		p, err := find(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return act(l, p)
+	}
+}
+
+// everyProcess applies an action to all processes of the adapter.
+func everyProcess(act action) inject {
+	return func(ctx context.Context, l *lab) (repair, error) {
+		if l.parts.all == nil {
+			return nil, errNotStarted
+		}
+		every, err := l.parts.all(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var repairs []repair
+		for _, p := range every {
+			r, err := act(l, p)
+			if err != nil {
+				return nil, err
+			}
+			if r != nil {
+				repairs = append(repairs, r)
+			}
+		}
+		if len(repairs) == 0 {
+			return nil, nil
+		}
+		return func(ctx context.Context) (err error) {
+			for _, r := range repairs {
+				err = errors.Join(err, r(ctx))
+			}
+			return err
+		}, nil
+	}
+}
+
+// needs injects a fault that the target implements.
+func needs(which func(parts) func(context.Context) error) inject {
+	return func(ctx context.Context, l *lab) (repair, error) {
+		do := which(l.parts)
+		if do == nil {
+			return nil, errNotStarted
+		}
+		return nil, do(ctx)
+	}
+}
+
+// stutter suspends a process for 900 ms of each second.
+func stutter(_ *lab, p *stack.Process) (repair, error) {
+	ended, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			_ = p.Signal(syscall.SIGSTOP) // the process may have ended
+			time.Sleep(900 * time.Millisecond)
+			_ = p.Signal(syscall.SIGCONT)
+			select {
+			case <-ended:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
+	return func(context.Context) error { close(ended); <-stopped; return nil }, nil
+}
+
+// openFiles returns the number of files and connections that a process has open.
+func openFiles(pid int) (uint64, error) {
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	return uint64(len(entries)), err
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/faults"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// target is an external metrics adapter under test.
+type target interface {
+	name() string
+	// start starts the adapter in the lab, registers it with the API server, creates the HPAs, and sets the lab's parts.
+	start(ctx context.Context, l *lab) error
+	// metric returns how the HPA of a workload reads its metric; ok is false if the adapter does not serve this workload.
+	metric(w workload) (m metric, ok bool)
+}
+
+// metric is an external metric of a workload.
+type metric struct {
+	name, selector string
+	correct        float64 // value at the constant load
+}
+
+// parts are the parts of a running adapter that faults need. A fault whose part is nil is not applicable.
+type parts struct {
+	serving     func(context.Context) (*stack.Process, error)   // the process that serves metrics
+	standby     func(context.Context) (*stack.Process, error)   // a replica that does not serve
+	all         func(context.Context) ([]*stack.Process, error) // every process of the adapter
+	operator    func(context.Context) (*stack.Process, error)   // KEDA's operator
+	drain       func(context.Context) error                     // ends the serving process as a drain of its node does
+	lose        func(context.Context) error                     // ends the serving process as a failure of its node does
+	rollout     func(context.Context) error                     // replaces every process
+	api         func(context.Context) (*faults.TCP, error)      // the connections of the serving process to the API server
+	everyAPI    func() []*faults.TCP                            // the connections of every process to the API server
+	certificate func(notAfter time.Time) error                  // replaces the serving certificate
+	permissions []client.Object                                 // bindings of the adapter's roles
+	// registers is true if the adapter creates its APIService when there is none. Otherwise, the lab restores the APIService, as the release
+	// of the adapter does.
+	registers bool
+	logs      []string // patterns of the log files
+}
+
+// notApplicable is the error of a fault that cannot apply to the target. Its text is the reason.
+type notApplicable string
+
+func (n notApplicable) Error() string { return string(n) }
+
+// parseTarget returns the target that a flag names.
+func parseTarget(text string) (target, error) {
+	switch {
+	case text == "gpuscaler":
+		return &gpuscaler{}, nil
+	case text == "keda":
+		return &kedaTarget{}, nil
+	case strings.HasPrefix(text, "https://"):
+		return newDefinition(definition{Name: "adapter", Address: strings.TrimPrefix(text, "https://")})
+	}
+	content, err := os.ReadFile(text)
+	if err != nil {
+		return nil, fmt.Errorf("-target %q is not gpuscaler, keda, a URL or a file: %w", text, err)
+	}
+	return parseDefinition(content)
+}
+
+// refreshRegistration patches the APIService until ctx ends, whenever it is not available. Each patch makes the API server check the
+// availability again, as a change of the Service's EndpointSlices does in a real cluster. Without it, an APIService stays unavailable until
+// the next periodic check, 30 s later.
+func (l *lab) refreshRegistration(ctx context.Context) {
+	for ctx.Err() == nil {
+		if l.stack.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1") != nil {
+			patch := fmt.Sprintf(`{"metadata":{"annotations":{"e2e.gpuscaler.io/checked":"%d"}}}`, time.Now().UnixMilli())
+			// Without an APIService, the patch fails and is tried again.
+			_ = l.stack.Client.Patch(ctx, registration(), client.RawPatch(types.MergePatchType, []byte(patch)))
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+func registration() *apiregistrationv1.APIService {
+	a := &apiregistrationv1.APIService{}
+	a.Name = controller.ExternalMetrics
+	return a
+}
+
+// through registers the adapter at address behind the proxy path. It creates the APIService or changes its port.
+func (l *lab) through(ctx context.Context, address string, service types.NamespacedName, caBundle []byte) error {
+	var err error
+	if l.path, err = l.proxy(ctx, address); err != nil {
+		return err
+	}
+	port := portOf(l.path.Address)
+	if err := l.stack.APIService(ctx, stack.AggregatedAPI{Group: "external.metrics.k8s.io", Version: "v1beta1",
+		Namespace: service.Namespace, Service: service.Name, Port: port, CABundle: caBundle}); err != nil {
+		return err
+	}
+	patch := fmt.Sprintf(`{"spec":{"service":{"port":%d}}}`, port)
+	return l.stack.Client.Patch(ctx, registration(), client.RawPatch(types.MergePatchType, []byte(patch)))
+}
+
+func portOf(address string) (port int) {
+	_, text, _ := strings.Cut(address, ":")
+	_, _ = fmt.Sscan(text, &port) // the address of a listener is valid
+	return port
+}
+
+// supervise starts the process with the given name again one second after its end, as a kubelet does, until ctx ends.
+func (l *lab) supervise(ctx context.Context, name string) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.stack.Process(name).Done():
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+		if _, err := l.stack.Restart(name); err != nil {
+			fmt.Fprintln(os.Stderr, "supervise:", err)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	external "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
+
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/judge"
+)
+
+const (
+	readEvery   = time.Second
+	readTimeout = 3 * time.Second
+)
+
+// watcher records every value that the adapter serves, once a second, and every change of the replicas of Deployments and HPAs.
+type watcher struct {
+	reader rest.Interface
+
+	mu      sync.Mutex
+	record  judge.Record
+	current map[string]int32 // present value of each field, by workload and field
+}
+
+// watch starts the recording, which continues until ctx ends.
+func watch(ctx context.Context, l *lab, t target) (*watcher, error) {
+	reader, err := restClient(l)
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{reader: reader, current: map[string]int32{}}
+	if err := w.followReplicas(ctx, l.stack.Config); err != nil {
+		return nil, err
+	}
+	for _, one := range workloads {
+		if m, ok := t.metric(one); ok {
+			go w.readAll(ctx, one, m)
+		}
+	}
+	return w, nil
+}
+
+// restClient returns a client of the administrator with a time limit for each request.
+func restClient(l *lab) (rest.Interface, error) {
+	config := rest.CopyConfig(l.stack.Config)
+	config.Timeout = readTimeout
+	c, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return c.RESTClient(), nil
+}
+
+func (w *watcher) readAll(ctx context.Context, one workload, m metric) {
+	for ctx.Err() == nil {
+		read := judge.Read{Began: time.Now(), Workload: one.name}
+		value, err := w.read(ctx, m)
+		read.Ended, read.Value = time.Now(), value
+		if err != nil {
+			read.Refused = err.Error()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		w.mu.Lock()
+		w.record.Reads = append(w.record.Reads, read)
+		w.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Until(read.Began.Add(readEvery))):
+		}
+	}
+}
+
+// read reads a metric as an HPA does: it is the sum of all items.
+func (w *watcher) read(ctx context.Context, m metric) (sum float64, err error) {
+	body, err := w.reader.Get().AbsPath("/apis/external.metrics.k8s.io/v1beta1/namespaces/"+namespace+"/"+m.name).
+		Param("labelSelector", m.selector).DoRaw(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var answer external.ExternalMetricValueList
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return 0, err
+	}
+	if len(answer.Items) == 0 {
+		return 0, fmt.Errorf("no items")
+	}
+	for i := range answer.Items {
+		sum += answer.Items[i].Value.AsApproximateFloat64()
+	}
+	return sum, nil
+}
+
+// followReplicas records the replicas of Deployments and HPAs with informers, which continue after an outage of the API server.
+func (w *watcher) followReplicas(ctx context.Context, config *rest.Config) error {
+	c, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(c, 0, informers.WithNamespace(namespace))
+	deployments := factory.Apps().V1().Deployments().Informer()
+	hpas := factory.Autoscaling().V2().HorizontalPodAutoscalers().Informer()
+	for _, informer := range []cache.SharedIndexInformer{deployments, hpas} {
+		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    w.observe,
+			UpdateFunc: func(_, now any) { w.observe(now) },
+		}); err != nil {
+			return err
+		}
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	return ctx.Err()
+}
+
+// observe records a change of the replicas of an object.
+func (w *watcher) observe(object any) {
+	c := judge.Change{At: time.Now()}
+	switch o := object.(type) {
+	case *appsv1.Deployment:
+		c.Workload, c.Field, c.To = o.Name, judge.Replicas, *o.Spec.Replicas
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		c.Workload, c.Field, c.To = o.Spec.ScaleTargetRef.Name, judge.Desired, o.Status.DesiredReplicas
+	default:
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before, known := w.current[c.Workload+" "+c.Field]
+	w.current[c.Workload+" "+c.Field] = c.To
+	if known && before != c.To {
+		c.From = before
+		w.record.Changes = append(w.record.Changes, c)
+	}
+}
+
+// forget deletes the record, so that it does not grow from run to run.
+func (w *watcher) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.record = judge.Record{}
+}
+
+func (w *watcher) snapshot() judge.Record {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return judge.Record{Reads: slices.Clone(w.record.Reads), Changes: slices.Clone(w.record.Changes)}
+}
+
+// has returns an error unless the replicas of a workload and of its HPA have the given number.
+func (w *watcher) has(name string, replicas int32) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, field := range []string{judge.Replicas, judge.Desired} {
+		if n := w.current[name+" "+field]; n != replicas {
+			return fmt.Errorf("%s of %s is %d, want %d", field, name, n, replicas)
+		}
+	}
+	return nil
+}
