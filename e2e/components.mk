@@ -10,6 +10,7 @@ debian: ## install Debian packages that the tests use, if they are absent and th
 	  { [ "$$(id -u)" = 0 ] && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$package; \
 	  } >/dev/null 2>&1 || echo "$$package is not installed, so some tests are skipped: sudo apt-get install $$package"; done
 
+COMPONENTS ?= all
 e2e-components: ## build the real components (Kubernetes, kwok, Prometheus, Karpenter, KEDA) once; COMPONENTS="keda karpenter" builds some
 	@cd e2e && $(GO) run ./build $(COMPONENTS)
 
