@@ -67,7 +67,7 @@ func TestPartitionsOfAGPUAreDemandOfTheirDeviceClass(t *testing.T) {
 	g.group(t, 30*time.Second, "two halves are demand", demandOf(2, ""))
 
 	workload.Scale(t, suite.Client, halves, 3)
-	g.group(t, 30*time.Second, "a half that a pod waits for is demand", demandOf(3, ""))
+	g.group(t, 30*time.Second, "a half that a pod waits for is demand", demandOf(3, "--ignore-dra-requests"))
 	stack.Always(t, 5*time.Second, "the GPU has no third half", ready(ns, "halves", 2))
 
 	template = "whole"
