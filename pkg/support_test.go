@@ -136,6 +136,8 @@ var supportTables = []supportTable{
 		"pods. For a group\nwith `nodePools`, gpuscaler also overrides fields of the NodePools and caps targets. For a group with " +
 		"`nodeSelector`, it caps targets only.", []support{
 		{"Karpenter, with its KWOK provider", works, "e2e/karpenter TestDayOfOneGroupFromZeroToZero", "[Karpenter](karpenter.md)"},
+		{"static NodePools (`spec.replicas`)", works, "pkg/capacity TestStaticNodePoolIsFullAtItsReplicas",
+			"gpuscaler writes no field of them; a finding of the group has the `kubectl scale nodepool` command with the number of nodes"},
 		{"prices that a NodeOverlay of Karpenter changes", works, "pkg/cluster/karpenter TestNodeOverlaysChangePricesAsInKarpenter",
 			"in costs of nodes that Karpenter launched; the test compares changed prices with Karpenter's code"},
 		{"Karpenter, with the providers for AWS, Azure and GCP", untested, "", "NodePools and NodeClaims are the same for each provider"},

@@ -20,6 +20,7 @@ func (t *tick) check() {
 			continue
 		}
 		t.checkEmpty(i, v)
+		t.checkStatic(i, v)
 	}
 	t.checkReturn()
 	if t.g.StartupShield && !t.o.Shields {
@@ -61,6 +62,48 @@ func (t *tick) checkEmpty(pool int, v *PoolView) {
 			t.find(f)
 		}
 	}
+}
+
+// checkStatic adds a finding with the spec.replicas that a static NodePool needs: more if pods wait and no other NodePool may launch a node
+// for them, fewer if nodes have no pods of the group and no demand is known to come. gpuscaler does not write spec.replicas, because such
+// nodes are often reserved for a time. Nodes of reserved capacity are paid in any case, so fewer are not advised.
+func (t *tick) checkStatic(pool int, v *PoolView) {
+	if v.Replicas == nil || !t.known {
+		return
+	}
+	f := explain.Finding{Kind: explain.FindStaticShort, Pool: int8(pool)}
+	if t.demand.Pending > 0 {
+		size := t.smallestNode(pool)
+		missing := (t.demand.Pending - t.pools[pool].room + size - 1) / size
+		if missing > 0 && !t.mayLaunchBeside(pool) {
+			f.Count = int(*v.Replicas + missing)
+			t.find(f)
+		}
+		return
+	}
+	if ahead, _ := t.knownDemandUntil(); ahead != 0 || t.smallestWait > 0 || t.typeOf(pool) == Reserved {
+		return
+	}
+	f.Kind, f.Count = explain.FindStaticIdle, int(*v.Replicas)
+	for i := range v.Nodes {
+		if n := &v.Nodes[i]; n.Stage == Usable && !n.Deleting && n.Used == 0 && n.GPUs > 0 && n.BlockingPods == 0 && n.DoNotDisruptPods == 0 {
+			f.Count--
+			f.Hourly += n.Hourly
+		}
+	}
+	if f.Count >= 0 && f.Count < int(*v.Replicas) {
+		t.find(f)
+	}
+}
+
+// mayLaunchBeside reports whether Karpenter may launch a node in a NodePool of the group other than the given one.
+func (t *tick) mayLaunchBeside(pool int) bool {
+	for i := range t.views() {
+		if i != pool && t.o.Pools[i].Exists && t.mayLaunch(i) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkReturn adds findings for NodePool weights and pods that prevent a return to spot.

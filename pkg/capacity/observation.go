@@ -33,6 +33,10 @@ type PoolView struct {
 	// NodePool, whose reserved nodes are used first.
 	LaunchesOnDemand bool `json:",omitempty"`
 
+	// Replicas is spec.replicas of a static NodePool, nil for every other one. Karpenter keeps this number of nodes, also without
+	// pods.
+	Replicas *int64 `json:",omitempty"`
+
 	// Quiet are the times at which a disruption budget with a schedule forbids Karpenter to replace drifted nodes.
 	Quiet []QuietTime `json:",omitempty"`
 

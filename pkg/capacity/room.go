@@ -43,12 +43,26 @@ func (t *tick) measureRoom() {
 				f.scheduled, f.left = t.isScheduled(i, l), t.isLeft(i, l)
 			}
 		}
+		t.measureStatic(i, size)
 		f.room = min(f.room, nodepool.MaxUnits)
 		if f.exhausted = f.room > 0 && t.reservationFull(i, 0); f.exhausted {
 			f.room, f.full = 0, ""
 		}
 	}
 	t.spot.room, t.onDemand.room = t.sideRoom(&t.spot), t.sideRoom(&t.onDemand)
+}
+
+// measureStatic lowers the room of a static NodePool to the nodes of its spec.replicas that Karpenter has not launched yet.
+func (t *tick) measureStatic(pool int, size int64) {
+	replicas, f := t.o.Pools[pool].Replicas, &t.pools[pool]
+	if replicas == nil {
+		return
+	}
+	limit := min(max(*replicas, 0), nodepool.MaxUnits)
+	if room := max(limit-int64(f.nodes), 0) * size; room < f.room {
+		f.room, f.full, f.limit, f.used = room, explain.StaticReplicas, float64(limit), float64(f.nodes)
+		f.scheduled, f.left = false, false
+	}
 }
 
 // measureFleet computes by how many units the nodes may still grow. Without a maximum no node can be added. Only whole nodes of the

@@ -36,6 +36,7 @@ func TestTextsOfReasonsFindingsAndActions(t *testing.T) {
 		{Rule: explain.RuleReturn, Pool: 1, A: 3, B: 4, Until: at},
 		{Rule: explain.RuleReturn, Pool: 1, A: 1, B: 1},
 		{Rule: explain.RuleReturn, Pool: 0, Cause: explain.CauseLimit, Name: "cpu", A: 2},
+		{Rule: explain.RuleReturn, Pool: 4, Cause: explain.CauseLimit, Name: explain.StaticReplicas, A: 2},
 		{Rule: explain.RuleMove, Pool: 0, Name: "team-chat/llama", A: 7, B: 6},
 		{Rule: explain.RuleSpotWaitTimeout, Pool: 1, A: 2},
 		{Rule: explain.RuleSpotWaitTimeout, Pool: 1, A: 2, Until: at},
@@ -140,7 +141,7 @@ func sampleFinding(kind explain.FindingKind, at time.Time) explain.Finding {
 	case explain.FindConsentWithdrawn:
 		f.Name = "20"
 	case explain.FindMixed, explain.FindNever, explain.FindZeroBudget, explain.FindDoNotDisrupt, explain.FindBlockingPods,
-		explain.FindBuffered:
+		explain.FindBuffered, explain.FindStaticIdle:
 		f.Hourly = 5.58
 	case explain.FindNoRoom:
 		f.Problem = explain.PoolNotReady

@@ -34,6 +34,9 @@ const (
 	CauseInfeasible            // no node that the autoscaler may add has space for a replica, as a CapacityBuffer reports
 )
 
+// StaticReplicas is used in place of a resource in a CauseLimit if spec.replicas of a static NodePool is the limit.
+const StaticReplicas = "spec.replicas"
+
 // text returns the cause as a clause about the NodePools that p names. resource is the resource of a limit, or "" if it is unknown.
 func (c Cause) text(p phrase, resource string) string {
 	switch c {
@@ -44,6 +47,9 @@ func (c Cause) text(p phrase, resource string) string {
 	case CauseSpotWaitTimeout:
 		return "pods waited for " + p.text + " longer than spotWaitTimeout"
 	case CauseLimit:
+		if resource == StaticReplicas && !p.several {
+			return p.text + " has all nodes of its spec.replicas"
+		}
 		if resource != "" && !p.several {
 			return p.text + " has reached limits[" + resource + "]"
 		}

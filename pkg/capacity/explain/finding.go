@@ -51,6 +51,9 @@ const (
 	FindHeld
 	// the annotation with the size of a gang cannot be used; Name is the first of Count pods
 	FindGangSize
+	// findings about a static NodePool; Count is the spec.replicas that it needs
+	FindStaticShort // pods wait, and no other NodePool may launch a node for them
+	FindStaticIdle  // nodes have no pods of the group
 	NumFindings
 )
 
@@ -114,6 +117,12 @@ func (f Finding) Text(names Names) string {
 		return f.claims(names)
 	case FindHeld, FindGangSize:
 		return f.gang(names)
+	case FindStaticShort:
+		return fmt.Sprintf("%s has a fixed number of nodes, and pods wait for %s: to add the nodes that they need, run "+
+			"kubectl scale nodepool %s --replicas=%d", pool, names.Resource, names.pool(f.Pool), f.Count)
+	case FindStaticIdle:
+		return fmt.Sprintf("%s has a fixed number of nodes, and some of them have no pods that request %s%s: to remove these nodes, run "+
+			"kubectl scale nodepool %s --replicas=%d", pool, names.Resource, f.price(), names.pool(f.Pool), f.Count)
 	case FindNewerRecord:
 		return pool + ": " + f.newer()
 	case FindRecord:

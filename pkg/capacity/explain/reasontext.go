@@ -67,8 +67,12 @@ func (r Reason) returnText(names Names) string {
 		return fmt.Sprintf("replicas of %s move from on-demand to %s: %.0f %s ready, %.0f needed",
 			r.Name, pools.text, r.A, plural(r.A, "replica is", "replicas are"), r.B)
 	case r.Cause == CauseLimit:
-		return fmt.Sprintf("%s: replicas with %s stay on %s; raise the limit to move them to spot",
-			r.Cause.text(pools, r.Name), names.amount(r.A), names.phrase(names.Alternative, r.Pool).text)
+		limit := "the limit"
+		if r.Name == StaticReplicas {
+			limit = r.Name
+		}
+		return fmt.Sprintf("%s: replicas with %s stay on %s; raise %s to move them to spot",
+			r.Cause.text(pools, r.Name), names.amount(r.A), names.phrase(names.Alternative, r.Pool).text, limit)
 	}
 	next := "the next one now"
 	if !r.Until.IsZero() {

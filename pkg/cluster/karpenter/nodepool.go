@@ -204,7 +204,7 @@ func (p *NodePool) launchesSpotAndOthers() bool {
 // fill the nodes, launch failures and losses.
 func (p *NodePool) View(g *capacity.Group, claims []*NodeClaim, s Schema) capacity.PoolView {
 	v := p.view
-	v.Usage = p.Used(g.Resource)
+	v.Usage, v.Replicas = p.Used(g.Resource), p.Spec.Replicas
 	v.Weight.Unsupported = p.Static() || !s.Weight
 	v.ConsolidateAfter.Unsupported = !s.ConsolidateAfter
 	v.ConsolidationPolicy.Unsupported = !s.ConsolidationPolicy

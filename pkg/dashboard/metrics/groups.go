@@ -72,6 +72,7 @@ var findingLabels = map[explain.FindingKind]string{
 	explain.FindNewerRecord: "newer-record", explain.FindNoNodes: "no-nodes", explain.FindElsewhere: "nodes-elsewhere",
 	explain.FindNoUnits: "no-units", explain.FindNotReady: "nodes-not-ready", explain.FindKeepNodes: "keep-nodes",
 	explain.FindHeld: "held-pods", explain.FindGangSize: "gang-size",
+	explain.FindStaticShort: "static-short", explain.FindStaticIdle: "static-idle",
 }
 
 // Describe sends the description of every metric.

@@ -24,8 +24,8 @@ type Cause struct {
 type Pool struct {
 	Name string
 	Kind Kind
-	// Limited depends on Kind. For Limit it is a resource, such as nvidia.com/gpu, cpu or nodes. For Maximum it is maxNodes or maxCapacity, or
-	// "" if neither is set.
+	// Limited depends on Kind. For Limit it is a resource, such as nvidia.com/gpu, cpu or nodes, or "spec.replicas" for a static NodePool.
+	// For Maximum it is maxNodes or maxCapacity, or "" if neither is set.
 	Limited string
 	Limit   float64 // the limit or maximum of Limited
 	Used    float64 // how much of Limited the NodePool has
@@ -117,6 +117,10 @@ func (c *Cause) nodes(p *Pool) string {
 // limitText names the limit of a NodePool. A NodePool below its limit provides no node if one more node would exceed the limit, or if the
 // limit allows only nodes that are too small for the waiting pods.
 func (c *Cause) limitText(p *Pool) string {
+	if p.Limited == "spec.replicas" {
+		return fmt.Sprintf("NodePool %s is static, with spec.replicas %s, so Karpenter launches no further node", p.Name, number(p.Limit)) +
+			c.unmanagedText(p)
+	}
 	owner, end := "its owner's limit of ", ""
 	switch {
 	case p.Scheduled:

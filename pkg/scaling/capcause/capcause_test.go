@@ -32,6 +32,9 @@ func TestTextNamesTheObjectAndTheNumbers(t *testing.T) {
 				"1 GPU used by pods that no policy of the group manages"},
 		{gpu(Pool{Kind: Limit, Limited: "memory", Limit: 256 << 30, Used: 256 << 30, Units: 8}),
 			"NodePool gpu-spot is at its owner's limit of 256 GiB of memory"},
+		{gpu(Pool{Kind: Limit, Limited: "spec.replicas", Limit: 3, Used: 3, Units: 24, Unmanaged: 8}),
+			"NodePool gpu-spot is static, with spec.replicas 3, so Karpenter launches no further node, " +
+				"8 GPUs used by pods that no policy of the group manages"},
 		{mig, "NodePool gpu-spot is at its owner's limit of 7 nvidia.com/mig-1g.10gb, " +
 			"3 of them used by pods that no policy of the group manages"},
 		{two, "3 launches failed for lack of capacity in NodePool gpu-spot, and NodePool gpu-on-demand is at its owner's limit of 1 node"},
