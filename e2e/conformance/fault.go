@@ -24,7 +24,7 @@ type repair func(context.Context) error
 // matrixFaults returns all faults, in the order in which they run.
 func matrixFaults() []fault {
 	return slices.Concat(prometheusFaults, answerFaults, exporterFaults, redisFaults, controlPlaneFaults, networkFaults, processFaults,
-		registrationFaults, combinedFaults)
+		registrationFaults, karpenterFaults, combinedFaults)
 }
 
 // selected returns the faults whose name matches.

@@ -65,7 +65,7 @@ func (g *gpuscaler) start(ctx context.Context, l *lab) error {
 		return err
 	}
 	l.parts = g.parts()
-	if err := g.write(); err != nil {
+	if err := g.write("", ""); err != nil {
 		return err
 	}
 	for _, w := range workloads {
@@ -91,8 +91,8 @@ func (l *lab) certify(dir string, id stack.Identity) error {
 	return errors.Join(os.Rename(next+".crt", filepath.Join(dir, "tls.crt")), os.Rename(next+".key", filepath.Join(dir, "tls.key")))
 }
 
-// write writes the PlatformConfig and the policies. A reading is stale after 6 s.
-func (g *gpuscaler) write() error {
+// write writes the PlatformConfig and the policies, each with an addition. A reading is stale after 6 s.
+func (g *gpuscaler) write(toPlatform, toPolicies string) error {
 	platform := fmt.Sprintf(`
 dataSources:
 - {name: prom, type: prometheus, default: true, address: %q, interval: 2s}
@@ -118,9 +118,9 @@ signals:
 behavior:
   scaleUp: {tolerance: 0}
   scaleDown: {tolerance: 0, stabilizationWindowSeconds: %d}
-`, signal, perReplica, scaleDownSeconds)))
+%s`, signal, perReplica, scaleDownSeconds, toPolicies)))
 	}
-	return errors.Join(g.Policies.Put("platform", controller.Platform(platform)),
+	return errors.Join(g.Policies.Put("platform", controller.Platform(platform+toPlatform)),
 		g.Policies.Put("policies", strings.Join(policies, "---\n")))
 }
 
@@ -196,6 +196,10 @@ func (g *gpuscaler) parts() parts {
 			return every
 		},
 		certificate: g.certify,
+		useKarpenter: func() error {
+			return g.write("capacityGroups:\n- {name: gpus, resource: nvidia.com/gpu, nodePools: {spot: gpu-spot, on-demand: gpu-on-demand}}\n",
+				"capacityGroup: gpus\n")
+		},
 		permissions: []client.Object{named(&rbacv1.ClusterRoleBinding{}, "", "gpuscaler:"+controller.Name)},
 		registers:   true,
 		logs:        []string{g.Logs()},

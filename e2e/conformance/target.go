@@ -44,6 +44,8 @@ type parts struct {
 	everyAPI    func() []*faults.TCP                            // the connections of every process to the API server
 	certificate func(notAfter time.Time) error                  // replaces the serving certificate
 	permissions []client.Object                                 // bindings of the adapter's roles
+	// useKarpenter makes the adapter decide for the NodePools gpu-spot and gpu-on-demand; nil: it does not use Karpenter.
+	useKarpenter func() error
 	// registers is true if the adapter creates its APIService when there is none. Otherwise, the lab restores the APIService, as the release
 	// of the adapter does.
 	registers bool

@@ -35,7 +35,7 @@ type watcher struct {
 
 // watch starts the recording, which continues until ctx ends.
 func watch(ctx context.Context, l *lab, t target) (*watcher, error) {
-	reader, err := restClient(l)
+	reader, err := restClient(l, readTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -45,16 +45,20 @@ func watch(ctx context.Context, l *lab, t target) (*watcher, error) {
 	}
 	for _, one := range workloads {
 		if m, ok := t.metric(one); ok {
-			go w.readAll(ctx, one, m)
+			go w.repeat(ctx, one.name, func() (float64, error) { return w.read(ctx, m) }, &w.record.Reads)
 		}
 	}
+	go w.repeat(ctx, "", func() (float64, error) {
+		_, err := reader.Get().AbsPath("/api/v1/namespaces/" + namespace).DoRaw(ctx)
+		return 0, err
+	}, &w.record.Control)
 	return w, nil
 }
 
 // restClient returns a client of the administrator with a time limit for each request.
-func restClient(l *lab) (rest.Interface, error) {
+func restClient(l *lab, timeout time.Duration) (rest.Interface, error) {
 	config := rest.CopyConfig(l.stack.Config)
-	config.Timeout = readTimeout
+	config.Timeout = timeout
 	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -62,10 +66,11 @@ func restClient(l *lab) (rest.Interface, error) {
 	return c.RESTClient(), nil
 }
 
-func (w *watcher) readAll(ctx context.Context, one workload, m metric) {
+// repeat reads a value once a second until ctx ends, and adds the reads to a list of the record.
+func (w *watcher) repeat(ctx context.Context, name string, get func() (float64, error), to *[]judge.Read) {
 	for ctx.Err() == nil {
-		read := judge.Read{Began: time.Now(), Workload: one.name}
-		value, err := w.read(ctx, m)
+		read := judge.Read{Began: time.Now(), Workload: name}
+		value, err := get()
 		read.Ended, read.Value = time.Now(), value
 		if err != nil {
 			read.Refused = err.Error()
@@ -74,7 +79,7 @@ func (w *watcher) readAll(ctx context.Context, one workload, m metric) {
 			return
 		}
 		w.mu.Lock()
-		w.record.Reads = append(w.record.Reads, read)
+		*to = append(*to, read)
 		w.mu.Unlock()
 		select {
 		case <-ctx.Done():
@@ -156,7 +161,7 @@ func (w *watcher) forget() {
 func (w *watcher) snapshot() judge.Record {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return judge.Record{Reads: slices.Clone(w.record.Reads), Changes: slices.Clone(w.record.Changes)}
+	return judge.Record{Reads: slices.Clone(w.record.Reads), Changes: slices.Clone(w.record.Changes), Control: slices.Clone(w.record.Control)}
 }
 
 // has returns an error unless the replicas of a workload and of its HPA have the given number.

@@ -35,6 +35,22 @@ const (
 type Record struct {
 	Reads   []Read
 	Changes []Change
+	// Control are reads of an object from the API server, which do not involve the adapter.
+	Control []Read
+}
+
+// Unreachable returns the number of control reads since a time, and how many of them were refused. If many were refused after the fault,
+// the machine was too slow, and the run does not show whether the adapter recovers.
+func (r Record) Unreachable(since time.Time) (refused, all int) {
+	for _, read := range r.Control {
+		if read.Began.Before(since) {
+			continue
+		}
+		if all++; read.Refused != "" {
+			refused++
+		}
+	}
+	return refused, all
 }
 
 // Correct is the correct metric value and the correct number of replicas of a workload at the constant load.

@@ -89,6 +89,13 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+func TestControlReadsSinceATime(t *testing.T) {
+	r := judge.Record{Control: reads(-1, 1, -1, 1, -1)}
+	if refused, all := r.Unreachable(at(2)); refused != 2 || all != 3 {
+		t.Errorf("%d of %d control reads refused, want 2 of 3", refused, all)
+	}
+}
+
 // The run recovers when its slowest workload does. A workload without any read has not recovered.
 func TestVerdictOnSeveralWorkloads(t *testing.T) {
 	run := judge.Run{Correct: map[string]judge.Correct{"a": {6, 6}, "b": {40, 4}}, Injected: at(1), Ended: at(2)}

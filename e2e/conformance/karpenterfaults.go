@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gpuscaler/gpuscaler/e2e/karpenter"
+)
+
+// karpenterFaults are failures of Karpenter while the adapter decides for its NodePools.
+var karpenterFaults = []fault{
+	{name: "karpenter-restarted", what: "Karpenter is killed and restarts after 1 s, while a capacity group has its NodePools.",
+		inject: ofKarpenter(kill)},
+	{name: "karpenter-frozen", what: "Karpenter is suspended, while a capacity group has its NodePools.", inject: ofKarpenter(suspend)},
+}
+
+// karpenterProcess is the name of Karpenter's process.
+const karpenterProcess = "karpenter"
+
+// ofKarpenter applies an action to Karpenter. The first such fault starts it.
+func ofKarpenter(act action) inject {
+	return func(ctx context.Context, l *lab) (repair, error) {
+		if l.parts.useKarpenter == nil {
+			return nil, notApplicable("it does not use Karpenter")
+		}
+		if l.stack.Process(karpenterProcess) == nil {
+			if err := errors.Join(l.startKarpenter(l.lifetime), l.parts.useKarpenter()); err != nil {
+				return nil, err
+			}
+			hold(ctx, 5*time.Second) // the adapter reads its configuration and decides for the NodePools
+		}
+		return act(l, l.stack.Process(karpenterProcess))
+	}
+}
+
+// startKarpenter starts Karpenter with a spot and an on-demand NodePool, and restarts it after its end until ctx ends.
+func (l *lab) startKarpenter(ctx context.Context) error {
+	if _, err := karpenter.Start(ctx, l.stack, karpenter.Options{InstanceTypes: []karpenter.InstanceType{
+		{Name: "g6e.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.78, "on-demand": 1.861}},
+	}}); err != nil {
+		return err
+	}
+	go l.supervise(ctx, karpenterProcess)
+	for _, kind := range []string{"spot", "on-demand"} {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(nodePool(kind)), &u.Object); err != nil {
+			return err
+		}
+		if err := l.stack.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("flux")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func nodePool(kind string) string {
+	return fmt.Sprintf(`
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: gpu-%[1]s
+  annotations: {gpuscaler.io/nudge: "limits,weight,disruption"}
+spec:
+  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 30s, budgets: [{nodes: 100%%}]}
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+      requirements:
+      - {key: karpenter.sh/capacity-type, operator: In, values: [%[1]s]}
+`, kind)
+}
