@@ -27,7 +27,7 @@ type analysis struct {
 	invalidGangs  claimCount    // pods whose annotation about their gang cannot be used
 	known         bool          // the demand of all workloads and pods is known
 	pods          int           // number of pods that run or are pending
-	short         time.Duration // how long pods have waited without a node being launched for them
+	short         time.Duration // how long pods have waited for which no node is being launched
 	smallestWait  int64         // units of the smallest pod without a node
 
 	returnable   int64          // units that become free on on-demand nodes if all movable pods move to spot, see findReturnable
@@ -229,8 +229,8 @@ func (a *analysis) nodeSize() (size int64) {
 	return max(size, 1)
 }
 
-// baseUnits returns the on-demand base of the group, rounded up to whole nodes. With nodes of 8 GPUs and a base of 1, a limit of 1 would
-// allow no node, so the result is 8.
+// baseUnits returns the on-demand base of the group in units of its resource, rounded up to whole nodes. With nodes of 8 GPUs and a base of
+// 1, a limit of 1 would allow no node, so the result is 8.
 func (a *analysis) baseUnits() int64 {
 	size := a.onDemand.largest
 	if size == 0 {
@@ -239,7 +239,7 @@ func (a *analysis) baseUnits() int64 {
 	return (nodepool.Units(a.g.OnDemandBase) + size - 1) / size * size
 }
 
-// aboveBase returns by how many units of the group's resource the nodes of the on-demand NodePools exceed the base, at least 0.
+// aboveBase returns by how many units of the group's resource the nodes of the on-demand NodePools exceed the on-demand base, at least 0.
 func (a *analysis) aboveBase() int64 { return max(a.onDemand.units-a.baseUnits(), 0) }
 
 // baseWait is the spot wait timeout of a group that has an on-demand base and sets no timeout. It is long enough for Karpenter to collect

@@ -124,7 +124,7 @@ func (t *tick) successorOnDemand() bool {
 // keepSuccessors continues the move with as many victims (pods to delete) as there are successors (new pods) that are ready on spot or
 // reserved capacity. If these are fewer than requested, each pod that the move created on a new on-demand node also becomes a victim, up to
 // the requested number. The number is limited because some of these pods may serve demand that has grown during the move. Pods that replace
-// replicas at risk stay: the number is less by the victims that the provider takes and that are no victims any more.
+// replicas at risk stay: for each victim that the batch gives up because the provider takes its node, one pod less becomes a victim.
 func (t *tick) keepSuccessors(w *Workload, came statemachine.Successors) {
 	m := &t.s.Move
 	m.Step = statemachine.Annotating

@@ -110,8 +110,8 @@ func (NodePoolPatch) action() {}
 func (PodAnnotation) action() {}
 func (Buffer) action()        {}
 
-// Text returns one line for each changed field, with the old value, the new value and the rule. A patch that only changes the record has
-// one line that says so.
+// Text returns one line for each changed field, with the old value, the new value and the rule. If a patch changes only the record, Text
+// returns one line that reports this.
 func (p NodePoolPatch) Text() string {
 	var b strings.Builder
 	for _, c := range p.Changes {

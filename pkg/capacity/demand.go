@@ -112,8 +112,8 @@ func (w *Workload) awaitsDevices(replicas int32) bool {
 // claimCount counts workloads or pods whose claims of devices (dynamic resource allocation) make the demand unknown, and contains the name
 // of the first of them. There are two kinds: those whose devices cannot be counted, and those whose pods have no node yet.
 //
-// The devices of the second kind are included in the demand, but by default Karpenter launches no node for such pods. That such a pod waits
-// does therefore not show that spot lacks capacity, and the pod does not count as waiting for spot. A limit cap of on-demand, which is
+// The devices of the second kind are included in the demand, but by default Karpenter launches no node for such pods. A waiting pod of this
+// kind is therefore no evidence that spot lacks capacity, and it does not count as waiting for spot. A limit cap of on-demand, which is
 // removed after pods have waited for spot, would then never be removed. The demand is unknown while such pods wait, so that no limit cap is
 // set.
 type claimCount struct {

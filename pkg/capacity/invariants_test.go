@@ -140,7 +140,7 @@ func (c *cluster) watchProtection(o *Observation) {
 type freezeMemory struct {
 	on     bool
 	needed int64 // when a rule last needed the freeze
-	end    int64 // end of its entries at that time
+	end    int64 // end of the freeze entries at the time needed
 }
 
 // watch checks the batch of replicas that moves to spot. It fails the test if a batch grows, or if the workload has fewer ready replicas

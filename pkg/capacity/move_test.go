@@ -29,7 +29,8 @@ func TestTargetFallsAfterTheAnnotationIsObserved(t *testing.T) {
 	c.until(15*time.Minute, "two replicas are ready on demand", c.whole(chat))
 	c.pools[0].denied = false
 	c.until(time.Hour, "the successor is ready", func() bool { return chat.ready() == 3 })
-	c.deaf = true // the annotations are not written; without one, the ReplicaSet would delete the youngest pod, which is the successor
+	// the annotations are not written; without these annotations, the ReplicaSet would delete the youngest pod, which is the successor
+	c.deaf = true
 	c.run(10 * time.Minute)
 	if c.s.Move.Step != statemachine.Annotating || chat.lastAdvice.Surge != 1 || len(chat.pods) != 3 {
 		t.Errorf("step %d, advice %+v, %d pods", c.s.Move.Step, chat.lastAdvice, len(chat.pods))

@@ -107,7 +107,7 @@ func TestPartialBatchDoesNotWidenTheNext(t *testing.T) {
 	}
 }
 
-// The on-demand base does not move: a batch contains only replicas on the nodes above the base.
+// Replicas of the on-demand base must not move to spot: a batch contains only replicas on the nodes above the base.
 func TestBatchLeavesTheBase(t *testing.T) {
 	for base, want := range map[int64]int32{0: 4, 1: 3, 3: 1, 4: 0} {
 		g, o, s := inBatch(t, statemachine.Move{})

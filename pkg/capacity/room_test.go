@@ -90,7 +90,7 @@ func TestReturnStopsWhenSpotIsFull(t *testing.T) {
 func TestNoSpotWaitAtTheOwnersLimit(t *testing.T) {
 	for resource, limit := range fourNodes {
 		c, chat := atLimit(t, resource, limit, func(g *Group) { g.SpotWaitTimeout = 10 * time.Minute })
-		c.run(3 * time.Minute) // demand is known for long enough
+		c.run(3 * time.Minute) // after this time, demand has been known for trustInterval
 		chat.want = 4
 		c.until(10*time.Minute, "four replicas are ready", c.whole(chat))
 		chat.want = 6

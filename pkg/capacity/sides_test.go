@@ -58,7 +58,7 @@ func TestScheduledLimitOfTheLastOpenZoneEndsTheUseOfSpot(t *testing.T) {
 	})
 	chat := c.add("team-chat/llama", 1)
 	c.deny(false, true)
-	c.run(3 * time.Minute) // until the demand counts as known
+	c.run(3 * time.Minute) // after this time, demand has been known for trustInterval
 	chat.want = 5
 	c.run(2*time.Minute - time.Second)
 	if c.nodes(0) != 4 || c.d.Phase != statemachine.PreferSpot {

@@ -75,7 +75,7 @@ func (t *tick) spotFailure(waitOver bool, e statemachine.Evidence) explain.Cause
 }
 
 // settled reports whether a spot node has run for SettleTime in a NodePool that has lost no node since the parameter since (in Unix
-// milliseconds). Only nodes that were created after since are included.
+// milliseconds). Only nodes that were created after this time are included.
 func (a *analysis) settled(since int64) bool {
 	for _, i := range a.spot.all() {
 		if a.settledIn(&a.o.Pools[i], since) && a.evidence(int(i), since).Lost == 0 {

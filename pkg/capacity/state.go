@@ -35,7 +35,7 @@ type memory struct {
 	Pace       statemachine.Pace      `json:"pace"`
 	Reserve    statemachine.Reserve   `json:"reserve"`
 	// Surges are the additional replicas for replicas on nodes that Karpenter is about to disrupt. LastSurge is the workload for which the
-	// last one began. Inherits is true until the surges of the previous leader were looked for.
+	// last one began. Inherits is true until the first tick has looked for surges that the previous leader began.
 	Surges            [statemachine.MaxSurges]statemachine.Surge `json:"surges,omitzero"`
 	LastSurge         string                                     `json:"lastSurge,omitempty"`
 	Inherits          bool                                       `json:"inherits,omitempty"`

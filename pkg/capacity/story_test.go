@@ -266,7 +266,7 @@ func TestLargeNodesAreEmptiedOneByOne(t *testing.T) {
 func TestBaseRunsOnDemandAndTheRestOnSpot(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.OnDemandBase = 2 })
 	before := c.specs()
-	c.run(3 * time.Minute) // after this time, limits may depend on demand
+	c.run(3 * time.Minute) // after this time, demand has been known for trustInterval, so limits may depend on it
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 5
 	c.until(10*time.Minute, "five replicas are ready", c.whole(chat))

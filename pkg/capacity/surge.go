@@ -52,8 +52,8 @@ func (s *State) runningSurges() (n int) {
 	return n
 }
 
-// freeSurge returns an unused element. If there is none, it returns that of the workload that rests for the shortest time from now on, and
-// nil if every surge runs.
+// freeSurge returns an unused element. If there is none, it returns the element whose surge is in the step SurgeResting and ends first. It
+// returns nil if every surge runs.
 func (s *State) freeSurge() (free *statemachine.Surge) {
 	for i := range s.Surges {
 		if g := &s.Surges[i]; !g.Runs() && (free == nil || g.Until < free.Until) {
@@ -63,7 +63,8 @@ func (s *State) freeSurge() (free *statemachine.Surge) {
 	return free
 }
 
-// surgeOf returns the surge with a workload or with a replica, or nil. With two empty strings it returns an unused element.
+// surgeOf returns the surge of the given workload or the surge that replaces the given replica, or nil. With two empty strings it returns
+// an unused element.
 func (s *State) surgeOf(workload, pod string) *statemachine.Surge {
 	for i := range s.Surges {
 		if g := &s.Surges[i]; pod == "" && g.Workload == workload || pod != "" && g.Pod == pod {

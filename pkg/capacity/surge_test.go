@@ -124,7 +124,8 @@ func TestBothReplicasAreReplacedOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// The old replica is not ready for some seconds while its successor loads, and the successor for some seconds after it was ready first.
+// While the successor loads, the old replica is not ready for some seconds. The successor becomes ready and is then not ready for some
+// seconds. Neither ends the surge.
 func TestReplicaThatIsNotReadyForSomeSecondsDoesNotEndTheSurge(t *testing.T) {
 	s := newSurging(t, 1)
 	s.drift()
@@ -197,8 +198,8 @@ func TestTimeLimitOfASurgeIncludesTheColdStart(t *testing.T) {
 	}
 }
 
-// The node of the successor drifts while the model loads. The successor becomes ready there, which is no replacement. No further replica is
-// added.
+// The node of the successor drifts while the model loads. The successor becomes ready there, but it does not replace the old replica,
+// because Karpenter will replace its node too. No further replica is added.
 func TestSuccessorOnADriftedNodeIsNoReplacementAndNotRepeated(t *testing.T) {
 	s := newSurging(t, 1)
 	s.drift()
@@ -245,7 +246,8 @@ func TestReplicaStaysWhenAQuietTimeBegins(t *testing.T) {
 	}
 }
 
-// No node can have space for a further replica: a successor without a node is removed, and one that already loads stays.
+// No node can have space for a further replica: a successor without a node is removed. A successor that already has a node and loads is
+// kept.
 func TestInfeasibleBufferEndsOnlyASurgeWithoutANode(t *testing.T) {
 	s := newSurging(t, 1)
 	s.drift()

@@ -83,8 +83,8 @@ func TestInfeasibleBufferAllowsASurgeOnFreeGPUs(t *testing.T) {
 	}
 }
 
-// Successors of some workloads never become ready, and these workloads are the first of the group. The last workload nevertheless gets its
-// surge, also if the others may try again by then.
+// Successors of some workloads never become ready, and these workloads are the first of the group. The last workload must nevertheless get
+// its surge, even if the others may get another surge by then.
 func TestFailingSurgesDoNotKeepOthersFromTheirs(t *testing.T) {
 	for name, lead := range map[string]time.Duration{
 		"the others rest": 0,

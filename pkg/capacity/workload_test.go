@@ -56,8 +56,8 @@ func TestOwnersLimitAndQuotaCapTargets(t *testing.T) {
 	}
 }
 
-// The autoscaler reports for a CapacityBuffer that no node has space for a replica: replicas beyond those with nodes, and one more, are not
-// created. The cap ends with the report.
+// The autoscaler reports in the status of a CapacityBuffer that no node has space for a replica. The target is then capped at one replica
+// more than the replicas that have nodes. The cap ends when the autoscaler no longer reports this.
 func TestInfeasibleBufferCapsTheTargetOfItsWorkload(t *testing.T) {
 	c := newCluster(t, nil)
 	chat, other := c.add("team-chat/llama", 1), c.add("team-embed/worker", 1)
@@ -79,7 +79,7 @@ func TestInfeasibleBufferCapsTheTargetOfItsWorkload(t *testing.T) {
 	}
 }
 
-// Existing nodes have free GPUs: the cap includes the replicas for which they have space.
+// Existing nodes have free GPUs, so the cap must include the replicas for which these nodes have space.
 func TestInfeasibleBufferLeavesTheFreeGPUsOfExistingNodes(t *testing.T) {
 	c := newCluster(t, nil)
 	for _, p := range c.pools {
@@ -104,7 +104,8 @@ func TestInfeasibleBufferLeavesTheFreeGPUsOfExistingNodes(t *testing.T) {
 	}
 }
 
-// The API server rejects the pods of one workload, and no node can have space for those of another one: each cause has its own reason.
+// The API server rejects the pods of one workload, and no node can have space for the pods of another workload. The reasons must contain
+// one Reason for each of these causes.
 func TestEachCauseOfACapHasItsReason(t *testing.T) {
 	c := newCluster(t, nil)
 	chat, other := c.add("team-chat/llama", 1), c.add("team-embed/worker", 1)

@@ -136,11 +136,13 @@ func (k *cachedKind) sizes(t testing.TB) (received, stored int) {
 	return int(decoded-before) / n, int(after-before) / n
 }
 
-// The caches contain every pod, node and HPA of the cluster, so an object in a cache must not refer to what was received and is not read.
+// The caches contain every pod, node and HPA of the cluster, so an object in a cache must not keep those parts of the received object in
+// memory that no code reads.
 func TestCachesStoreOnlyWhatIsRead(t *testing.T) {
 	for name, k := range cachedKinds {
 		t.Run(name, func(t *testing.T) {
-			// Goroutines of other tests may still allocate memory, which only one of several measurements is likely to contain.
+			// Goroutines of other tests may still allocate memory. The measurement is therefore repeated: it is unlikely that every measurement
+			// includes such an allocation.
 			received, stored := k.sizes(t)
 			for range 4 {
 				if stored > k.limit {

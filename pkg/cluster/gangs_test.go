@@ -180,7 +180,7 @@ func TestMissingPodsOfAGangAreDemand(t *testing.T) {
 }
 
 // Neither Karpenter nor Cluster Autoscaler launches nodes for pods that wait for admission by Kueue, or for which Volcano reports that
-// other pods of the gang lack space. That such pods wait for hours is no reason to leave spot.
+// other pods of the gang lack space. If such pods wait for hours, the group must not leave spot.
 func TestPodsThatWaitForAdmissionDoNotWaitForNodes(t *testing.T) {
 	const condition = `{conditions: [{type: PodScheduled, status: "False", reason: `
 	state := func(pod, reason string) string {

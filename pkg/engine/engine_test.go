@@ -295,7 +295,7 @@ func TestHistoryDropsPoliciesThatWereRemovedADayAgo(t *testing.T) {
 	if _, ok := h.At(stays, w.now); !ok {
 		t.Error("the record in force of an existing policy was forgotten")
 	}
-	// Ten thousand workloads whose names are used only once, for example Jobs. The history keeps only those of 25 hours.
+	// Ten thousand workloads whose names are used only once, for example Jobs. The history keeps only the records of the last 25 hours.
 	for i := range 10_000 {
 		w.workloads = nil
 		key := w.add(fmt.Sprint("job-", i), scaling.Auto)

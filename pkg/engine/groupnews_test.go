@@ -23,7 +23,8 @@ func TestUseOfAGroupIsTheSumOfItsNodes(t *testing.T) {
 		node(capacity.Spot, capacity.Launched, 8, 0, 4),
 		node(capacity.Spot, capacity.Requested, 8, 0, 4),
 		node(capacity.Reserved, capacity.Usable, 4, 4, 9),
-		node(capacity.CapacityType(200), capacity.Usable, 1, 0, 2), // an undeclared type counts as the one declared last
+		// a capacity type that is not declared is treated like the type that is declared last
+		node(capacity.CapacityType(200), capacity.Usable, 1, 0, 2),
 	}})
 	second := useOf("b", &capacity.PoolView{Nodes: []capacity.Node{
 		node(capacity.Spot, capacity.Usable, 2, 5, 3), // the pods request more GPUs than the node has

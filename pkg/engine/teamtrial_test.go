@@ -6,8 +6,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/explain"
 )
 
-// The object of a gang does not contain how many GPUs a replica requests, only its pods do. They are created one by one, and with no pods
-// the number is not known. The gang a must leave zero replicas, and no running replica of the workload b is removed for it.
+// The object of a gang does not contain the number of GPUs that a replica requests. Only the pods contain it, and they are created one by
+// one, so the number is not known while there are no pods. The gang a must leave zero replicas, and no running replica of the workload b is
+// removed for it.
 func TestGangOfUnknownSizeLeavesZero(t *testing.T) {
 	type step struct {
 		when  string

@@ -58,7 +58,8 @@ type counter struct {
 	count int
 }
 
-// add returns false if uid is already counted or MaxEvidence is reached.
+// add counts the NodeClaim with the given UID and returns true. It returns false if that NodeClaim is already counted or MaxEvidence is
+// reached.
 func (c *counter) add(uid string) bool {
 	if c.count >= len(c.uids) || slices.Contains(c.uids[:c.count], uid) {
 		return false

@@ -34,10 +34,11 @@ const (
 	CauseInfeasible            // no node that the autoscaler may add has space for a replica, as a CapacityBuffer reports
 )
 
-// StaticReplicas is used in place of a resource in a CauseLimit if spec.replicas of a static NodePool is the limit.
+// StaticReplicas is used instead of a resource in a CauseLimit if spec.replicas of a static NodePool is the limit.
 const StaticReplicas = "spec.replicas"
 
-// text returns the cause as a clause about the NodePools that p names. resource is the resource of a limit, or "" if it is unknown.
+// text returns the cause as a clause about NodePools. The parameter p is the phrase that names these NodePools. resource is the resource of
+// a limit, or "" if it is unknown.
 func (c Cause) text(p phrase, resource string) string {
 	switch c {
 	case CauseRefused:

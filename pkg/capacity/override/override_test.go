@@ -33,7 +33,7 @@ func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
 	seen.Seen, releasing.Releasing = true, true
 	for name, c := range map[string]struct {
 		state          Override
-		ours, theirs   [4]settled // the expected effect for each of values, if gpuscaler or another manager owns the field
+		ours, theirs   [4]settled // the expected effect for each element of values, if gpuscaler or another manager owns the field
 		withoutConsent [4]settled // gpuscaler owns the field, which its owner does not list any more
 	}{
 		"written": {written, [4]settled{confirmed, stays, forgotten, forgotten}, [4]settled{yields, stays, yields, yields},

@@ -68,8 +68,8 @@ func (fs *Fields) encode(pool int) string {
 	return string(text)
 }
 
-// persistent returns the part of an override that is stored in the record. The other fields change with every write and are not needed
-// after a crash.
+// persistent returns the part of an override that is stored in the record on the NodePool. The other fields change with every write and are
+// not needed after a crash.
 func (o Override) persistent() Override {
 	o.Releasing, o.Seen, o.Before, o.At = false, false, "", 0
 	return o

@@ -40,7 +40,7 @@ type Freeze struct {
 	Unused int64 `json:"unused,omitempty"` // time since which no rule needs the freeze; 0: a rule needs it
 }
 
-// Persistent returns the part of a freeze that is stored in the record.
+// Persistent returns the part of a freeze that is stored in the record, the annotation of the NodePool in which gpuscaler saves overrides.
 func (h Freeze) Persistent() Freeze {
 	h.Unused = 0
 	return h

@@ -33,12 +33,12 @@ const (
 //	any         WorkloadUnknown     NoMove      the target decreases by the surge
 //	any         ForeignAnnotation   NoMove      the annotation of another manager is kept
 //
-// In every other combination the step does not change; moveTransitions is the complete table. The move is not part of a record. A new
-// leader computes the target without the surge and clears the annotations of the move.
+// In every other combination the step does not change; moveTransitions is the complete table. The move is not stored on the NodePools. A
+// new leader computes the target without the surge and clears the annotations of the move.
 type Move struct {
 	Step     MoveStep         `json:"step,omitempty"`
 	Refused  bool             `json:"refused,omitempty"` // spot had no space for the complete batch
-	Since    int64            `json:"since,omitempty"`   // start of the move, or of the step shrinking
+	Since    int64            `json:"since,omitempty"`   // start of the step Shrinking, or of the move in earlier steps
 	Workload string           `json:"workload,omitempty"`
 	Count    int32            `json:"count,omitempty"` // number of pods that the batch replaces (victims)
 	Victims  [MaxBatch]string `json:"victims"`         // UIDs of the pods that the batch replaces
@@ -104,7 +104,7 @@ type MoveInput struct {
 	Known     bool // the workload exists, has a current decision, and is not paused
 	Victims   int32
 	Foreign   bool          // a pod that the batch replaces has a deletion cost of another manager
-	Age       time.Duration // age of the move, or of the step shrinking
+	Age       time.Duration // time since the start of the step Shrinking, or since the start of the move in earlier steps
 	Limit     time.Duration // maximum Age in the step Surging: successorTimeout plus the group's lead time
 	Came      Successors
 	Grew      bool  // the target is as high as the number of pods

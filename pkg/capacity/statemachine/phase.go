@@ -78,7 +78,8 @@ var spotTransitions = [numPhases][numSpotEvents]Phase{
 		ProbeFails: Returning, ProbeSucceeds: Returning, ReplicasOnDemand: Returning, ReturnComplete: PreferSpot},
 }
 
-// SpotState is the state of the state machine Phase. It is stored in the record, so it is not lost in a crash.
+// SpotState is the state of the state machine Phase. It is stored in the record, an annotation of each NodePool of the group, so it is not
+// lost in a crash.
 type SpotState struct {
 	Phase Phase         `json:"phase"`
 	Level uint8         `json:"level,omitempty"` // failures in a row: each doubles the length of the fallback

@@ -6,8 +6,8 @@ import "time"
 // A reserve that decreased too early would cost a cold start for each replica that is added again.
 const ReserveDecay = 5 * time.Minute
 
-// Reserve is the number of additional replicas that compensate for expected losses of spot nodes. It is not part of the record on a
-// NodePool: a new leader computes it from the observed losses of the last hour.
+// Reserve is the number of additional replicas that compensate for expected losses of spot nodes. It is not stored on the NodePools: a new
+// leader computes it from the observed losses of the last hour.
 type Reserve struct {
 	Size int32 `json:"size,omitempty"`
 	At   int64 `json:"at,omitempty"` // when a reserve of this size was last needed

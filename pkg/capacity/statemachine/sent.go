@@ -13,7 +13,7 @@ type Sent struct {
 
 // SentWrite is the last write of one value of one object.
 type SentWrite struct {
-	Key   uint64 `json:"key,omitempty"`   // a hash of the object and the kind of value
+	Key   uint64 `json:"key,omitempty"`   // hash of the UID of the object and of the kind of value, such as the name of an annotation
 	Value uint64 `json:"value,omitempty"` // a hash of the value
 	At    int64  `json:"at,omitempty"`
 }

@@ -34,8 +34,8 @@ const (
 //	SurgeResting    SurgeTimeout     NoSurge
 //	any             SurgeNotNeeded   NoSurge         the target decreases
 //
-// Every other combination does not change the step. A surge is not part of a record: a new leader continues it from the deletion cost of
-// the old replica and from the creation time of the new one.
+// Every other combination does not change the step. A surge is not stored on the NodePools: a new leader continues it from the deletion
+// cost of the old replica and from the creation time of the new one.
 type Surge struct {
 	Step     SurgeStep     `json:"step,omitempty"`
 	Workload string        `json:"workload,omitempty"`

@@ -18,11 +18,11 @@ const (
 //	uncapped    demandMet     uncapped    resets the level
 //	any other combination                 nothing
 //
-// It is not part of a record: a new leader starts without a cap.
+// A target cap is not stored on the NodePools: a new leader starts without a cap.
 type TargetCap struct {
 	On    bool  `json:"on"`
 	Level uint8 `json:"level,omitempty"`
-	Since int64 `json:"since,omitempty"` // start of the present cap, or end of the last one
+	Since int64 `json:"since,omitempty"` // start of the current cap, or end of the last cap if the targets are not capped
 	Until int64 `json:"until,omitempty"`
 }
 

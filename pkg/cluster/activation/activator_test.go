@@ -251,8 +251,8 @@ func TestEveryResultOfActivationsIsCountedFromZero(t *testing.T) {
 	}
 }
 
-// withdrawing is a source of policies that are removed: Current returns the workloads in the first calls, whose number is reads, and nil
-// after that.
+// withdrawing is a source of policies that are removed. Current returns the workloads in the first calls, as many as the field reads says,
+// and nil after that.
 type withdrawing struct {
 	workloads []scaling.Workload
 	reads     int

@@ -80,7 +80,8 @@ type Buffer struct {
 	responded bool  // an autoscaler has set a condition
 	// infeasible reports that no node that the autoscaler may add has space for a replica
 	infeasible bool
-	// outdated reports that the autoscaler set the condition that infeasible is read from for an earlier version of the spec
+	// outdated is true if the autoscaler set the condition Provisioning for an earlier version of the spec; the field infeasible is read from
+	// this condition
 	outdated bool
 	created  time.Time
 }

@@ -22,10 +22,10 @@ type StatefulSet struct {
 	UID  types.UID
 }
 
-// IncompleteStatefulSets returns the StatefulSets of a workload that have fewer pods than they should: the scale target itself, or those
-// that the LeaderWorkerSet controller creates: one with the name of the LeaderWorkerSet for the leaders, and one for the workers of each
-// replica. Of the StatefulSets for workers, only the first with a missing pod is returned. For a scale target of another kind the result is
-// empty.
+// IncompleteStatefulSets returns the StatefulSets of a workload that have fewer pods than they should. If the scale target is a
+// StatefulSet, this is the scale target itself. If it is a LeaderWorkerSet, its controller has created one StatefulSet with its name for
+// all leaders, and one for the workers of each replica. Of the StatefulSets for workers, only the first with a missing pod is returned. For
+// a scale target of another kind the result is empty.
 func (c *Cache) IncompleteStatefulSets(w *scaling.Workload) (sets []StatefulSet) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

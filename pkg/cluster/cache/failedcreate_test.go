@@ -37,8 +37,8 @@ func setWorkload(kind, apiVersion, name string) *scaling.Workload {
 	return w
 }
 
-// A quota permits three of eight pods of a StatefulSet. The view names the quota until the controller creates another pod, and again after
-// the next failed attempt. After a scale-down to the existing pods it names no quota.
+// A quota permits three of eight pods of a StatefulSet. The view must name the quota until the controller creates another pod, and must
+// name it again after the next failed attempt. After a scale-down to the existing pods it names no quota.
 func TestQuotaOfAStatefulSetIsNamedUntilAPodIsCreated(t *testing.T) {
 	c, w := New(0), setWorkload("StatefulSet", "apps/v1", "db")
 	c.PutTarget(statefulSet("db", 8, "u1"))
@@ -62,7 +62,7 @@ func TestQuotaOfAStatefulSetIsNamedUntilAPodIsCreated(t *testing.T) {
 		}
 	}
 	expect("no attempt has failed", 0)
-	failed(3, begin) // the Event and the last pod have the same second
+	failed(3, begin) // the Event and the creation of the last pod are in the same second
 	expect("five pods are missing", 5)
 	c.PutTarget(statefulSet("db", 6, "u1"))
 	expect("the StatefulSet is smaller", 3)

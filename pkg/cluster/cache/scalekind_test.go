@@ -197,7 +197,8 @@ func TestScaleKindIsParsedOrRefusedWithTheReason(t *testing.T) {
 	}
 }
 
-// The role of a ModelServing (Kthena) does not contain how many pods a replica of the role has. Its pods do, in GROUP_SIZE.
+// The role of a ModelServing (Kthena) does not contain the number of pods that a replica of the role has. The pods contain it, in the
+// environment variable GROUP_SIZE.
 const role = "ModelServingRoleReplica.v1alpha1.workload.serving.volcano.sh " +
 	"replicaLabel=modelserving.volcano.sh/role-id podsPerReplica=env:GROUP_SIZE"
 

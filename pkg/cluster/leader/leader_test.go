@@ -68,7 +68,8 @@ func testOptions(pod string, calls *callLog) Options {
 	}
 }
 
-// runCandidate runs a candidate until the test ends or stop is called. stop returns after Run has returned.
+// runCandidate runs a candidate until the test ends or stop is called. The function stop ends the candidate and returns after Run has
+// returned.
 func runCandidate(t *testing.T, client *fake.Clientset, pod string, calls *callLog) (c *Candidate, stop func()) {
 	t.Helper()
 	c, err := newCandidate(client, testOptions(pod, calls))

@@ -14,7 +14,7 @@ type gangKey struct{ namespace, name string }
 // gang contains what is known of the pods of a gang.
 type gang struct {
 	admitted bool  // at least one pod has no scheduling gate
-	size     int64 // number of its pods, as they contain it; 0: unknown
+	size     int64 // number of its pods, as the labels or annotations of the pods report it; 0: unknown
 	counted  int64 // number of pods in the observation of the group
 	gpus     int64 // GPUs of the largest of these pods
 	waits    bool  // at least one of these pods has no node

@@ -43,7 +43,7 @@ func (*annotatedPod) GPU() *gpupods.Facts {
 }
 
 // TestOrphanedAnnotationsAreRemovedInTheOrderOfNames checks that the order of the actions does not depend on the order of the cache, which
-// is random. Otherwise two runs with the same observations differ.
+// is random. Otherwise two runs with the same observations would write in different orders.
 func TestOrphanedAnnotationsAreRemovedInTheOrderOfNames(t *testing.T) {
 	n := newCache(t, nil)
 	n.options.Workloads = annotatedPods{names: []string{"chat-3", "chat-1", "chat-2"}}

@@ -162,7 +162,7 @@ type Bound struct {
 	Upper       float64  `json:"upper"`             // $; cost of the schedule found, in the fluid model
 	Gap         float64  `json:"gap"`               // upper divided by lower
 	Exact       bool     `json:"exact"`             // lower equals upper
-	Late        int64    `json:"late"`              // requests late in the schedule behind upper
+	Late        int64    `json:"late"`              // late requests in the schedule whose cost is Upper
 	Allowed     int64    `json:"allowed"`           // requests that may be late
 	TimeSlot    float64  `json:"timeSlotSeconds"`   // length of a time slot
 	Relaxations []string `json:"relaxations"`       // simplifications; each can only lower the bound

@@ -34,7 +34,7 @@ type search struct {
 	streak    int    // number of consecutive programs with a lambda that was too low; negative: too high
 	solves    int
 	full      int  // number of programs that used every number of replicas, and not only those in a window
-	every     bool // the present window contains every number of replicas
+	every     bool // whether the present window (the range of replicas in each slot) contains every number of replicas
 	clamped   bool
 	bytes     int64
 }

@@ -18,7 +18,7 @@ type groupShadow struct {
 	group    *capacity.Group
 	parts    map[string]json.RawMessage
 	decision json.RawMessage // the last recorded decision; nil at the start of a segment
-	recorded bool            // the group was recorded in this tick
+	recorded bool            // whether the group was recorded in this tick
 }
 
 // GroupTick records a decision of a capacity group for the line of the current tick. Set it as engine.Options.OnGroupTick. If it fails, the

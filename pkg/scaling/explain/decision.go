@@ -24,9 +24,9 @@ func Decision(d *scaling.Decision, p *scaling.Policy) string {
 }
 
 // Cause returns the cause of the target: what the signals need, and the last rule that changed the target. If that rule adds replicas to
-// the target of another rule, the text also contains the other rule. The end of the text reports replicas that were added for a move or an
-// interruption and are no longer needed, and replacements that a limit prevents from starting before the interruption. If the decision has
-// no reasons, Cause returns the name of the binding rule.
+// the target of another rule, the text also contains the other rule. The text ends with up to two additions: the replicas that were added
+// for a move or an interruption and are no longer needed, and the replacements that a limit prevents from starting before the interruption.
+// If the decision has no reasons, Cause returns the name of the binding rule.
 func Cause(d *scaling.Decision, p *scaling.Policy) string {
 	all := d.Reasons.All()
 	var causes []string
@@ -86,7 +86,8 @@ func bindingEffects(d *scaling.Decision, all []scaling.Reason, p *scaling.Policy
 
 // blockedReplacements returns a text if the replacements for replicas on nodes that are about to be interrupted cannot start before these
 // replicas end, or if the reserve for expected losses cannot start. This is the case if a rule after scaling.RuleAtRisk limits the target.
-// The reserve counts as limited first. If no replica is limited, blockedReplacements returns "".
+// If only some of the added replicas are limited, the text assigns the limit to the reserve first. If no replica is limited,
+// blockedReplacements returns "".
 func blockedReplacements(d *scaling.Decision, p *scaling.Policy) string {
 	all := d.Reasons.All()
 	for i := range all {

@@ -33,7 +33,7 @@ type start struct {
 	at     int64
 	placed int64 // time at which all of them had a node; 0: not yet
 	count  int32
-	whole  bool // whether the time of the request was observed; only then is a cold start measured
+	whole  bool // whether the time of the request was observed; if not, no cold start is measured
 }
 
 // follow updates the starts with the numbers of a tick. It sets p.cold to the cold starts that ended in this tick, and p.ages to the times
