@@ -100,7 +100,7 @@ func (r rule) breaches(p goPackage) (found []string) {
 	return found
 }
 
-// TestObjectiveImportsOnlyTheStandardLibrary checks a package whose rule is stricter than that of its parent.
+// TestObjectiveImportsOnlyTheStandardLibrary checks a package whose import rule is stricter than the rule of its parent package.
 func TestObjectiveImportsOnlyTheStandardLibrary(t *testing.T) {
 	const name = module + "scaling/objective"
 	all := packages(t)

@@ -24,8 +24,8 @@ func missingIn(dir string) (missing []string) {
 	return missing
 }
 
-// Tests that need the shared data are skipped if it does not exist. That is allowed on a developer's machine. In CI it is an error, because
-// a skipped test does not detect a failure.
+// Tests that need the shared data are skipped if it does not exist. Skipped tests are allowed on a developer's machine. In CI they are an
+// error, because a skipped test does not detect a failure.
 func TestSharedDataExistsInCI(t *testing.T) {
 	missing := missingIn(filepath.Join("..", "..", "shared", "data"))
 	switch {

@@ -241,8 +241,8 @@ func TestEveryValueOfTheSchemaHasADefault(t *testing.T) {
 	compare("", text, values)
 }
 
-// With hostNetwork, the pod's loopback address is that of the node. Every process of the node could read the page, because the page trusts
-// clients on loopback. Therefore the chart must not set the address of the page.
+// With hostNetwork, the pod's loopback address is the loopback address of the node. Every process of the node could read the page, because
+// the page trusts clients on loopback. Therefore the chart must not set the address of the page.
 func TestPageIsNotServedOnTheNodesLoopback(t *testing.T) {
 	for hostNetwork, want := range map[bool]string{false: "- --page-address=127.0.0.1:8081\n", true: "- --page-address=\n"} {
 		r := release("hpa")

@@ -86,7 +86,7 @@ type framework struct {
 	hostile     []string // merge patches of the parent that its CRD accepts
 }
 
-// frameworks are the projects. The CRD of PyTorchJob is that of its Go module. testdata/gangs.yaml contains the other CRDs.
+// frameworks are the projects. The CRD of PyTorchJob is from the Go module of its project. testdata/gangs.yaml contains the other CRDs.
 var frameworks = map[string]framework{
 	"JobSet": {
 		parent: `{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, spec: {replicatedJobs: [{name: w, template: {spec: {parallelism: 4}}}]}}`,
@@ -174,7 +174,7 @@ func (f framework) create(t *testing.T, tr *training) (parent *unstructured.Unst
 	return parent
 }
 
-// schedule takes the part of Volcano's scheduler: it binds two pods and reports about the others what Volcano reports about pods of a gang
+// schedule acts as Volcano's scheduler: it binds two pods, and sets on the other pods the conditions that Volcano sets on pods of a gang
 // that do not wait for a node.
 func (f framework) schedule(t *testing.T, tr *training) {
 	t.Helper()

@@ -143,7 +143,7 @@ func (tr *training) eventually(t *testing.T, what string, demand, pending int64,
 	})
 }
 
-// untouched requires that twenty minutes of ticks with the present objects write nothing. It returns the last decision.
+// untouched requires that twenty minutes of ticks with the current objects write nothing. It returns the last decision.
 func (tr *training) untouched(t *testing.T) (d capacity.Decision) {
 	t.Helper()
 	for range 20 * 60 {

@@ -23,7 +23,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// fresh opens a connection for each request, because an existing connection can lead to the former leader.
+// fresh opens a connection for each request, because an existing connection can lead to the previous leader.
 var fresh = &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // Explain returns the leader's explanation of a policy (namespace/name).

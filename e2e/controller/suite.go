@@ -24,7 +24,7 @@ type Setup struct {
 	Stack      stack.Options
 	Nodes      int // number of nodes with eight GPUs each
 	Controller Options
-	// Prepare runs after the start of the stack and before that of gpuscaler.
+	// Prepare runs after the start of the stack and before the start of gpuscaler.
 	Prepare func(context.Context, *stack.Stack) error
 	// Ready runs when gpuscaler is ready and before the PlatformConfig is written; nil means that no function runs.
 	Ready func(context.Context, *Controller) error

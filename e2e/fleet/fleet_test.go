@@ -26,7 +26,7 @@ import (
 // l40s are the labels of the group's nodes.
 var l40s = map[string]string{"accelerator": "l40s"}
 
-// chatPolicy requests one replica for every ten requests in the gateway's queue. The queue is that of a gateway, so it does not change when
+// chatPolicy requests one replica for every ten requests in the gateway's queue. The queue is in the gateway, so it does not change when
 // replicas start or stop.
 const chatPolicy = `
 maxReplicas: 24

@@ -159,7 +159,7 @@ func (q *quickstart) objects(t *testing.T) {
 	}
 }
 
-// replaceRelease runs gpuscaler as a process in place of the release's pods. It reads the files of the ConfigMaps of the release, with the
+// replaceRelease runs gpuscaler as a process instead of the release's pods. It reads the files of the ConfigMaps of the release, with the
 // address of Redis on this machine.
 func (q *quickstart) replaceRelease(t *testing.T) {
 	t.Helper()
@@ -202,7 +202,7 @@ func (q *quickstart) container(t *testing.T, app string) (script string, pods []
 	return list.Items[0].Spec.Containers[0].Args[0], list.Items
 }
 
-// start runs a script as a process in place of a pod's container, if the pod is on a node and has no process yet.
+// start runs a script as a process instead of a pod's container, if the pod is on a node and has no process yet.
 func (q *quickstart) start(t *testing.T, pod corev1.Pod, script string) {
 	t.Helper()
 	if q.started[pod.Name] != nil || pod.Spec.NodeName == "" {

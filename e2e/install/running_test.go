@@ -31,7 +31,7 @@ import (
 )
 
 // container is a shell script that starts gpuscaler as a container runtime would: with a read-only root file system that contains the
-// binary and the mounted files, and as user 65532 without capabilities. Its arguments are those of the pod.
+// binary and the mounted files, and as user 65532 without capabilities. Its arguments are the arguments in the pod.
 const container = `set -e
 root=$(mktemp -d)
 mount -t tmpfs none "$root"
@@ -298,8 +298,8 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 		return cluster.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1")
 	})
 
-	// The pre-delete hook acquires the Lease and restores the NodePools: those with a current override, and one with an override of a
-	// former controller. The APIService is owned by a ClusterRole of the release, so Kubernetes deletes it with that role.
+	// The pre-delete hook acquires the Lease and restores the NodePools: those with a current override, and one with an override of a previous
+	// controller. The APIService is owned by a ClusterRole of the release, so Kubernetes deletes it with that role.
 	whole := nudge(t)
 	if said, err := h.test("gpuscaler"); err != nil || strings.Contains(said, "not judged") {
 		t.Errorf("helm test: %v\n%s", err, said)
@@ -349,7 +349,7 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 	}
 }
 
-// leaveWeight sets the weight of the NodePool "left" with gpuscaler's field manager. The result is like an override that a former
+// leaveWeight sets the weight of the NodePool "left" with gpuscaler's field manager. The result is like an override that a previous
 // controller did not restore.
 func leaveWeight(t *testing.T, namespace string) {
 	t.Helper()

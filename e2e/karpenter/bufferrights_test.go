@@ -73,8 +73,8 @@ func findsNoBuffers(s fastGroup) error {
 	return errors.New("no finding")
 }
 
-// A crashed controller has left a buffer. `gpuscaler restore` must delete it, or print the kubectl command if the account may not delete
-// it. The test is not parallel, because restore restores every NodePool.
+// A crashed controller has left a buffer. `gpuscaler restore` must delete it, or print the kubectl command if the account is not allowed to
+// delete it. The test is not parallel, because restore restores every NodePool.
 func TestRestoreDeletesABufferOrPrintsTheCommand(t *testing.T) {
 	account := grant(t, "shorn", false)
 	binary, err := controller.Build(t.Context(), os.Stderr, suite.Dir)

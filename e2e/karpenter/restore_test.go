@@ -93,7 +93,7 @@ func TestRestoreWithARunningControllerAndWithoutOne(t *testing.T) {
 	put(groups)
 	stack.Eventually(t, 30*time.Second, "with groups the overrides are set again", overridden)
 
-	// A user edits an overridden field. The user's value must remain, also after the restore.
+	// A user edits an overridden field. The user's value must remain, even after the restore.
 	edit := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"weight":50}}`))
 	if err := suite.Client.Patch(t.Context(), pools[0].object(), edit, client.FieldOwner("kubectl-edit")); err != nil {
 		t.Fatal(err)

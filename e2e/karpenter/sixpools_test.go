@@ -251,8 +251,8 @@ func in(zone string) func(spec map[string]any) {
 	}
 }
 
-// retryOften changes an annotation of the pending pods of a namespace again and again. When a pod changes, Karpenter tries again to launch
-// a node for it. Otherwise Karpenter tries again only every ten seconds of real time, which are five minutes of the fast clock.
+// retryOften changes an annotation of the pending pods of a namespace repeatedly. When a pod changes, Karpenter tries again to launch a
+// node for it. Otherwise Karpenter tries again only every ten seconds of real time, which are five minutes of the fast clock.
 func retryOften(t *testing.T, namespace string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -27,7 +27,7 @@ func away(t *testing.T) (back func()) {
 	}
 	scaleTo(0) // otherwise the container is restarted within a second
 	away := true
-	t.Cleanup(func() { // starts gpuscaler for the other tests, also if this test failed
+	t.Cleanup(func() { // starts gpuscaler for the other tests, even if this test failed
 		if away {
 			one()
 		}

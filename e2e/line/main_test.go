@@ -52,7 +52,7 @@ func run(m *testing.M) int {
 }
 
 // platform returns a PlatformConfig with the stack's Prometheus, Redis and direct scrapes as data sources. As in most clusters, the label
-// namespace of a series is the namespace of the exporter, and exported_namespace is that of the workload.
+// namespace of a series is the namespace of the exporter, and exported_namespace is the namespace of the workload.
 func platform(s *stack.Stack) string {
 	return fmt.Sprintf(`
 dataSources:

@@ -72,8 +72,8 @@ signals:
 	stack.Eventually(t, time.Minute, "one replica", s.HasReplicas(1))
 }
 
-// As in most clusters, the labels pod and namespace of a series are those of the exporter, and exported_pod and exported_namespace are
-// those of the workload.
+// As in most clusters, the labels pod and namespace of a series name the exporter, and exported_pod and exported_namespace name the pod of
+// the workload.
 func TestBusyGPUsAreReadFromPrometheusWithExportedLabels(t *testing.T) {
 	t.Parallel()
 	ns, load := suite.Namespace(t, "busy"), &exporter.Work{}

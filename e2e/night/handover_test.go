@@ -73,9 +73,9 @@ func TestCrashedLeaderLeadsAgainAfterItsRestart(t *testing.T) {
 	stack.Eventually(t, time.Minute, "both replicas are ready", suite.Ready(2))
 }
 
-// explainedAcross runs explain for a time at which the former leader led. That time is not in the new leader's history. With access to the
-// cluster, the command reads the Events. Without access, it fails and suggests --from with a log file. With the logs of both leaders in a
-// file, it prints the complete explanation.
+// explainedAcross runs explain for a time at which the previous leader led. That time is not in the new leader's history. With access to
+// the cluster, the command reads the Events. Without access, it fails and suggests --from with a log file. With the logs of both leaders in
+// a file, it prints the complete explanation.
 func explainedAcross(t *testing.T, s controller.Workload, at time.Time) {
 	t.Helper()
 	moment := at.UTC().Format(time.RFC3339)
@@ -204,7 +204,7 @@ func TestReadinessNeedsNeitherTheLeaseNorDataSources(t *testing.T) {
 	}
 	roll(t)
 	stack.Eventually(t, time.Minute, "two new replicas are ready without their data source", rolled(before))
-	// Check the replicas directly: the API server may still use a connection to the former leader.
+	// Check the replicas directly: the API server may still use a connection to the previous leader.
 	stack.Always(t, 5*time.Second, "both replicas stay ready", bothReady)
 }
 

@@ -170,7 +170,7 @@ func watchLease(t *testing.T) *holders {
 	return h
 }
 
-// released fails the test unless the Lease had at least two holders and each former holder released it, so that the next one did not wait
+// released fails the test unless the Lease had at least two holders and each previous holder released it, so that the next one did not wait
 // for the Lease to expire.
 func (h *holders) released(t *testing.T) {
 	t.Helper()

@@ -186,9 +186,9 @@ func attack(t *testing.T, scrape func(path, namespace, interval string)) {
 // tooManySeries is the part of the Event's message about a namespace with more series than its share.
 const tooManySeries = "more series than its share"
 
-// limitEvent returns a check that an Event reports that a namespace exceeds a limit of a data source. On a busy machine, Prometheus may not
-// finish a query for too many series in time. gpuscaler then cannot count the series, and the check accepts an Event that reports this
-// instead.
+// limitEvent returns a check that an Event reports that a namespace exceeds a limit of a data source. On a busy machine, Prometheus
+// possibly does not finish a query for too many series in time. gpuscaler then cannot count the series, and the check accepts an Event that
+// reports this instead.
 func limitEvent(namespace, limit string) func(context.Context) error {
 	exceeded := suite.Event(namespace, "Namespace", namespace, "SourceLimitExceeded", limit)
 	if limit != tooManySeries {

@@ -171,8 +171,8 @@ func TestTenantSeesOnlyNamespacesWithPermissionToGetHPAs(t *testing.T) {
 	}
 }
 
-// The user has only a kubeconfig, does not know the address of the page, and may not access gpuscaler's pods. `gpuscaler explain` must work
-// nevertheless, through the external metrics API.
+// The user has only a kubeconfig, does not know the address of the page, and is not allowed to access gpuscaler's pods. `gpuscaler explain`
+// must work nevertheless, through the external metrics API.
 func TestUserWithTheViewRoleMayUseExplain(t *testing.T) {
 	if err := chart.Apply(t.Context(), suite.Stack.Client, chart.Release{Name: controller.Name, Namespace: controller.Namespace},
 		"explain.yaml"); err != nil {

@@ -1,5 +1,5 @@
 // Command scale measures gpuscaler with thousands of policies on a real API server, aggregation layer and Prometheus, and compares its
-// reads with those of a null adapter: one that has the same library and returns a constant. The null adapter is measured before and after
+// reads with the reads of a null adapter, which uses the same library and returns a constant. The null adapter is measured before and after
 // gpuscaler, and gpuscaler twice in between, so that ratios hold on a busy machine.
 package main
 
@@ -70,7 +70,7 @@ func step(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
 }
 
-// run fills the report, also if it returns an error.
+// run fills the report, even if it returns an error.
 func run(ctx context.Context, r *report, measure time.Duration) error {
 	step("starting the control plane and creating %d Deployments", r.n)
 	requests, err := audit.New("system:serviceaccount:" + controller.Namespace + ":" + controller.Name)

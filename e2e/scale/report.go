@@ -53,8 +53,8 @@ func (r *report) print(out io.Writer) {
 	}
 }
 
-// ratio prints the latencies and the CPU time of one measurement divided by those of another one. It prints nothing if one of the
-// measurements is missing.
+// ratio prints the latencies and the CPU time of one measurement divided by the values of another measurement. It prints nothing if one of
+// the measurements is missing.
 func (r *report) ratio(out io.Writer, of, to row) {
 	a, b := r.mean(of), r.mean(to)
 	if a.p50 <= 0 || b.p50 <= 0 || b.own <= 0 {

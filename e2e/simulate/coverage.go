@@ -122,7 +122,7 @@ func (s *simulation) hasEffect(e schedule.Event) bool {
 	return s.possible(e.Kind)
 }
 
-// states returns the present states of the controller.
+// states returns the current states of the controller.
 func (s *simulation) states() (all []string) {
 	leader := (*replica)(nil)
 	for _, r := range s.processes() {

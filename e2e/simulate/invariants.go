@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The invariants. The last three are checked at the end of a run, and the others during the run. The checks use the targets that
+// The invariants. The last three are checked at the end of a run, and all other invariants during the run. The checks use the targets that
 // autoscalers read, the objects in the API server, the objects that the watches delivered, and the samples that the data sources returned.
 const (
 	evidenceForDecrease = "a target decreases only while each signal of the policy has a sample that is at most two minutes old"

@@ -20,7 +20,7 @@ const (
 // workload is a Deployment with its autoscaler and its load.
 type workload struct {
 	name, group string
-	keda        bool // KEDA scales the workload, also from zero; false: an HPA scales it
+	keda        bool // KEDA scales the workload, including from zero; false: an HPA scales it
 	redis       bool // its queue is in Redis; false: Prometheus has the length of the queue
 	min         int32
 	load        float64 // length of the queue

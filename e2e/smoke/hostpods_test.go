@@ -169,7 +169,7 @@ func answers(t *testing.T, proxy *leaderproxy.Proxy, pod string) {
 }
 
 // who returns the name of the pod that responds through the proxy. It opens a new connection, because an open connection stays with the
-// former leader.
+// previous leader.
 func who(ctx context.Context, proxy *leaderproxy.Proxy) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+proxy.Address+"/who", nil)
 	if err != nil {

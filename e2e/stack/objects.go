@@ -97,7 +97,7 @@ type AggregatedAPI struct {
 }
 
 // APIService registers a server on this host with the aggregation layer, through a Service of type ExternalName, because an Endpoints
-// object may not name loopback addresses. It does not wait until the server is available.
+// object cannot name loopback addresses. It does not wait until the server is available.
 func (s *Stack) APIService(ctx context.Context, a AggregatedAPI) error {
 	port := int32(a.Port)
 	service := &corev1.Service{

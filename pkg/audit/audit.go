@@ -69,7 +69,7 @@ type Figures struct {
 type Total struct {
 	Figures
 	Replayed  int      `json:"replayedWorkloads"`
-	Measured  *float64 `json:"replayedMeasuredPerMonth"` // cost in $ of the replayed workloads with their present autoscalers
+	Measured  *float64 `json:"replayedMeasuredPerMonth"` // cost in $ of the replayed workloads with their current autoscalers
 	Gpuscaler *float64 `json:"gpuscalerPerMonth"`        // cost in $ of the replayed workloads with gpuscaler
 	Bounded   int      `json:"boundedWorkloads"`
 	Bound     *float64 `json:"leastCostPerMonth"` // least possible cost in $ of the workloads that have a bound

@@ -190,7 +190,7 @@ func TestNoWorkloadsIsReported(t *testing.T) {
 	}
 }
 
-// The lower bound of the cost is below the cost of every run that meets the SLO: the replay of gpuscaler and the present autoscaler.
+// The lower bound of the cost is below the cost of every run that meets the SLO: the replay of gpuscaler and the current autoscaler.
 func TestForecastIsBetweenBoundAndPresentCost(t *testing.T) {
 	story := stories(t)[Floor]
 	story.preset = "flat"

@@ -1,6 +1,6 @@
-// Package audit computes what the present autoscalers of a cluster cost, from a snapshot of their history: the cost per month, the share
-// of the GPU time that served requests, the SLO, the least possible cost, what gpuscaler would have cost, and the causes of the waste.
-// Nothing of gpuscaler needs to be installed in the cluster.
+// Package audit computes what the current autoscalers of a cluster cost, from a snapshot of their history: the cost per month, the share of
+// the GPU time that served requests, the SLO, the least possible cost, what gpuscaler would have cost, and the causes of the waste. Nothing
+// of gpuscaler needs to be installed in the cluster.
 //
 // # Data
 //

@@ -39,7 +39,7 @@ type Forecast struct {
 	Cost     float64  `json:"gpuscalerPerMonth"` // $ that the workload would cost with gpuscaler
 	OnTime   float64  `json:"gpuscalerOnTime"`   // share of requests on time with gpuscaler
 	MeetsSLO bool     `json:"gpuscalerMeetsSLO"` // OnTime is at least the share of the SLO
-	Measured *float64 `json:"measuredPerMonth"`  // $ of the present autoscaler in the same time; null if it is unknown
+	Measured *float64 `json:"measuredPerMonth"`  // $ of the current autoscaler in the same time; null if it is unknown
 	Bound    *float64 `json:"leastCostPerMonth"` // least cost in $ that any autoscaler needs to meet the SLO; null if it is unknown
 	Notes    []string `json:"notes,omitempty"`   // assumptions about the traffic
 	Slots    float64  `json:"slots"`             // requests that a replica serves concurrently

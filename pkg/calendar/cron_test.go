@@ -35,7 +35,7 @@ func instant() *rapid.Generator[time.Time] {
 	return rapid.Map(rapid.Int64Range(y1970.Unix(), y2040.Unix()), func(s int64) time.Time { return time.Unix(s, 0).UTC() })
 }
 
-// Cron libraries handle clock changes differently. UTC has no clock changes, so in UTC the results must equal those of robfig/cron.
+// Cron libraries handle clock changes differently. UTC has no clock changes, so in UTC the results must equal the results of robfig/cron.
 func TestTheSearchAgreesWithRobfigCronInUTC(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text, from := cronText().Draw(rt, "cron"), instant().Draw(rt, "from")

@@ -14,7 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// zoneNames returns the names of the zones of the Go installation that runs the test. If they cannot be read, it returns those of Go 1.26.
+// zoneNames returns the names of the zones of the Go installation that runs the test. If they cannot be read, it returns the names of Go
+// 1.26.
 func zoneNames(t testing.TB) []string {
 	t.Helper()
 	if archive, err := zip.OpenReader(filepath.Join(os.Getenv("GOROOT"), "lib", "time", "zoneinfo.zip")); err == nil {

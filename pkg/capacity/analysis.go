@@ -216,9 +216,9 @@ func (a *analysis) workload(key string) int {
 	return slices.IndexFunc(a.o.Workloads, func(w Workload) bool { return w.Key == key })
 }
 
-// nodeSize returns the size of the group's largest known node in units of its resource, or that of the largest pod if that is greater. A
-// limit that allows one more node must leave room for this size: Karpenter launches an instance type only if its whole capacity fits below
-// the limit.
+// nodeSize returns the size of the group's largest known node in units of its resource, or the size of the largest pod if that is greater.
+// A limit that allows one more node must leave room for this size: Karpenter launches an instance type only if its whole capacity fits
+// below the limit.
 func (a *analysis) nodeSize() (size int64) {
 	for i := range a.views() {
 		size = max(size, a.pools[i].largest)

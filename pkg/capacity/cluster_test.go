@@ -32,7 +32,7 @@ type cluster struct {
 	moving        moved
 	batch         statemachine.Move // the batch of the last tick
 	frozen        [nodepool.MaxPools]freezeMemory
-	started       int64 // time of the first tick with the present state
+	started       int64 // time of the first tick with the current state
 	wholeBefore   bool
 	disturbed     int                 // number of nodes that were removed while pods ran on them
 	deaf          bool                // the API server refuses gpuscaler's writes

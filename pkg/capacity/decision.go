@@ -40,7 +40,7 @@ type Demand struct {
 // Total returns the demand of policies and unmanaged pods.
 func (d Demand) Total() int64 { return d.Policies + d.UnmanagedPods }
 
-// Advice is the adjustment of one workload's target that package scaling applies at the next tick. Its fields are those of scaling.Advice.
+// Advice is the adjustment of one workload's target that package scaling applies at the next tick. It has the fields of scaling.Advice.
 type Advice struct {
 	Cap     int32 // maximum of the target: the replicas that have nodes, or space on existing nodes, plus one; -1: no cap
 	AtRisk  int32 // replicas to add for ready replicas on nodes that are about to be lost, and for expected losses
@@ -59,9 +59,9 @@ type Closed struct {
 	// Limited depends on Cause. For CauseLimit it is the resource whose limit allows the fewest nodes. For CauseFleet it is maxNodes or
 	// maxCapacity, or "" if neither is set.
 	Limited     string
-	Limit, Used float64 // the limit that Limited names, and the present amount that counts against it
-	Scheduled   bool    // the limit is that of an open schedule of the group, not of the NodePool's owner
-	Left        bool    // the limit is that of an override that gpuscaler may no longer change, not of the NodePool's owner
+	Limit, Used float64 // the limit that Limited names, and the current amount that counts against it
+	Scheduled   bool    // an open schedule of the group set the limit, and not the NodePool's owner
+	Left        bool    // the limit is an override that gpuscaler may no longer change, and not the limit of the NodePool's owner
 	// Waiting is the number of units that the smallest waiting pod requests, if the limit allows only nodes that are too small for it.
 	Waiting   int64
 	Units     int64 // units of the group's resource on the nodes of the NodePool

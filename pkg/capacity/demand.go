@@ -10,7 +10,7 @@ import (
 )
 
 // countDemand adds up how much of the group's resource pods and policies request. The request of a Job without a policy is added in the
-// same way as that of a workload with a policy.
+// same way as the request of a workload with a policy.
 func (a *analysis) countDemand() {
 	d := &a.demand
 	d.Unknown = a.o.Lost

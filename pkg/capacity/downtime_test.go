@@ -58,7 +58,7 @@ func TestIncompleteRestoreLeavesNoRecord(t *testing.T) {
 	c.untouched(before)
 }
 
-// A user sets an overridden field to its original value while no leader runs. The field is not overridden for ten minutes, also if the
+// A user sets an overridden field to its original value while no leader runs. The field is not overridden for ten minutes, even if the
 // leader changes again in this time.
 func TestEditToTheOriginalValueStaysAfterTwoChangesOfLeader(t *testing.T) {
 	c, _, before := zeroLimitCluster(t)

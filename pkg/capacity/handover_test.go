@@ -106,7 +106,7 @@ func (s *story) run(t *testing.T) {
 
 // After each change of the phase, up to the second fallback, the API server refuses the writes of one NodePool for 20 seconds. In the first
 // case, gpuscaler may only write the weight of the spot NodePool and the budgets of the on-demand NodePool. At every time, the protection
-// of the previous phase must still apply, or that of the next phase must already apply.
+// of the previous phase must still apply, or the protection of the next phase must already apply.
 func TestReplicasOnDemandAreProtectedIfAWriteFails(t *testing.T) {
 	for _, consent := range [][2]nodepool.Consent{{nodepool.ConsentWeight, nodepool.ConsentDisruption}, {nodepool.ConsentAny,
 		nodepool.ConsentAny}} {

@@ -182,7 +182,7 @@ func (c *cluster) lose(n *simNode) {
 	c.evict(n)
 }
 
-// allowed reports whether the NodePool's budgets allow a disruption for the given reason at present, as Karpenter evaluates them.
+// allowed reports whether the NodePool's budgets allow a disruption for the given reason at this time, as Karpenter evaluates them.
 func (c *cluster) allowed(pool *simPool, reason string) bool {
 	var budgets []struct {
 		Nodes, Schedule, Duration string

@@ -132,7 +132,7 @@ func (m *model) happen() {
 	}
 }
 
-// userEdits changes a random field of a NodePool as a user. It uses values that no rule requests, because a write of the present value is
+// userEdits changes a random field of a NodePool as a user. It uses values that no rule requests, because a write of the current value is
 // not an edit.
 func (m *model) userEdits(pool int) {
 	name := rapid.SampledFrom([]string{"weight", "limits[nvidia.com/gpu]", "disruption.budgets", "disruption.consolidateAfter"}).Draw(m.rt,

@@ -43,7 +43,7 @@ func TestEditFasterThanTheCacheStays(t *testing.T) {
 }
 
 // The owner sets the limit to 0 while gpuscaler's writes of the same limit fail. 0 is then the owner's value: neither demand nor the
-// removal of the group restores the former limit.
+// removal of the group restores the previous limit.
 func TestEditToTheValueOfAPendingOverrideStays(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	c.add("team-chat/llama", 1)

@@ -19,9 +19,9 @@ import (
 // but never too many.
 const limitOfNodes = "nodes"
 
-// measureRoom computes by how many units of the group's resource each NodePool may still grow, and which of its limits allows the least. It
+// measureRoom computes by how many units of the group's resource each NodePool can still grow, and which of its limits allows the least. It
 // uses the limits of the owner and of open schedules. The limits that later rules request in this tick are ignored. A NodePool whose
-// capacity reservation is full may not grow.
+// capacity reservation is full cannot grow.
 func (t *tick) measureRoom() {
 	for i := range t.views() {
 		f := &t.pools[i]
@@ -155,7 +155,7 @@ func (a *analysis) usedBelow(pool int, l *nodepool.LimitView) (used, node float6
 }
 
 // limitOf returns a limit of a NodePool without gpuscaler's override of the last tick. This is the limit of an open schedule, or else that
-// of the owner. The limit of a schedule that may not be written does not count.
+// of the owner. The limit of a schedule is ignored if the owner does not allow gpuscaler to write it.
 func (t *tick) limitOf(pool int, l *nodepool.LimitView) nodepool.Value {
 	i := slices.Index(t.s.Limits[:], l.Resource)
 	if i < 0 || l.Resource == "" {
@@ -175,8 +175,7 @@ func (t *tick) isScheduled(pool int, l *nodepool.LimitView) bool {
 	return i >= 0 && l.Resource != "" && !t.limitOf(pool, l).Same(t.fields.Original(pool, nodepool.FieldLimit+nodepool.Field(i)))
 }
 
-// isLeft reports whether a limit of a NodePool is that of an override which gpuscaler cannot end, because the owner has withdrawn the
-// consent.
+// isLeft reports whether a limit of a NodePool is an override that gpuscaler cannot end, because the owner has withdrawn the consent.
 func (t *tick) isLeft(pool int, l *nodepool.LimitView) bool {
 	i := slices.Index(t.s.Limits[:], l.Resource)
 	if i < 0 || l.Resource == "" {

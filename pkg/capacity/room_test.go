@@ -218,7 +218,8 @@ func TestClosedNodePoolsAreListedWithTheirNumbers(t *testing.T) {
 	}
 }
 
-// A schedule of the group limits both NodePools while pods wait. The limits are those of the schedule, not of the owner.
+// A schedule of the group limits both NodePools while pods wait. The decision must attribute the limits to the schedule and not to the
+// owner.
 func TestLimitOfAScheduleIsNotAttributedToTheOwner(t *testing.T) {
 	c := newCluster(t, func(g *Group) {
 		all := calendar.Window{Name: "inventory", From: midnight, To: midnight.Add(24 * time.Hour)}
@@ -234,7 +235,8 @@ func TestLimitOfAScheduleIsNotAttributedToTheOwner(t *testing.T) {
 	}
 }
 
-// The owner withdraws the consent while the limits are 0. gpuscaler cannot remove these limits, and they are not those of the owner.
+// The owner withdraws the consent while the limits are 0. gpuscaler cannot remove these limits, and the decision must not attribute them to
+// the owner.
 func TestLimitThatCannotBeRemovedIsNotAttributedToTheOwner(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	chat := c.add("team-chat/llama", 1)
@@ -251,7 +253,8 @@ func TestLimitThatCannotBeRemovedIsNotAttributedToTheOwner(t *testing.T) {
 	}
 }
 
-// The limit of the spot NodePool allows one more node, which is too small for the waiting pod. That of the on-demand NodePool allows none.
+// The limit of the spot NodePool allows one more node, which is too small for the waiting pod. The limit of the on-demand NodePool allows
+// no further node.
 func TestLimitThatAllowsOnlyTooSmallNodesNamesThePod(t *testing.T) {
 	c := newCluster(t, nil)
 	for i, limit := range []nodepool.Value{"12", "4"} {

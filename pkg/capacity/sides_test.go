@@ -168,7 +168,8 @@ func TestRecordsOfAPairAreReadAfterNodePoolsWereAdded(t *testing.T) {
 	}
 }
 
-// A NodePool is removed from the group while it is overridden. Its record is sufficient to restore it, and the others stay overridden.
+// A NodePool is removed from the group while it is overridden. Its record is sufficient to restore it, and the other NodePools stay
+// overridden.
 func TestRemovedNodePoolIsRestoredFromItsRecord(t *testing.T) {
 	c := newZones(t, func(g *Group) { g.Fallback = Hard })
 	before := c.specs()
@@ -415,7 +416,7 @@ func TestEvidenceOfSeveralNodePools(t *testing.T) {
 func TestWeightsOfAFallbackWithSeveralNodePools(t *testing.T) {
 	for name, w := range map[string]struct {
 		before, after [4]nodepool.Value
-		fixed         bool // the weights of the on-demand NodePools may not be overridden
+		fixed         bool // gpuscaler is not allowed to override the weights of the on-demand NodePools
 	}{
 		"on-demand is raised in its order": {[4]nodepool.Value{"80", "60", "20", "10"}, [4]nodepool.Value{"80", "60", "82", "81"}, false},
 		"equal weights stay equal":         {[4]nodepool.Value{"80", "80", "20", "20"}, [4]nodepool.Value{"80", "80", "81", "81"}, false},

@@ -164,7 +164,8 @@ func (t *tick) fallback() {
 }
 
 // probe limits spot to its size at the start of the probe and one more node while the phase is Probing. With several spot NodePools, each
-// of them may launch this node, because it is not known which one has capacity. When one has launched it, the others may not grow any more.
+// of them may launch this node, because it is not known which one has capacity. When one has launched it, the other NodePools are not
+// allowed to grow any more.
 func (t *tick) probe() {
 	s := &t.s.Spot
 	if !t.paired() || s.Phase != statemachine.Probing {
@@ -205,7 +206,7 @@ func (t *tick) preferOnDemand(rule explain.Rule) {
 }
 
 // weights appends the NodePools of a side, with their weights, to the parameter into. Fixed is true for a NodePool whose weight gpuscaler
-// may not override. In an advisory group it is always false, so that the plan shows what gpuscaler would write in mode auto.
+// is not allowed to override. In an advisory group it is always false, so that the plan shows what gpuscaler would write in mode auto.
 func (t *tick) weights(s *side, into []weights.Pool) []weights.Pool {
 	for _, i := range s.all() {
 		weight, _ := t.fields.Effective(int(i), nodepool.FieldWeight).Number()

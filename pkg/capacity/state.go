@@ -39,7 +39,7 @@ type memory struct {
 	Surges            [statemachine.MaxSurges]statemachine.Surge `json:"surges,omitzero"`
 	LastSurge         string                                     `json:"lastSurge,omitempty"`
 	Inherits          bool                                       `json:"inherits,omitempty"`
-	statemachine.Sent                                            // writes that the next observation may not show yet
+	statemachine.Sent                                            // writes that the next observation possibly does not show yet
 }
 
 // stamps returns pointers to the times of the state, in Unix milliseconds. The times in the entries of a consolidation freeze are not

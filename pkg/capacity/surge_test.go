@@ -353,7 +353,7 @@ func TestSuccessorWithoutANodeIsWithdrawnWithTheCap(t *testing.T) {
 	}
 }
 
-// A new leader continues the surge of the former one: the target does not exceed two, and the time limit does not begin again.
+// A new leader continues the surge of the previous leader: the target does not exceed two, and the time limit does not begin again.
 func TestNewLeaderContinuesASurge(t *testing.T) {
 	s := newSurging(t, 1)
 	s.drift()

@@ -163,7 +163,7 @@ spec:
 	}
 }
 
-// The GPUs of a workload are those of its claim template. After the template is deleted, they are unknown.
+// The claim template of a workload determines its GPUs. After the template is deleted, they are unknown.
 func TestWorkloadWithCountedClaims(t *testing.T) {
 	template := claimTemplate("gpus", `[{name: gpu, exactly: {deviceClassName: gpu.nvidia.com, allocationMode: ExactCount, count: 4}}]`)
 	chat := &scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{Name: "chat"}}

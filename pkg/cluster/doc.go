@@ -7,7 +7,7 @@
 //	informer     informers, also of kinds whose CRD is installed or removed later
 //	rejections   why the StatefulSet controller cannot create pods
 //	manual       pauses and overrides that a user sets by annotations
-//	learned      what a new leader learns from the former one
+//	learned      what a new leader learns from the previous one
 //	rounds       the loop of all periodic work
 //	scale        /scale of kinds that are known only by configuration
 //	activation   /scale between zero and one replica, and KEDA's annotations

@@ -65,7 +65,7 @@ func (l *Ledger) recordPod(p *Pod, d *Device, s *Slice, m Interval, u use) {
 	}
 }
 
-// merge adds the data of another pod of the same workload. The field devices is not a sum: it is that of the pod with the most GPUs.
+// merge adds the data of another pod of the same workload. The field devices is not a sum: it is the value of the pod with the most GPUs.
 func (u *podUse) merge(o *podUse) {
 	if len(o.devices) > len(u.devices) {
 		u.devices = o.devices
@@ -84,7 +84,7 @@ type Notebook struct {
 	Model     string    `json:"model"`
 	GPUs      int       `json:"gpus"`
 	IdleSince time.Time `json:"idleSince"`
-	Hourly    float64   `json:"hourly"` // present cost per hour
+	Hourly    float64   `json:"hourly"` // current cost per hour
 	Cost      float64   `json:"cost"`   // cost since IdleSince
 	Priced    bool      `json:"priced"` // false: the cost is unknown
 }

@@ -123,8 +123,8 @@ func (a *API) withoutDecision(k scaling.Key) error {
 	return unknown(k)
 }
 
-// unknown returns the error for a policy that does not exist. It is also used for a policy that the user may not see, so that the error
-// does not reveal that it exists.
+// unknown returns the error for a policy that does not exist. It is also used for a policy that the user is not allowed to see, so that the
+// error does not reveal that it exists.
 func unknown(k scaling.Key) error {
 	return fmt.Errorf("no policy %s: `gpuscaler explain` without a name lists all policies", k)
 }

@@ -37,7 +37,7 @@ type Options struct {
 	// Panels provides the NodePools and the cost on the overview. If it is nil, the page shows the NodePools of the engine's capacity
 	// groups and the result of Cost.
 	Panels Panels
-	// Cost returns the present cost of the GPUs. If Cost is nil or returns ok = false, the page shows the sum of the known prices of the
+	// Cost returns the current cost of the GPUs. If Cost is nil or returns ok = false, the page shows the sum of the known prices of the
 	// nodes.
 	Cost func() (c Cost, ok bool)
 	// Standby reports whether this replica of gpuscaler is a standby. The JSON API of a standby returns an error that refers the client to
@@ -112,7 +112,7 @@ func (o Options) withDefaults() Options {
 // ServeHTTP serves GET and HEAD requests.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
 
-// Sample stores the present values of every workload for the timelines. The samples use a limited amount of memory: see fullSpan.
+// Sample stores the current values of every workload for the timelines. The samples use a limited amount of memory: see fullSpan.
 func (p *Page) Sample(now time.Time) {
 	keys := p.decisions.Keys()
 	var r engine.Record
@@ -218,7 +218,7 @@ func parsePages(names ...string) map[string]*template.Template {
 	return all
 }
 
-// moment is a time with the page's time zone and the present time. Its methods format the time for the page.
+// moment is a time with the page's time zone and the current time. Its methods format the time for the page.
 type moment struct {
 	at   time.Time
 	zone *time.Location

@@ -25,7 +25,7 @@ func clusterAtNine(n int, o Options) *testCluster {
 	return l
 }
 
-// get returns a request like that of a browser on the same machine: its Host header is the loopback address.
+// get returns the request that a browser on the same machine would send: its Host header is the loopback address.
 func get(path string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.Host = "127.0.0.1:8081"

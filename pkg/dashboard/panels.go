@@ -11,7 +11,7 @@ import (
 // Panels provides the NodePools and the cost on the overview. If there are no NodePools or no cost, the page omits that panel.
 type Panels interface {
 	NodePools() []NodePool
-	// Cost returns the present cost of the GPUs; ok is false if no price is known.
+	// Cost returns the current cost of the GPUs; ok is false if no price is known.
 	Cost() (c Cost, ok bool)
 }
 
@@ -80,11 +80,11 @@ type causeView struct {
 	Name, Workloads, GPUs, PerHour string
 }
 
-// namedWorkloads is the maximum number of workloads that the page lists by name for a cause. For the others, it shows how many there are.
+// namedWorkloads is the maximum number of workloads that the page lists by name for a cause. It shows only the number of further workloads.
 const namedWorkloads = 3
 
-// panels returns the NodePools and the cost for the overview. It returns neither to a user who may not see all namespaces, because both are
-// about the whole cluster.
+// panels returns the NodePools and the cost for the overview. It returns neither to a user who is not allowed to see all namespaces,
+// because both are about the whole cluster.
 func (p *Page) panels(r *http.Request) (pools []nodePoolView, cost *costView) {
 	if !p.visible(r, "") {
 		return nil, nil

@@ -53,7 +53,7 @@ func LookupNow(d Decisions, k scaling.Key, clock func() time.Time) (Served, erro
 	return d.Lookup(k, clock())
 }
 
-// Identities is implemented by a Cluster that can return the current UID of a scale target at any time, also between two ticks.
+// Identities is implemented by a Cluster that can return the current UID of a scale target at any time, even between two ticks.
 type Identities interface {
 	// TargetUID returns the UID of a workload's scale target from memory; ok is false if the target does not exist.
 	TargetUID(w *scaling.Workload) (uid string, ok bool)
@@ -147,7 +147,7 @@ func (b *DecisionStore) tick(now time.Time) {
 }
 
 // expire marks the decisions whose time is later than the time now, which happens if the clock was set back. A marked decision is not
-// served, also when the clock reaches its time again, because its real age is unknown.
+// served, even when the clock reaches its time again, because its real age is unknown.
 func (b *DecisionStore) expire(now time.Time) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

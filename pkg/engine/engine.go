@@ -32,8 +32,8 @@ type Options struct {
 // keep their replicas.
 const DefaultMaxAge = 60 * time.Second
 
-// maxKeptChanges is the maximum capacity of a list of changes whose memory the next tick reuses. A longer list, such as that of the first
-// tick, in which every policy has a change, is left to the garbage collector.
+// maxKeptChanges is the maximum capacity of a list of changes whose memory the next tick reuses. A longer list, such as the list of the
+// first tick, in which every policy has a change, is left to the garbage collector.
 const maxKeptChanges = 256
 
 // Engine decides for all workloads in each Tick. Concurrent ticks are not safe; concurrent reads of its DecisionStore are.
@@ -152,7 +152,8 @@ type PanicError struct {
 
 func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 
-// panicError returns the error for a recovered value. It must be called in the deferred function, so that the stack is that of the panic.
+// panicError returns the error for a recovered value. It must be called in the deferred function, so that it contains the stack of the
+// panic.
 func panicError(value any) *PanicError { return &PanicError{Value: value, Stack: debug.Stack()} }
 
 // Reset removes every decision but keeps the history. It is called when another replica becomes the leader, so that this process does not

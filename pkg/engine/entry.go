@@ -123,8 +123,8 @@ func (s *workloadEntry) setShare(n int32) {
 	s.share = n
 }
 
-// transitionFields contains the fields of a decision that are compared with those of the previous one. If one of them changed, the decision
-// is published as a transition.
+// transitionFields contains the fields of a decision that are compared with the same fields of the previous decision. If one of them
+// changed, the decision is published as a transition.
 //
 // The binding rule is not one of these fields: if two rules lead to the same target, the binding rule can alternate between them a hundred
 // times a day.

@@ -113,7 +113,7 @@ type hanging struct{ *fakeNodes }
 
 func (h hanging) Act(*capacity.Group, []capacity.Action) <-chan struct{} { return make(chan struct{}) }
 
-// If the API server does not respond, a tick waits for at most ApplyTimeout in total, also if several groups wait for writes.
+// If the API server does not respond, a tick waits for at most ApplyTimeout in total, even if several groups wait for writes.
 func TestGroupsOfATickShareOneDeadline(t *testing.T) {
 	w := newFakeCluster()
 	var groups []capacity.Group

@@ -71,7 +71,7 @@ func (g *groupTick) fillDecided(i int, w *capacity.Workload) {
 	w.Known, w.Paused, w.Extra = t.decided && !t.decision.Degraded, of.Mode != scaling.Auto, 0
 	w.Bounded, w.Room, w.ColdStart = true, 0, 0
 	if !t.decided {
-		// The workload was not decided in this tick. Its demand is that of its last decision.
+		// The workload was not decided in this tick. Its demand is the demand of its last decision.
 		w.Uncapped = g.entries[i].decision.Uncapped
 		return
 	}

@@ -182,7 +182,7 @@ func (n *nodeTicks) notify(g *groupTick, now time.Time, orphaned bool) {
 	g.hasState = true
 }
 
-// split sorts the actions in place and returns two parts of the slice: the actions that allow new nodes, and the others.
+// split sorts the actions in place and returns two parts of the slice: the actions that allow new nodes, and all other actions.
 func split(actions []capacity.Action) (loosening, rest []capacity.Action) {
 	slices.SortStableFunc(actions, func(a, b capacity.Action) int {
 		switch x, y := loosens(a), loosens(b); {

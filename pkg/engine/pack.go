@@ -108,7 +108,7 @@ func (p *packer) list(v reflect.Value) {
 	}
 	p.unsigned(uint64(n))
 	for i := range n {
-		// The elements of a list are not omitted, so for an element of type bool the value is written, also if it is false.
+		// The elements of a list are not omitted, so for an element of type bool the value is written, even if it is false.
 		if e := v.Index(i); e.Kind() == reflect.Bool {
 			p.buffer = append(p.buffer, bit(e.Bool()))
 		} else {

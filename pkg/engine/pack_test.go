@@ -69,7 +69,7 @@ func fill(t *rapid.T, v reflect.Value) {
 	}
 }
 
-// Encoding and decoding a record must keep every field except the UID of the scale target, also a field that is added to Record later.
+// Encoding and decoding a record must keep every field except the UID of the scale target, including a field that is added to Record later.
 func TestHistoryKeepsEveryFieldOfARecord(t *testing.T) {
 	var p packer
 	rapid.Check(t, func(t *rapid.T) {
@@ -86,7 +86,7 @@ func TestHistoryKeepsEveryFieldOfARecord(t *testing.T) {
 	})
 }
 
-// Storing a view in an entry must keep every field, also a field that is added to View later.
+// Storing a view in an entry must keep every field, including a field that is added to View later.
 func TestEntryKeepsEveryFieldOfAView(t *testing.T) {
 	var k packedView
 	rapid.Check(t, func(t *rapid.T) {
@@ -165,7 +165,7 @@ func BenchmarkPackRecord(b *testing.B) {
 	b.ReportMetric(float64(len(c.data)), "bytes")
 }
 
-// Storing a decision must keep every field, also a field that is added to Decision later.
+// Storing a decision must keep every field, including a field that is added to Decision later.
 func TestStoreKeepsEveryFieldOfADecision(t *testing.T) {
 	var k packedDecision
 	rapid.Check(t, func(t *rapid.T) {

@@ -39,7 +39,7 @@ func (w *teamOfTwo) tickAndExpect(when string, want ...int32) {
 	w.expect(w.t, w.e, when, want...)
 }
 
-// If the GPUs per replica of a workload can no longer be read, the last known number is used, also after an edit of the policies.
+// If the GPUs per replica of a workload can no longer be read, the last known number is used, even after an edit of the policies.
 func TestLastKnownAmountSurvivesAnEdit(t *testing.T) {
 	w := newTeamOfTwo(t, 10)
 	w.requests[w.workloads[0].Key] = 2
@@ -143,7 +143,7 @@ func TestMemberThatFailsStillUsesTheLimit(t *testing.T) {
 	w.tickAndExpect("a limit of 0", 0, 0)
 }
 
-// Since and Before of a record are the time and the previous target of the last change, also after ticks without a change.
+// Since and Before of a record are the time and the previous target of the last change, even after ticks without a change.
 func TestRecordDescribesItsLastChange(t *testing.T) {
 	w := newTeamOfTwo(t, 9)
 	w.set(0, 2, 2)

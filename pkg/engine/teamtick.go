@@ -117,8 +117,8 @@ func (t *teamTick) add(s *workloadEntry, w *scaling.Workload, old *teamMember) {
 	t.members, t.workloads = append(t.members, m), append(t.workloads, w)
 }
 
-// tick evaluates the members of every team and divides the team's limits. It publishes the members without a capacity group; the others are
-// published with their group.
+// tick evaluates the members of every team and divides the team's limits. It publishes the members without a capacity group; all other
+// members are published with their group.
 func (n *teamTicks) tick(now time.Time, out *Outcome) {
 	for _, t := range n.teams {
 		for _, m := range t.members {

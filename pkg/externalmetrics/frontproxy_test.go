@@ -113,7 +113,7 @@ func TestExpiredCertificateIsVerifiedAgain(t *testing.T) {
 	}
 }
 
-// The result for a remembered certificate and for every other request is that of the library.
+// For a remembered certificate and for every other request, the result must be the same as the result of the library.
 func TestFrontProxyAuthenticatesLikeTheLibrary(t *testing.T) {
 	a, other := newAuthority(t), newAuthority(t)
 	_, library, remembering := proxies(t, a, "front-proxy-client", "second-proxy")

@@ -49,10 +49,10 @@ func plain(name, others string) bool {
 	return true
 }
 
-// quickInfo resolves the request info of a read for authentication and authorization. The result is the same as that of the library, but
-// without selectors: a caller is authorized for all policies of a namespace. RBAC ignores selectors. With them in the SubjectAccessReview,
-// each policy would need a review of its own once a minute, and more than 8,192 policies would exceed the library's cache, so that each
-// read would cause a review.
+// quickInfo resolves the request info of a read for authentication and authorization. The result is the same as the result of the library,
+// but without selectors: a caller is authorized for all policies of a namespace. RBAC ignores selectors. With them in the
+// SubjectAccessReview, each policy would need a review of its own once a minute, and more than 8,192 policies would exceed the library's
+// cache, so that each read would cause a review.
 type quickInfo struct{ library request.RequestInfoResolver }
 
 func (q quickInfo) NewRequestInfo(r *http.Request) (*request.RequestInfo, error) {

@@ -98,7 +98,7 @@ func newServer(c ServerConfig, shortcut func(g *genericapiserver.Config, api htt
 // Run serves until ctx ends, then drains the requests in flight.
 func (s *Server) Run(ctx context.Context) error { return s.library.PrepareRun().RunWithContext(ctx) }
 
-// Ready returns nil, or an error while requests that the API server forwards would be rejected. That is the case until a watch has
+// Ready returns nil, or an error while requests that the API server forwards would be rejected. They would be rejected until a watch has
 // delivered the CA of the front proxy: before that every caller is anonymous, and an HPA receives "forbidden".
 func (s *Server) Ready() error {
 	if s.proxy == nil {

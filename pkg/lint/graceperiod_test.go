@@ -53,7 +53,7 @@ func TestGracePeriodShorterThanRequestsIsReported(t *testing.T) {
 	}
 }
 
-// The labels of the series are those of the data source from which the policy reads the model server.
+// The data source from which the policy reads the model server determines the labels of the series.
 func TestLabelsOfDurationsAreThoseOfTheDataSource(t *testing.T) {
 	platform := &policy.Platform{DataSources: []policy.DataSource{
 		{Name: "prom", Type: policy.DataPrometheus, Default: true, NamespaceLabel: "k8s_ns", PodLabel: "k8s_pod"},

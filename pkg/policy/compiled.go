@@ -102,7 +102,7 @@ type Source struct {
 	Denied string
 }
 
-// Fingerprint returns a number that is the same for equal sources, also in another process. It is never 0.
+// Fingerprint returns a number that is the same for equal sources in every process. It is never 0.
 func (s Source) Fingerprint() uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%#v", s)

@@ -34,8 +34,8 @@ const (
 	ExporterStateMetrics SourceType = "kube-state-metrics"
 )
 
-// DCGMExporters returns two exporters of type dcgm in a namespace. One has the pod labels of the GPU operator, and the other has those of
-// the DCGM exporter's own chart.
+// DCGMExporters returns two exporters of type dcgm in a namespace. One has the pod labels of the GPU operator, and the other has the pod
+// labels of the DCGM exporter's own chart.
 func DCGMExporters(namespace string) []Exporter {
 	return []Exporter{
 		{SourceDCGM, namespace, map[string]string{"app": "nvidia-dcgm-exporter"}},

@@ -184,8 +184,8 @@ func (p *Platform) DefaultSource(t DataSourceType, namespace string) *DataSource
 	return only
 }
 
-// BoundsFor returns the bounds for policies of a namespace. They are the intersection of the bounds of the PlatformConfig and those of the
-// namespace's team.
+// BoundsFor returns the bounds for policies of a namespace. They are the intersection of two bounds: those of the PlatformConfig, and those
+// of the namespace's team.
 func (p *Platform) BoundsFor(namespace string) Bounds {
 	b := p.Bounds
 	if t := p.Team(namespace); t != nil {

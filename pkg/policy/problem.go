@@ -19,7 +19,7 @@ type Problem struct {
 	Found    string `json:"found,omitempty"`
 	Allowed  string `json:"allowed,omitempty"`
 	Message  string `json:"message"`
-	// Warning is true if the document is accepted although it may not do what its author intends.
+	// Warning is true if the document is accepted although its effect is possibly not what its author intends.
 	Warning bool `json:"warning,omitempty"`
 	// Stack is set if a panic caused the problem. It is written only to the log.
 	Stack string `json:"-"`

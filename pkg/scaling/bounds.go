@@ -2,8 +2,8 @@ package scaling
 
 // atRisk adds a replacement for each replica on a node that is about to be interrupted, and the reserve for expected losses. The
 // replacement remains in the target until the replica at risk is gone, even if the replacement is already ready. Otherwise the target would
-// decrease while the replica at risk still exists, and increase again in the next tick. The numbers are those of the previous tick and are
-// not compared with the ready replicas of this tick: a replica that is no longer ready would otherwise lower the target before a tick has
+// decrease while the replica at risk still exists, and increase again in the next tick. The numbers are from the previous tick and are not
+// compared with the ready replicas of this tick: a replica that is no longer ready would otherwise lower the target before a tick has
 // observed that it is gone. The target may exceed a schedule ceiling, because the old and the new replicas overlap only for a short time.
 func (t *tick) atRisk() {
 	t.withoutNodes = t.n

@@ -72,7 +72,7 @@ func (m Measure) String() string {
 type Signal struct {
 	Name       string
 	Type       string // the type in the policy file (prometheus, vllm, dcgm, ...), for explanations
-	Source     uint64 // identifies the measured quantity, also in other versions of the policy; 0: not known
+	Source     uint64 // identifies the measured quantity; it is the same in all versions of the policy; 0: not known
 	Kind       Kind
 	Class      Class
 	Unit       Unit

@@ -126,8 +126,8 @@ func (s *State) adoptLearned(p, old *Policy) {
 	}
 }
 
-// learn adds the readings of this tick to the trends and the forecasts of the signals. It does not change those of a signal that cannot be
-// used.
+// learn adds the readings of this tick to the trends and the forecasts of the signals. It does not change the trend and the forecast of a
+// signal that cannot be used.
 func (s *State) learn(t *tick) {
 	for i := range t.signals {
 		if t.status[i] != SignalOK {

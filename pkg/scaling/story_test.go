@@ -145,7 +145,7 @@ func TestLoadingReplicasAreNotRequestedTwice(t *testing.T) {
 			ScaleDown: Direction{StabilizationWindow: 5 * time.Minute}}
 		w := newScenario(t, p, 2)
 		w.boot = 5 * time.Minute
-		// The load is that of two fully busy replicas, divided among the ready replicas.
+		// The load keeps two replicas fully busy. It is divided among the ready replicas.
 		w.value = func(w *scenario, _ int) float64 { return 2 / float64(max(w.o.Ready, 1)) }
 		for range 20 * 60 {
 			if w.tick(time.Second); w.last.Replicas != 4 {

@@ -29,7 +29,7 @@ var pollKinds = [...]string{"query", "selector", "gauges", "histogram", "dcgm", 
 func (k pollKind) String() string { return pollKinds[k] }
 
 // dataSource returns the data source of a signal. If the signal does not name a data source, dataSource returns the default for the type of
-// the signal. If there is no data source, or if the namespace may not use it, dataSource returns nil and the cause.
+// the signal. If there is no data source, or if the namespace is not allowed to use it, dataSource returns nil and the cause.
 func (p *plan) dataSource(s *policy.Source, namespace string) (*policy.DataSource, scaling.Cause) {
 	if s.Denied != "" {
 		return nil, scaling.CauseDenied

@@ -23,7 +23,7 @@ func NewProgress(out io.Writer) *Progress {
 	return &Progress{out: out, show: isTerminal(out), begun: time.Now()}
 }
 
-// Report updates the status line: the parameter what describes the present step of the command, and done is the completed share of it, 0 to
+// Report updates the status line: the parameter what describes the current step of the command, and done is the completed share of it, 0 to
 // 1.
 func (p *Progress) Report(what string, done float64) {
 	p.mu.Lock()

@@ -79,7 +79,8 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// tick runs the engine once and logs its errors. reported holds the error texts of the previous tick; tick returns those of this tick.
+// tick runs the engine once and logs its errors. reported holds the error texts of the previous tick; tick returns the error texts of this
+// tick.
 func (l *loop) tick(ctx context.Context, reported map[string]bool) map[string]bool {
 	start := time.Now()
 	now := start.Round(0) // Round removes the monotonic clock, which a recording cannot store

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/restore"
 )
 
-// The output of restore must not say that no object has changes by gpuscaler if the user may not list a kind.
+// The output of restore must not say that no object has changes by gpuscaler if the user is not allowed to list a kind.
 func TestRestoreNamesKindsThatWereNotSearched(t *testing.T) {
 	skipped := restore.Result{Object: "ConfigMap", Skipped: "you may not list this kind"}
 	failed := restore.Result{Object: "NodePool gpu", Error: "conflict"}

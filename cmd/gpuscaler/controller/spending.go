@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/usage"
 )
 
-// spending computes the present cost of GPUs. While this process leads, it queries the platform's Prometheus server each minute.
+// spending computes the current cost of GPUs. While this process leads, it queries the platform's Prometheus server each minute.
 type spending struct {
 	prometheus.Collector
 	prices *prices

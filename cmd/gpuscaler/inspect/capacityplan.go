@@ -64,7 +64,7 @@ type planner struct {
 	now   time.Time
 }
 
-// View reports each workload as paused, so that the engine keeps its present replicas.
+// View reports each workload as paused, so that the engine keeps its current replicas.
 func (p *planner) View(w *scaling.Workload) (engine.View, bool) {
 	v, ok := p.Cluster.View(w)
 	v.Operator = scaling.Operator{Paused: true, Min: -1, Max: -1}

@@ -41,8 +41,8 @@ type eventOnce struct {
 	Why    string    `json:"why"` // text that begins with the targets, "6 -> 9: ", and contains the cause
 }
 
-// WriteText writes the Events as text. It also states that Events can be up to 30 seconds late, and that the former leader's log has every
-// change.
+// WriteText writes the Events as text. It also states that Events can be up to 30 seconds late, and that the previous leader's log has
+// every change.
 func (e *eventExplanation) WriteText(out io.Writer, zone *time.Location) error {
 	lines := []eventOnce{e.Before}
 	if e.After != nil {

@@ -215,8 +215,8 @@ spec: {` + strategy + `template: {spec: {containers: [{name: server, resources: 
 	}
 }
 
-// The grace period of the pods is that of the pod template, or the one that the API server sets without it. Without the template it is not
-// known.
+// The grace period of the pods is in the pod template. If the template does not set it, it is the default of the API server. Without the
+// template, the grace period is not known.
 func TestGracePeriodsAreThoseOfThePodTemplates(t *testing.T) {
 	policies := store.New(store.Options{})
 	policies.Load(commandtest.File(t, "llama.yaml", strings.Replace(llamaPolicy, "  capacityGroup: chat\n", "", 1)))

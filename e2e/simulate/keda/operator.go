@@ -123,7 +123,7 @@ func (o *Operator) Open() (Server, time.Time) {
 	return o.open.server, o.open.opened
 }
 
-// LastOpened returns when the last stream was opened, also if it is closed.
+// LastOpened returns when the last stream was opened, even if it is closed.
 func (o *Operator) LastOpened() time.Time { return o.opened }
 
 // Break closes the open stream, as a failing network does.

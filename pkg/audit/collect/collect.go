@@ -75,7 +75,7 @@ type reader struct {
 	s      *audit.Snapshot
 	byKey  map[string]*audit.Workload
 
-	scraped audit.Values      // 1 in each step in which kube-state-metrics was scraped, missing in the others
+	scraped audit.Values      // 1 in each step in which kube-state-metrics was scraped, missing in all other steps
 	poolOf  map[string]string // name of the pool of each node
 }
 

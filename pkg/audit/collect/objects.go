@@ -138,7 +138,8 @@ func scaledObject(u *unstructured.Unstructured, a *audit.Autoscaler) (kind, name
 	window := number(defaultWindow, "advanced", "horizontalPodAutoscalerConfig", "behavior", "scaleDown", "stabilizationWindowSeconds")
 	a.Cooldown = float64(window)
 	if a.Min == 0 {
-		// cooldownPeriod delays the removal of the last replica; the window delays the removal of the others. Cooldown is the longer one.
+		// cooldownPeriod delays the removal of the last replica; the window delays the removal of the other replicas. Cooldown is the longer of
+		// the two times.
 		a.Cooldown = float64(max(window, number(defaultWindow, "cooldownPeriod")))
 	}
 	triggers, _, _ := unstructured.NestedSlice(u.Object, "spec", "triggers")

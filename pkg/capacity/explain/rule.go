@@ -19,7 +19,7 @@ const (
 	// replicas move back to spot. A: units still on on-demand nodes; B: nodes per hour; Until: when the next node may be emptied
 	RuleReturn
 	RuleMove            // one batch moves. Name: the workload; A: its ready replicas; B: the replicas that it needs
-	RuleSpotWaitTimeout // on-demand may not grow. A: its limit; Until: end of the timeout, zero while no pod waits
+	RuleSpotWaitTimeout // on-demand is not allowed to grow. A: its limit; Until: end of the timeout, zero while no pod waits
 	RuleZeroLimit       // the limit is 0 because no demand exists
 	RuleNoZeroLimit     // A: the LiftReason; Until: when the limit becomes 0
 	// RuleConsolidationFreeze: consolidation of one NodePool is frozen. A: the time in Unix seconds until which empty nodes are also kept, 0

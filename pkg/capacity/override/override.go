@@ -46,7 +46,7 @@ type Override struct {
 const (
 	// tightenInterval is the shortest time between two changes of an override. Changes that allow more nodes, and restores of the owner's
 	// value, are written at once. Each write of a NodePool's spec resets Karpenter's condition NodeRegistrationHealthy. Without the interval,
-	// a limit that follows the number of nodes would reset the condition again and again.
+	// a limit that follows the number of nodes would reset the condition repeatedly.
 	tightenInterval = 2 * time.Minute
 	// shutdownRepeatInterval replaces RepeatInterval during Shutdown. Shutdown has only seconds to restore the limits, and an unnecessary
 	// patch does less harm than a limit that is not removed.

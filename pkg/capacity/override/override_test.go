@@ -16,7 +16,7 @@ type settled uint8
 const (
 	stays          settled = iota // nothing changes
 	confirmed                     // the value was observed
-	kept                          // gpuscaler may not write the field: the value is kept, and a restore that has begun is stopped
+	kept                          // gpuscaler is not allowed to write the field: the value is kept, and a restore that has begun is stopped
 	keptAsObserved                // like kept; the last write was not applied, so the override has the observed value
 	freed                         // the override ends, and the number of earlier edits is kept
 	yields                        // the edit of another manager is kept and counted

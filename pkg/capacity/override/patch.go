@@ -56,7 +56,7 @@ type Current struct {
 	Owner           string       // field manager that owned the field before the override; "": none
 	Rule            explain.Rule // the rule that overrides the field
 	Since           time.Time
-	Until           time.Time // when the override ends by itself, also after a crash; zero: a rule ends it
+	Until           time.Time // when the override ends by itself, even after a crash; zero: a rule ends it
 	Releasing       bool      // the owner's value is being restored, and the cluster does not show it yet
 }
 

@@ -24,7 +24,7 @@ const (
 )
 
 // record is the content of the annotation with which gpuscaler stores overrides on a NodePool. A new leader needs it to continue the
-// previous leader's decisions and to restore the owner's values. Its fields have the same types as those of State.
+// previous leader's decisions and to restore the owner's values. Its fields have the same types as the fields of State.
 type record struct {
 	Version  int                     `json:"v"`
 	Group    string                  `json:"group"`

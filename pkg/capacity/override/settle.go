@@ -86,7 +86,7 @@ func (fs *Fields) settle(pool int, f nodepool.Field) {
 	case o.Releasing && value.Same(o.Original):
 		// The owner's value is restored, but gpuscaler still owns the field.
 	case value.Same(o.To) && !o.Seen && !o.Releasing && !view.Ours && !fs.wasApplied(pool, f):
-		// Another manager set the value of the override before gpuscaler's write. This value is now the owner's value, in place of Original.
+		// Another manager set the value of the override before gpuscaler's write. This value is now the owner's value, instead of Original.
 		*o, p.Stale = o.overwritten(fs.At), true
 	case value.Same(o.To):
 		o.Seen = true // even if another manager also owns the field: Argo CD applies the observed value of a field that it ignores

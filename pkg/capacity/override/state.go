@@ -98,7 +98,7 @@ func (l *Limits) FieldAt(pointer string) (f nodepool.Field, ok bool) {
 }
 
 // Adapt changes the state to a new version of the group, in which NodePools and limits may have other indexes. The parameter was contains
-// the former index of each NodePool, or -1 for a new one. The state of every other NodePool is dropped: its overrides are in its record.
+// the previous index of each NodePool, or -1 for a new one. The state of every other NodePool is dropped: its overrides are in its record.
 func (s *State) Adapt(limits []string, was []int) {
 	old := *s
 	s.Pools, s.Limits = Pools{}, Limits{}

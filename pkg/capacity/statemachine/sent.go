@@ -5,7 +5,7 @@ import "time"
 // RepeatInterval is the time after which a write is repeated if the observations do not show it.
 const RepeatInterval = 10 * time.Second
 
-// Sent contains the last writes of annotations and buffers. An observation may not show them yet.
+// Sent contains the last writes of annotations and buffers. It is possible that an observation does not show them yet.
 type Sent struct {
 	Writes [16]SentWrite `json:"sent"`
 	Next   uint8         `json:"sentNext"`

@@ -16,7 +16,7 @@ const greatest = 100
 type Pool struct {
 	Index  int8  // index of the NodePool in its group
 	Weight int64 // 0: the NodePool has no weight
-	Fixed  bool  // the weight may not be overridden
+	Fixed  bool  // gpuscaler is not allowed to override the weight
 }
 
 // PreferOnDemand appends to the parameter into the weights that must be requested so that every on-demand NodePool has a higher weight than

@@ -132,7 +132,7 @@ func (a *Activator) Run(ctx context.Context) {
 		case <-ticker.C:
 		}
 		if a.options.Leading() {
-			a.round(ctx, time.Now()) // may use the clock: Lookup needs the present time
+			a.round(ctx, time.Now()) // may use the clock: Lookup needs the current time
 		}
 	}
 }
@@ -191,7 +191,7 @@ func (a *Activator) next(w *scaling.Workload, now time.Time) (s step, needed boo
 	s = step{workload: w, target: state.Target, from: state.Target.Replicas}
 	switch {
 	case s.from == 0 && served.Replicas > 0:
-		s.to = 1 // always 1, also for a greater target: the HPA scales up from one replica
+		s.to = 1 // always 1, even for a greater target: the HPA scales up from one replica
 		return s, true
 	case s.from == 1 && served.Replicas == 0:
 		s.to = 0
@@ -278,7 +278,7 @@ func (a *Activator) succeed(k scaling.Key) {
 	delete(a.failures, k)
 }
 
-// Refused returns the scale targets whose policy has activate: true in a namespace in which /scale may not be written.
+// Refused returns the scale targets whose policy has activate: true in a namespace in which gpuscaler is not allowed to write /scale.
 func (a *Activator) Refused() (all []cache.Problem) {
 	if !a.Enabled() {
 		return nil

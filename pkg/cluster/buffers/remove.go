@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// removeByHand is appended to an error if this account may not list or delete buffers. It contains the command that deletes them.
+// removeByHand is appended to an error if this account is not allowed to list or delete buffers. It contains the command that deletes them.
 const removeByHand = "; with an account that may, run kubectl delete capacitybuffers --all-namespaces -l " + managedByLabel +
 	"=gpuscaler, or give this account the verbs list and delete on capacitybuffers.autoscaling.x-k8s.io, as the chart does for Karpenter"
 
@@ -30,8 +30,8 @@ type Remover struct {
 	DryRun    bool
 }
 
-// RemoveAll removes every CapacityBuffer of gpuscaler. For a buffer that this account may not remove, the result contains an error with
-// the command that removes it, because its nodes cost money for as long as it exists.
+// RemoveAll removes every CapacityBuffer of gpuscaler. For a buffer that this account is not allowed to remove, the result contains an
+// error with the command that removes it, because its nodes cost money for as long as it exists.
 func (r Remover) RemoveAll(ctx context.Context) (done []Removed, err error) {
 	if served, err := r.served(); err != nil || !served {
 		return nil, err

@@ -45,8 +45,8 @@ func (c *Cache) RefreshRights(ctx context.Context) {
 	}
 }
 
-// setMayWrite stores whether this account may create buffers. If it may not, although a capacity group requests buffers, setMayWrite logs
-// this once.
+// setMayWrite stores whether this account is allowed to create buffers. If it is not allowed to, although a capacity group requests
+// buffers, setMayWrite logs this once.
 func (c *Cache) setMayWrite(may bool) {
 	missing := !may && c.options.Requested()
 	c.mu.Lock()

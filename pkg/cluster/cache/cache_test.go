@@ -39,7 +39,7 @@ func (e *allObjects) fresh() *Cache {
 	return w
 }
 
-// After any sequence of events the views are those of a cache that received only the final objects.
+// After any sequence of events the views must be the same as in a cache that received only the final objects.
 func TestCacheAfterManyEventsEqualsANewCache(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	rapid.Check(t, func(t *rapid.T) {

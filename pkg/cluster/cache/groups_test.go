@@ -80,7 +80,7 @@ func TestInvalidLeaderWorkerSetIsRead(t *testing.T) {
 }
 
 // A kind that is read through /scale does not report how many pods a replica has. With two pods per replica, each pod would count as a
-// replica, and the target would double again and again. The cache must refuse such a workload.
+// replica, and the target would double repeatedly. The cache must refuse such a workload.
 func TestKindWithSeveralPodsPerReplicaIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		replicas, exist int64

@@ -21,7 +21,7 @@ const (
 	pending                  // not scheduled to a node
 	loading                  // on a node and not Ready: the image is pulled or the model is loaded
 	ready                    // Ready
-	inCrashLoop              // on a node and restarted again and again: it does not become Ready by itself
+	inCrashLoop              // on a node and restarted repeatedly: it does not become Ready by itself
 )
 
 // Pod contains the fields of a pod that the cache stores. With its labels it takes about 2 KB; a corev1.Pod takes about 11 KB.

@@ -43,7 +43,7 @@ func (c *Cache) RejectsPods(w *scaling.Workload) bool {
 	return e != nil && e.view.Rejection.Kind != ""
 }
 
-// PodsOf returns all pods of a workload, also those that have finished or are terminating. They are sorted by name; if a replica has
+// PodsOf returns all pods of a workload, including those that have finished or are terminating. They are sorted by name; if a replica has
 // several pods, they are sorted by replica first. The caller holds the lock.
 func (c *Cache) PodsOf(w *scaling.Workload) []*Pod {
 	e := c.entries[RefOfWorkload(w)]

@@ -24,7 +24,7 @@ func (e *entry) refresh() {
 		e.countReplicas(&v)
 		v.Version = e.softwareVersion(e.view.Version)
 		if v.Rejection = e.rejection(); v.Rejection.Kind != "" {
-			// If no replica is missing, the rejected pod is an additional one, such as that of a rolling update.
+			// If no replica is missing, the rejected pod is an additional one, as in a rolling update.
 			v.Rejected = max(e.missingReplicas(), 1)
 		}
 		operators = append(operators, &e.target.operator)

@@ -27,7 +27,7 @@ type ScaleKind struct {
 	//   - a CEL expression of the object, which is named self, with the function sum() of lists
 	PodsPerReplica string
 	ReplicaLabel   string // key of the pod label whose value identifies the replica
-	// NameLabel is the key of the pod label whose value is the name of the object. If it is set, it selects the pods in place of the selector
+	// NameLabel is the key of the pod label whose value is the name of the object. If it is set, it selects the pods instead of the selector
 	// of /scale. Some kinds set no selector, or a selector that selects only one pod of each replica.
 	NameLabel string
 

@@ -144,7 +144,7 @@ func TestPodsThatDoNotMatchTheDescriptionAreRefused(t *testing.T) {
 	}
 }
 
-// With a pod template, the resources of a replica are those of the template, also before a pod exists.
+// If the kind has a pod template, the template determines the resources of a replica, even before a pod exists.
 func TestDescribedKindWithAPodTemplate(t *testing.T) {
 	kind, err := ParseScaleKind("Rollout.v1alpha1.argoproj.io replicaLabel=example.com/replica podsPerReplica=4")
 	if err != nil {

@@ -195,7 +195,7 @@ func (t *Target) WithScale(scale *unstructured.Unstructured) (*Target, error) {
 
 // WithoutScale returns a copy of the target for which no target replicas are computed. The copy contains the reason why /scale cannot be
 // read. If notFound is true, the reason is that the kind has no scale subresource. Otherwise the reason is err. The copy has no selector;
-// PutTarget keeps that of the previous version.
+// PutTarget keeps the selector of the previous version.
 func (t *Target) WithoutScale(notFound bool, err error) *Target {
 	refused := *t
 	refused.Selector = nil

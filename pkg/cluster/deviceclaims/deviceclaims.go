@@ -66,9 +66,9 @@ func (c *Cache) change(what func()) {
 }
 
 // Count returns how many devices of a resource the claims of one pod reserve. It adds the claims to the set counted, and does not count the
-// devices of claims that are already in the set, because pods can share a claim. If the set is nil, the claims are those of a pod template;
-// claims that the template refers to by name are then not counted, because all replicas share them. If resource is empty, Count counts the
-// devices of every class that may have GPUs.
+// devices of claims that are already in the set, because pods can share a claim. If the set is nil, the claims are from a pod template. In
+// this case, claims that the template refers to by name are not counted, because all replicas share them. If resource is empty, Count
+// counts the devices of every class that may have GPUs.
 func (c *Cache) Count(namespace string, claims []gpupods.ClaimRef, resource string, counted gpupods.Counted) (n gpupods.ClaimCount) {
 	if len(claims) == 0 {
 		return n

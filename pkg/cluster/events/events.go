@@ -49,7 +49,8 @@ const (
 	Activated                 = "ActivatedFromZero"         // the Activator scaled a workload from 0 to 1
 	Deactivated               = "DeactivatedToZero"         // the Activator scaled a workload from 1 to 0
 	ActivationFailed          = "ActivationFailed"          // the API server refused the write of the Activator
-	ActivationRefused         = "ActivationRefused"         // a policy has activate: true in a namespace in which /scale may not be written
+	// a policy has activate: true in a namespace in which gpuscaler is not allowed to write /scale
+	ActivationRefused = "ActivationRefused"
 	// another release overrides a NodePool of this release, so this release does not lead
 	AnotherRelease     = "AnotherRelease"
 	APIServiceConflict = "APIServiceConflict"   // another service replaced this one in the APIService of external metrics

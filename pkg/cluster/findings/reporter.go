@@ -38,8 +38,10 @@ type PolicyProblems interface {
 // SourceLimit is a namespace that exceeds a limit at a data source.
 type SourceLimit struct {
 	Namespace string
-	Outside   bool   // the namespace contains no policy; the Event is then written into the namespace default, because this one may not exist
-	Note      string // what is exceeded and what to do; it does not change while the limit is exceeded
+	// the namespace contains no policy; the Event is then written into the namespace default, because it is unknown whether the other one
+	// exists
+	Outside bool
+	Note    string // what is exceeded and what to do; it does not change while the limit is exceeded
 }
 
 // Options configure a Reporter.
@@ -50,7 +52,8 @@ type Options struct {
 	PolicyProblems PolicyProblems
 	// ConfigMapProblems returns the problems of the ConfigMaps with policies of teams. nil: none are read.
 	ConfigMapProblems func() []cache.Problem
-	// RefusedActivations returns a problem for each policy that has activate: true in a namespace in which gpuscaler may not write /scale.
+	// RefusedActivations returns a problem for each policy that has activate: true in a namespace in which gpuscaler is not allowed to write
+	// /scale.
 	RefusedActivations func() []cache.Problem
 	// SourceLimits returns the namespaces that exceed a limit at a data source. nil: none.
 	SourceLimits func() []SourceLimit

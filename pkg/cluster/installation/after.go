@@ -105,9 +105,9 @@ func reasonOf(reason, message string) string {
 	return reason + ": " + message
 }
 
-// lease checks that a replica holds the Lease and renews it. The renewal time is that of the replica's clock, which can differ from the
-// clock of this process. If the Lease seems to have expired, lease therefore waits for a renewal for at most the duration of the Lease, as
-// a standby does.
+// lease checks that a replica holds the Lease and renews it. The renewal time is from the replica's clock, which can differ from the clock
+// of this process. If the Lease seems to have expired, lease therefore waits for a renewal for at most the duration of the Lease, as a
+// standby does.
 func (c *Cluster) lease(ctx context.Context, d *appsv1.Deployment) Result {
 	name := flagOf(d, "--lease", "gpuscaler")
 	found, err := c.readLease(ctx, name)

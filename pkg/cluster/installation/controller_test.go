@@ -125,7 +125,7 @@ func TestAMissingPermissionOfTheControllerIsAFailure(t *testing.T) {
 	}
 }
 
-// Most users may not create SubjectAccessReviews. The result then says that the controller's permissions were not checked.
+// Most users are not allowed to create SubjectAccessReviews. The result then says that the controller's permissions were not checked.
 func TestAUserThatMayNotAskForTheControllerGetsTheCommand(t *testing.T) {
 	c := renderedChart(t, "hpa")
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}, "", nil)

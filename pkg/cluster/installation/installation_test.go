@@ -19,7 +19,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/snapshot"
 )
 
-// own returns a Cluster whose objects are those of a fake API server.
+// own returns a Cluster that reads its objects from a fake API server.
 func own(objects ...runtime.Object) (*Cluster, *fake.Clientset) {
 	typed := fake.NewClientset(objects...)
 	return &Cluster{Typed: typed, Namespace: "gpuscaler-system"}, typed

@@ -107,7 +107,7 @@ func (p *podLabel) clearOwn(ctx context.Context) {
 	}
 }
 
-// clear removes the label from a pod, also if another field manager owns it: two labeled pods would share the traffic.
+// clear removes the label from a pod, even if another field manager owns it: two labeled pods would share the traffic.
 func (p *podLabel) clear(ctx context.Context, pod string, uid types.UID) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": uid, "labels": map[string]any{Label: nil},

@@ -1,5 +1,5 @@
 // Package leader elects one replica as the leader by a Lease. The leader sets the label gpuscaler.io/leader on its own pod and removes it
-// from all others, so that the Services select only the leader. Leading returns false as soon as another replica may have the Lease, also
+// from all others, so that the Services select only the leader. Leading returns false as soon as another replica may have the Lease, even
 // in a process that was suspended for a while.
 //
 // The package also takes the Lease for a command (Taking) and reports whether another release leads (Releases).

@@ -287,7 +287,7 @@ func TestModelsAreWrittenAtMostOnceAMinute(t *testing.T) {
 	}
 }
 
-// If the ConfigMap is full, documents of former workloads are removed, the oldest first. If this is not enough, the models of some
+// If the ConfigMap is full, documents of previous workloads are removed, the oldest first. If this is not enough, the models of some
 // workloads are not written, and gpuscaler logs this.
 func TestAFullConfigMapDropsFormerWorkloads(t *testing.T) {
 	const limit = 20_000

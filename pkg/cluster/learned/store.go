@@ -111,7 +111,7 @@ func (s *Store) Recall(k scaling.Key) *engine.SavedModel {
 }
 
 // Load reads the ConfigMap for a new leader. If a read fails, Load tries again, for ten seconds in total. If no read succeeds in this time,
-// or if the ConfigMap does not exist or may not be read, the leader starts to learn again.
+// or if the ConfigMap does not exist or gpuscaler is not allowed to read it, the leader starts to learn again.
 func (s *Store) Load(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -144,7 +144,7 @@ func (s *Store) get(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// take replaces the stored documents by those of the ConfigMap.
+// take replaces the stored documents by the documents of the ConfigMap.
 func (s *Store) take(found *corev1.ConfigMap, now time.Time) {
 	s.read, s.version, s.size = true, found.ResourceVersion, 0
 	s.stored, s.written = map[string]document{}, map[scaling.Key]*engine.SavedModel{}

@@ -189,8 +189,8 @@ func TestPricesAreReadAgainEveryMinute(t *testing.T) {
 	}
 }
 
-// Karpenter simulates the pods of a CapacityBuffer in its memory. That it keeps a node for them is visible only in its Event about the
-// NodeClaim.
+// Karpenter simulates the pods of a CapacityBuffer in its memory. Only Karpenter's Event about the NodeClaim shows that Karpenter keeps a
+// node for these pods.
 func TestNodeOfAnotherOwnersBufferIsReported(t *testing.T) {
 	n, now, uid := newCache(t, nil), time.Now(), "uid-s1"
 	n.PutNodeClaim(karpenter.DecodeNodeClaim(decode(t, claimS1)))

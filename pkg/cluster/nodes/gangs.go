@@ -59,7 +59,7 @@ func (all gangs) count(p Pod, gpus int64) {
 // largest pod of the gang. Pods without GPUs are not missing. If a gang has pods in several groups, each of these groups includes the
 // missing pods, because it is unknown where they will run.
 //
-// Finished pods are not read. If all pods of a gang have nodes, the others are therefore regarded as finished.
+// Finished pods are not read. If all pods of a gang have nodes, the missing pods are therefore regarded as finished.
 func (all gangs) missing(w Workloads) (pods []capacity.Pod) {
 	existing := map[gangKey]int64{}
 	for key, g := range all {

@@ -24,10 +24,11 @@ type Node struct {
 	readyChanged                     time.Time
 	extended                         map[string]int64 // allocatable extended resources
 	labels                           map[string]string
-	taints                           []corev1.Taint // those that prevent pods from being scheduled, without those of the node's state
-	cordoned, deleting               bool
-	created                          time.Time
-	offer                            cost.Offer // instance type and location, for a node with GPUs
+	// taints that prevent pods from being scheduled, except taints about the state of the node
+	taints             []corev1.Taint
+	cordoned, deleting bool
+	created            time.Time
+	offer              cost.Offer // instance type and location, for a node with GPUs
 }
 
 // TrimNode is the transform of the Node informer.

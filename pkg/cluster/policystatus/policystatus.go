@@ -13,8 +13,8 @@
 // A Writer receives what the informers read, and compares it with the status of the policy store:
 //
 //   - Its own field manager applies only this annotation. If another field manager owns the annotation, its value stays.
-//   - It writes an object at most once a minute, also after a change of the leader, and at most ten objects a second.
-//   - It writes nothing while the annotation has the right value, also after a restart.
+//   - It writes an object at most once a minute, even after a change of the leader, and at most ten objects a second.
+//   - It writes nothing while the annotation has the right value, even after a restart.
 //   - The informers exclude the annotation from what the policy store reads, so a write causes no new decoding of the policy.
 //
 // A failed write is repeated with increasing delays. Conflicts with another field manager are reported once for each object, a missing

@@ -34,8 +34,8 @@ type Removed struct {
 	Skipped string // why the objects of this kind were not searched
 }
 
-// RemoveAll removes the annotation. It returns a result for each object that had it, and for each kind that the user may not list in all
-// namespaces.
+// RemoveAll removes the annotation. It returns a result for each object that had it, and for each kind that the user is not allowed to list
+// in all namespaces.
 func (r *Remover) RemoveAll(ctx context.Context) (done []Removed, err error) {
 	scalers, configMaps := r.Namespaces, r.ConfigMapsIn
 	everywhere := len(scalers)+len(configMaps) == 0
@@ -62,8 +62,9 @@ func (r *Remover) RemoveAll(ctx context.Context) (done []Removed, err error) {
 	return done, nil
 }
 
-// mayListAll reports whether the user may list the objects of a kind in all namespaces. The service account of gpuscaler may not list
-// ConfigMaps there. If the API server does not answer the question, the list itself shows the error.
+// mayListAll reports whether the user is allowed to list the objects of a kind in all namespaces. The service account of gpuscaler is not
+// allowed to list ConfigMaps in all namespaces. If the API server does not answer the question, mayListAll returns true, and the list
+// itself shows the error.
 func (r *Remover) mayListAll(ctx context.Context, kind string) bool {
 	resource := resources[kind]
 	answer, err := r.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{

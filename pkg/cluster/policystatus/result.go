@@ -70,8 +70,8 @@ func (w *Writer) reportConflict(c *carrier, err error) {
 		" is not written: remove it from the manifest of this object, because only gpuscaler writes it; "+err.Error())
 }
 
-// reportForbidden reports that the service account may not patch the objects of one kind in one namespace, and delays the writes of all
-// these objects. It reports this once for each kind and namespace.
+// reportForbidden reports that the service account is not allowed to patch the objects of one kind in one namespace, and delays the writes
+// of all these objects. It reports this once for each kind and namespace.
 func (w *Writer) reportForbidden(k key, err error, now time.Time) {
 	p := permission{k.kind, k.namespace}
 	f := w.refused[p]

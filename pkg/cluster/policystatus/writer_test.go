@@ -371,8 +371,8 @@ func TestObjectsInOtherNamespacesAreIgnored(t *testing.T) {
 	c.expect("a namespace that the chart does not list", 60)
 }
 
-// The informer reports a deletion if a ConfigMap is deleted, and also if it loses its label. The writer then tries to remove the annotation
-// in both cases.
+// The informer reports a deletion in two cases: a ConfigMap is deleted, or a ConfigMap loses its label. The writer then tries to remove the
+// annotation in both cases.
 func TestTheAnnotationIsRemovedWithTheLabelOfAConfigMap(t *testing.T) {
 	c := newCluster(t)
 	about := hpa("chat")
@@ -401,7 +401,7 @@ func TestTheAnnotationIsRemovedWithTheLabelOfAConfigMap(t *testing.T) {
 	c.expect("without the annotation nothing is written", 60)
 }
 
-// A new leader writes an object only if a minute has passed since the last write of the former leader.
+// A new leader writes an object only if a minute has passed since the last write of the previous leader.
 func TestANewLeaderWaitsForTheRestOfTheMinute(t *testing.T) {
 	c := newCluster(t)
 	c.set(wrong("chat"))

@@ -76,7 +76,7 @@ func TestLastFailureOfTheStatefulSetIsStored(t *testing.T) {
 	}
 }
 
-// A round sends a limited number of requests, and the following rounds read the others.
+// A round sends a limited number of requests, and the following rounds read the Events of the other StatefulSets.
 func TestRoundsShareTheRequests(t *testing.T) {
 	var names []string
 	for i := range 3*maxLists - 5 {

@@ -244,7 +244,7 @@ func (r *restorer) nodePool(ctx context.Context, name string) Result {
 		"command again: %w", maxAttempts, last))
 }
 
-// notPatchable returns an error with the reason why gpuscaler may not restore a NodePool and what the user can do.
+// notPatchable returns an error with the reason why gpuscaler is not allowed to restore a NodePool and what the user can do.
 func notPatchable(p *karpenter.NodePool, findings string) error {
 	if p.Consent()&(nodepool.ConsentLimits|nodepool.ConsentWeight|nodepool.ConsentDisruption) == 0 {
 		return fmt.Errorf("its annotation %s lists no field, so that gpuscaler may not write the NodePool; list the "+

@@ -13,8 +13,8 @@ import (
 
 // CEL parses and checks a formula. For the evaluation, this file compiles the checked syntax tree to Go functions over float64. CEL's own
 // interpreter would be too slow: it needs microseconds and 20 allocations for one evaluation, and a tick evaluates up to ten thousand
-// formulas. A test compares the results with those of CEL's interpreter. This file rejects expressions with values other than numbers and
-// booleans, such as text, lists and times.
+// formulas. A test compares the results with the results of CEL's interpreter. This file rejects expressions with values other than numbers
+// and booleans, such as text, lists and times.
 
 // inputs contains the values for one evaluation. It is passed by value, because a pointer would cause a heap allocation in every tick.
 type inputs struct {

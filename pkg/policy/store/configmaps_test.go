@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// allowing is a PlatformConfig in which team chat may apply ConfigMaps and team batch may not.
+// allowing is a PlatformConfig in which team chat is allowed to apply ConfigMaps and team batch is not.
 const allowing = `teams: [{name: chat, namespaces: [team-chat], configMaps: true, bounds: {maxReplicas: 24}},
   {name: batch, namespaces: [team-batch]}]`
 

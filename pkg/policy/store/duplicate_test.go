@@ -12,7 +12,7 @@ import (
 )
 
 // Two files contain the same policy. The log of a load has one line about it. This line says which file and line is in force and which one
-// is refused, also if the first file has a mistake.
+// is refused, even if the first file has a mistake.
 func TestSamePolicyInTwoFilesIsReportedOnce(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")

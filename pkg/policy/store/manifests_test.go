@@ -16,7 +16,7 @@ func configMapManifest(namespace, text string) string {
 		"data:\n  chat.yaml: |\n    " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n    ") + "\n"
 }
 
-// A team validates the manifest of a ConfigMap. Lines and columns in the problems must be those of the manifest.
+// A team validates the manifest of a ConfigMap. Lines and columns in the problems must be lines and columns of the manifest.
 func TestValidateChecksTheManifestOfAConfigMap(t *testing.T) {
 	check := func(text string) (string, int) {
 		problems, documents := store.ValidateWith([]byte(text), store.Trusted("-")...)

@@ -74,7 +74,7 @@ func TestReadingHasNoSideEffect(t *testing.T) {
 	}
 }
 
-// While a file is loaded again and again, a reader must always see all policies in the same version.
+// While a file is loaded repeatedly, a reader must always see all policies in the same version.
 func TestReadersSeeACompleteSnapshotDuringAReload(t *testing.T) {
 	s := New(Options{})
 	s.LoadFS(policiesOf(50, 1))

@@ -108,7 +108,7 @@ type snapshot struct {
 // targetKey identifies an object that at most one policy may scale.
 type targetKey struct {
 	namespace, name string
-	kind            unique.Handle[groupKind] // one pointer in place of two strings, because nearly all keys have the same kind
+	kind            unique.Handle[groupKind] // one pointer instead of two strings, because nearly all keys have the same kind
 }
 
 type groupKind struct{ group, kind string }

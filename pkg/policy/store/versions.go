@@ -240,8 +240,8 @@ type claim struct {
 	file      bool    // the policy is in a file, or extends a policy in a file
 }
 
-// claims returns the valid policies in this order: those of files, those of ConfigMaps, and those of annotated objects. Each of these
-// groups is sorted by namespace and name. A policy of an object replaces the policy of a file or ConfigMap with the same name.
+// claims returns the valid policies in this order: policies of files, policies of ConfigMaps, and policies of annotated objects. Each of
+// these groups is sorted by namespace and name. A policy of an object replaces the policy of a file or ConfigMap with the same name.
 func (s *Store) claims() []claim {
 	for _, id := range s.blocked() {
 		s.compileObject(s.objects[id])

@@ -33,7 +33,7 @@ type Result struct {
 type Answer struct {
 	SLO         evaluate.Objective `json:"slo"`
 	Certificate Certificate        `json:"certificate"`
-	Cheapest    *Candidate         `json:"cheapest"` // cheapest that attains the SLO, also above the budget; null: none does
+	Cheapest    *Candidate         `json:"cheapest"` // cheapest that attains the SLO, even above the budget; null: none does
 	// Fleet is the smallest fixed number of replicas that attains the SLO, if it costs less than Cheapest.
 	Fleet      *Candidate  `json:"fixedFleet,omitempty"`
 	Why        *Reason     `json:"reason,omitempty"` // why the SLO is not attained within the budget

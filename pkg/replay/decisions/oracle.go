@@ -10,7 +10,7 @@ type oracleSettings struct {
 }
 
 // oracle is a policy that knows four things: the part of the rate that the law knows in advance, for every time; the rate of this draw at
-// the present time; the capacity of a replica; and the backlog. It does not know future bursts and arrivals.
+// the current time; the capacity of a replica; and the backlog. It does not know future bursts and arrivals.
 type oracle struct {
 	oracleSettings
 	r     *run

@@ -72,7 +72,7 @@ type servers struct {
 	first []float64 // time at which the first slot of each replica is free
 	queue []request
 	ends  []float64 // ends of the requests in progress
-	at    float64   // the present time
+	at    float64   // the current time
 	from  float64   // time from which requests and costs are scored
 	score
 	before score // the requests before the scored part

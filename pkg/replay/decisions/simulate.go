@@ -29,7 +29,7 @@ type setup struct {
 	most int32
 }
 
-// view is the observation that a policy reads at the start of a slot. Its values are those of the previous slot, except t.
+// view is the observation that a policy reads at the start of a slot. Its values are from the previous slot, except t.
 type view struct {
 	t                      int // the slot that begins
 	arrived, served, queue float64

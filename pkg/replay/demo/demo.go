@@ -74,7 +74,7 @@ func (d *Demo) Engine() *engine.Engine { return d.simulator.Engine() }
 // Now returns the virtual time of the newest tick. Servers must use this clock: compared with the real time, every decision would be stale.
 func (d *Demo) Now() time.Time { return time.Unix(0, d.now.Load()).UTC() }
 
-// Moment returns the nodes and GPUs that are billed at the present virtual time, as a cost.Interval of the given length. It must be called
+// Moment returns the nodes and GPUs that are billed at the current virtual time, as a cost.Interval of the given length. It must be called
 // from the function that is set with OnTick, because the simulator does not advance during that call.
 func (d *Demo) Moment(length time.Duration) cost.Interval { return d.simulator.Moment(length) }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Workload runs a policy on fifteen minutes of traffic and compares its cost with that of four fixed replicas. A gate fails a pipeline if
-// too few requests are on time.
+// Workload runs a policy on fifteen minutes of traffic and compares its cost with the cost of four fixed replicas. A gate fails a pipeline
+// if too few requests are on time.
 func ExampleWorkload() {
 	profile, _ := trace.Preset("flat")
 	profile.Duration, profile.Rate, profile.Seed = 15*time.Minute, 2, 3

@@ -132,7 +132,7 @@ func (r *Report) relaxed(certificates []certificate, kind int) (out []string) {
 	return out
 }
 
-// own returns the assumptions that the cases add to those of the simulator.
+// own returns the assumptions that the cases add to the assumptions of the simulator.
 func (t trial) own() (out []simulator.Assumption) {
 	c := &t[0]
 	money := func(v float64) string { return "$" + number(v) + " per hour" }

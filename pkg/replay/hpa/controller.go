@@ -120,8 +120,8 @@ func (c *Controller) Sync(s *Spec, now time.Time, current int32, proposals []Pro
 	return desired, verdict
 }
 
-// combine returns the highest proposal. ok is false if all metrics failed, or if some failed and the others propose a scale-down; the
-// replicas then do not change.
+// combine returns the highest proposal. ok is false if all metrics failed, or if some metrics failed and the other metrics propose a
+// scale-down. In these cases the replicas do not change.
 func combine(proposals []Proposal, current int32) (replicas int32, ok bool) {
 	known := 0
 	for _, p := range proposals {

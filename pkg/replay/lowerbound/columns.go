@@ -145,7 +145,7 @@ func (m *move) coarse(to, down, started []int64) {
 	}
 }
 
-// settle sets to[column] to v plus the price of the slot if that is less than the present value. If to has no such column, settle uses the
+// settle sets to[column] to v plus the price of the slot if that is less than the current value. If to has no such column, settle uses the
 // last column if m.open is true, and does nothing otherwise.
 func (m *move) settle(to []int64, column int, v int64) {
 	if column >= len(to) {

@@ -76,7 +76,7 @@ func (g *lattice) finish() tracer {
 	return r
 }
 
-// retreat records the number of replicas in slot t and moves to a state before slot t that leads to the present state at its cost. It
+// retreat records the number of replicas in slot t and moves to a state before slot t that leads to the current state at its cost. It
 // prefers a state with the same number of replicas, so that of several equally cheap schedules it finds one with few changes. It uses a
 // transition that drops work only if there is no other.
 func (r *tracer) retreat(t int, before *layer) {

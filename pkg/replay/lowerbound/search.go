@@ -34,7 +34,7 @@ type search struct {
 	streak    int    // number of consecutive programs with a lambda that was too low; negative: too high
 	solves    int
 	full      int  // number of programs that used every number of replicas, and not only those in a window
-	every     bool // whether the present window (the range of replicas in each slot) contains every number of replicas
+	every     bool // whether the current window (the range of replicas in each slot) contains every number of replicas
 	clamped   bool
 	bytes     int64
 }
@@ -172,7 +172,7 @@ func (s *search) closed() bool {
 	return s.best.schedule != nil && float64(s.best.cost-s.lower) <= s.o.Tolerance*float64(s.lower)
 }
 
-// run computes one dynamic program for the numbers of replicas in the present window, and returns the minimum of its Lagrangian.
+// run computes one dynamic program for the numbers of replicas in the current window, and returns the minimum of its Lagrangian.
 func (s *search) run(lambda int64) int64 {
 	s.solves++
 	if s.every {

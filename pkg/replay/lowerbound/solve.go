@@ -20,10 +20,10 @@ type interrupted struct{ error }
 
 // Progress is the state of Solve.
 type Progress struct {
-	Solve               int // number of the present program, counted from 1
+	Solve               int // number of the current program, counted from 1
 	TimeSlot, TimeSlots int
 	LB, UB              float64 // the interval so far
-	EveryN              bool    // the present program uses every number of replicas, not only those in a window
+	EveryN              bool    // the current program uses every number of replicas, not only those in a window
 }
 
 // Interval is the result of Solve. No schedule that keeps the SLO costs less than LB. Schedule keeps the SLO and costs UB.

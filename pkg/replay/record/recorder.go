@@ -154,7 +154,7 @@ func (r *Recorder) workload(b *engine.DecisionStore, key scaling.Key, now time.T
 		return fmt.Errorf("recording %s: %w", key, err)
 	}
 	e := entry{Key: key.String(), Policy: id, Decision: d}
-	whole := fresh || s.decision == nil // a new segment contains all data, also data that did not change
+	whole := fresh || s.decision == nil // a new segment contains all data, including data that did not change
 	if whole && !fresh {
 		s.state.Adopt(p)
 		e.State = s.state.Numbers()

@@ -53,7 +53,7 @@ func valueAt(tries []float64, place float64) float64 {
 		v = math.Round(v)
 	case logarithmic(from, to):
 		v = ThreeDigits(v)
-	default: // the smaller end is 0, or almost 0: the number of digits is that of the other end
+	default: // the smaller end is 0, or almost 0: the other end determines the number of digits
 		unit := digit(max(math.Abs(from), math.Abs(to)))
 		v = reproducible.ThreeDigits(math.Round(v/unit) * unit)
 	}

@@ -139,7 +139,7 @@ func TestValueConvertsBackToItsPosition(t *testing.T) {
 	})
 }
 
-// For a position between two values, valueAt returns a value between them, also for very small values such as a target of 0.001 s. The
+// For a position between two values, valueAt returns a value between them, even for very small values such as a target of 0.001 s. The
 // result is above 0 if both values are.
 func TestValueIsBetweenItsNeighbors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

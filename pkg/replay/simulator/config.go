@@ -54,7 +54,7 @@ type Workload struct {
 
 	GPUs         int32                // GPUs per replica; 0 means 1
 	Initial      int32                // replicas ready at the start
-	ModelLoad    *reproducible.Spread // duration of the model load; nil: that of Assumptions
+	ModelLoad    *reproducible.Spread // duration of the model load; nil: the value of Assumptions
 	Pools        []string             // names of the allowed NodePools; empty: all
 	DoNotDisrupt bool                 // the nodes of its replicas are not disrupted by consolidation
 	// Measures has, by the name of the signal, what a signal measures. It is necessary only for a signal whose source does not show this: a

@@ -89,7 +89,7 @@ func (r *replica) Start(pull time.Duration) {
 	r.after(pull, phase)
 }
 
-// advance ends the present phase of the cold start and begins the next one.
+// advance ends the current phase of the cold start and begins the next one.
 func (r *replica) advance() {
 	switch r.state {
 	case pulling:

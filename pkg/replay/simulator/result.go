@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Result contains the results of a run until the present virtual time. If the report part has begun (Config.ReportFrom), they cover only
+// Result contains the results of a run until the current virtual time. If the report part has begun (Config.ReportFrom), they cover only
 // that part.
 type Result struct {
 	Duration time.Duration // length of the part that the results cover

@@ -180,8 +180,8 @@ func (r *eventRows) row(row []string) *trace.Error {
 	return r.Refuse(strconv.Itoa(len(row))+" columns: "+input.Quote(strings.Join(row, ",")), allowedForms)
 }
 
-// instant returns the time in a cell, relative to the start of the trace. It returns an error if the time is before that of the previous
-// row.
+// instant returns the time in a cell, relative to the start of the trace. It returns an error if the time is before the time of the
+// previous row.
 func (r *eventRows) instant(cell string, unit timestamp.Unit) (time.Duration, *trace.Error) {
 	r.clock.Unit = unit
 	ns, allowed := r.clock.Parse(cell)

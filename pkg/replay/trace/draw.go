@@ -14,7 +14,7 @@ type arrivals struct {
 	client  *Client
 	drawing Drawing
 	next    int // index of the next window
-	rank    int // index of the client; if two clients have an arrival at the same time, that of the lower rank is first
+	rank    int // index of the client; if two clients have an arrival at the same time, the arrival with the lower rank is first
 	src     reproducible.Draws
 	times   []float64 // times of the arrivals since the start of the window, in units of the mean interval
 	total   float64   // length of the window, in units of the mean interval

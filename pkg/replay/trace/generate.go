@@ -31,7 +31,7 @@ type generator struct {
 	rate  float64       // expected requests in the current genStep
 	used  float64       // expected requests from the start of the genStep to the last arrival
 	toGo  float64       // time until the next arrival, in units of the mean interval
-	burst Hours         // the present burst, or the next one if there is none at present
+	burst Hours         // the current burst, or the next burst if there is no current one
 
 	pending Request
 	waiting bool

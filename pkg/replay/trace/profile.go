@@ -179,7 +179,7 @@ func (p Profile) baseRate(at time.Duration) float64 {
 }
 
 // clock returns the time of day and the day of the week (Monday is 0) at a time since the start. It uses the UTC offset of Start for the
-// whole trace, so every generated day has 24 hours, also when daylight saving time begins or ends.
+// whole trace, so every generated day has 24 hours, even when daylight saving time begins or ends.
 func (p Profile) clock(at time.Duration) (time.Duration, int) {
 	weekday := 0
 	if !p.Start.IsZero() {

@@ -76,8 +76,8 @@ const (
 	maxDescription = 64 << 10
 )
 
-// openDescription reads a trace.yaml and opens the trace file in its field `file`. Options that the caller sets have priority over those of
-// the trace.yaml.
+// openDescription reads a trace.yaml and opens the trace file in its field `file`. Options that the caller sets have priority over options
+// in the trace.yaml.
 func openDescription(path string, o Options) (*trace.Trace, error) {
 	f, err := os.Open(path)
 	if err != nil {

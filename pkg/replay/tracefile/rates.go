@@ -55,8 +55,9 @@ var families = map[string]reproducible.Family{"": "", "gamma": reproducible.Gamm
 // ratePositions are the columns of ServeGen's files, which have no header.
 var ratePositions = Columns{Time: "#1", Rate: "#2", CV: "#3", Family: "#4"}
 
-// looksLikeRates reports whether the first record of a CSV file is that of windowed rates. There are two cases: a header is a usual name
-// of a rate, or the record has the six columns of ServeGen, which are numbers except for the name of a distribution in the fourth column.
+// looksLikeRates reports whether the first record of a CSV file shows that the file contains windowed rates. There are two cases: a header
+// is a usual name of a rate, or the record has the six columns of ServeGen, which are numbers except for the name of a distribution in the
+// fourth column.
 func looksLikeRates(first []string) bool {
 	if usual(first, usualNames[roleRate]) != absent {
 		return true

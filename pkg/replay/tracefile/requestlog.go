@@ -81,7 +81,7 @@ func (b *logBuilder) add(p input.Place, l *layout, row []string) *trace.Error {
 	return b.keep(p, r, l.at[roleStatus] != absent)
 }
 
-// inOrder returns an error if the time of a row is more than MaxBackwards before that of an earlier row, or more than trace.MaxDuration
+// inOrder returns an error if the time of a row is more than MaxBackwards before the time of an earlier row, or more than trace.MaxDuration
 // after the first.
 func (b *logBuilder) inOrder(p input.Place, ns int64, cell string) *trace.Error {
 	if b.seen.rows == 0 {

@@ -21,7 +21,8 @@ func services(t *testing.T, tr *trace.Trace) (out []time.Duration) {
 	return out
 }
 
-// A log without token counts can have the service time of each request. The unit is that of the header, or seconds without one.
+// A log without token counts can have the service time of each request. The header contains the unit. Without a unit in the header, the
+// times are in seconds.
 func TestServiceTimesAreRead(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {

@@ -71,8 +71,8 @@ type Part struct {
 	After   evaluate.Run `json:"after"` // equal to Before if no settings were chosen
 }
 
-// Search runs the search and returns its result, also if no settings were found. The result depends only on the parts, and not
-// on the number of CPU cores. The function progress is called during the search; it may be nil.
+// Search runs the search and returns its result, even if no settings were found. The result depends only on the parts, and not on the
+// number of CPU cores. The function progress is called during the search; it may be nil.
 func Search(ctx context.Context, p Parts, progress func(runs, of int, best evaluate.Run)) (*Result, error) {
 	knobs, slo := evaluate.Knobs(p.Search.Policy), p.Search.SLO
 	out := &Result{

@@ -29,7 +29,7 @@ func (w *Window) Add(d time.Duration) {
 	w.open.cells[cellOf(d.Microseconds(), coarse)]++
 }
 
-// Scrape ends the present round and deletes the rounds that are older than Keep.
+// Scrape ends the current round and deletes the rounds that are older than Keep.
 func (w *Window) Scrape(now time.Duration) {
 	w.open.at = now
 	w.rounds = append(w.rounds, w.open)

@@ -29,8 +29,8 @@ type Pool struct {
 	Limited string
 	Limit   float64 // the limit or maximum of Limited
 	Used    float64 // how much of Limited the NodePool has
-	// Scheduled is true if the limit is that of an open schedule of the group. Left is true if it is that of an override that gpuscaler may
-	// no longer change, because the owner of the NodePool has withdrawn the consent. Otherwise it is the owner's limit.
+	// Scheduled is true if an open schedule of the group set the limit. Left is true if the limit is an override that gpuscaler may no longer
+	// change, because the owner of the NodePool has withdrawn the consent. Otherwise it is the owner's limit.
 	Scheduled, Left bool
 	// Waiting is how many units the smallest waiting pod requests, if the limit allows only nodes that are too small for it.
 	Waiting   int64
@@ -106,7 +106,7 @@ func (c *Cause) poolText(p *Pool) string {
 	return name + " provides no node"
 }
 
-// nodes returns to which nodes a cause applies: those of the NodePool, or those with the labels of the group.
+// nodes returns to which nodes a cause applies: the nodes of the NodePool, or the nodes with the labels of the group.
 func (c *Cause) nodes(p *Pool) string {
 	if c.Selector != "" {
 		return "with the labels " + c.Selector

@@ -60,7 +60,7 @@ func (w *workload) run(t *testing.T, length time.Duration, load float64) {
 	}
 }
 
-// follow starts or removes replicas so that their number is that of the plan.
+// follow starts or removes replicas so that their number is the number in the plan.
 func (w *workload) follow(t *testing.T) {
 	t.Helper()
 	sum := int32(0)

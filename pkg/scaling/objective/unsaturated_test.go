@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// inFlightOnly changes the evidence to that of a usual model server: arrivals as a rate over a minute, the queue, and the requests in
+// inFlightOnly changes the evidence to what a usual model server reports: arrivals as a rate over a minute, the queue, and the requests in
 // flight, all read every 15 s. service is the time, in seconds, that a request takes. The throughput is not measured.
 func (w *workload) inFlightOnly(service float64) {
 	var arrived []float64
@@ -186,7 +186,8 @@ func TestTheTimeWithoutWorkHasNoWeight(t *testing.T) {
 }
 
 // TestARiskyStepWaitsUntilItIsAffordable compares steps to one replica less. The late budget of one hour does not pay for a cold start in
-// which half of a fleet is missing. It pays for one of twelve replicas, because the others serve the load for most of that time.
+// which half of a fleet is missing. It pays for a cold start in which one of twelve replicas is missing, because the other replicas serve
+// the load for most of that time.
 func TestARiskyStepWaitsUntilItIsAffordable(t *testing.T) {
 	m := New()
 	x := plant{slot: 5, cold: 36, limit: 10}

@@ -17,8 +17,8 @@ type Counters struct {
 	at        time.Time
 }
 
-// Add adds a sample if its series is one of m.From. It ignores other samples. If samples of several names are added, only those of the
-// newest name are used.
+// Add adds a sample if its series is one of m.From. It ignores other samples. If samples of several names are added, only the samples of
+// the newest name are used.
 func (c *Counters) Add(m *Metric, s *Sample) {
 	for i := range m.From {
 		if c.seen && i > c.name {

@@ -105,7 +105,7 @@ func (h *Histogram) Quantile(q float64) (seconds float64, ok bool) {
 	rank := q * h.Buckets[n-1].Count
 	lower, under := 0.0, 0.0
 	for i, b := range h.Buckets {
-		count := max(b.Count, under) // counts of buckets that were read at different times may not be ascending
+		count := max(b.Count, under) // if buckets were read at different times, their counts are possibly not ascending
 		if count < rank {
 			lower, under = b.Upper, count
 			continue

@@ -161,10 +161,10 @@ func (j *join) carried() []bool {
 	return out
 }
 
-// sampleTime returns the time of the oldest sample of a selector for the workload with the given key. If the query renames labels, the
-// samples may not have all labels of the key. sampleTime then clears the labels of the key one by one, from the last to the first, until a
-// sample matches. If no sample matches, and the parameter carried (see the method carried) is false, it returns the oldest time of all
-// samples. ok is false if there is no sample time.
+// sampleTime returns the time of the oldest sample of a selector for the workload with the given key. If the query renames labels, it is
+// possible that the samples do not have all labels of the key. sampleTime then clears the labels of the key one by one, from the last to
+// the first, until a sample matches. If no sample matches, and the parameter carried (see the method carried) is false, it returns the
+// oldest time of all samples. ok is false if there is no sample time.
 func (j *join) sampleTime(selector int, key string, carried bool) (at time.Time, ok bool) {
 	times := j.ages[selector]
 	for n := len(j.labels); ; n-- {

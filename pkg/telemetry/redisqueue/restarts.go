@@ -6,7 +6,7 @@ import (
 )
 
 // doubtTime is how long the length 0 of a queue is ignored after the process of the server changed. It is twice the default stabilization
-// window of a scale-down. In this time an operator can load a backup or start the former server again. A queue that is really empty keeps
+// window of a scale-down. In this time an operator can load a backup or start the previous server again. A queue that is really empty keeps
 // the replicas of its workload for this time, so it is not longer.
 const doubtTime = 10 * time.Minute
 
@@ -69,7 +69,7 @@ func (r *restarts) trusts(key string, length float64, at time.Time) bool {
 		return false
 	}
 	delete(r.doubt, key)
-	if r.known || r.run == "" { // otherwise the next poll with a run_id compares it with that of the time when the queue was busy
+	if r.known || r.run == "" { // otherwise the next poll with a run_id compares it with the run_id from the time when the queue was busy
 		delete(r.busy, key)
 	}
 	return true

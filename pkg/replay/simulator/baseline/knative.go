@@ -10,8 +10,8 @@ import (
 )
 
 // Knative is Knative Serving's autoscaler (KPA) with the concurrency metric, which counts the requests in the replicas and in the queue.
-// Times and a PanicThreshold of 0 mean the defaults in Knative's ConfigMap config-autoscaler. The arithmetic is that of
-// pkg/autoscaler/scaling/autoscaler.go in Knative.
+// Times and a PanicThreshold of 0 mean the defaults in Knative's ConfigMap config-autoscaler. It computes as
+// pkg/autoscaler/scaling/autoscaler.go in Knative does.
 type Knative struct {
 	Min, Max       int32
 	Target         float64       // concurrency per replica: container concurrency times target utilization
