@@ -95,7 +95,7 @@ func (p *Plan) addSteps() {
 		"Add "+name+".policy.yaml to the policies. It is advisory: replicas do not change. "+
 			"Compare its targets with the replicas for some days: gpuscaler explain "+p.key.String(),
 		"Switch: remove `mode: advisory` from the policy, wait until `gpuscaler explain` shows that the target is served, then run "+
-			"kubectl replace -f "+name+".replacement.yaml. The policy starts with the present replicas.",
+			"kubectl replace -f "+name+".replacement.yaml. The policy starts with the current replicas.",
 		"To go back at any time: kubectl replace -f "+name+".rollback.yaml, then add `mode: advisory` again. "+
 			"Replicas do not change until the original rules change them.",
 	)

@@ -87,7 +87,7 @@ func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, er
 	if w.Policy.MinReplicas == 0 {
 		notes = append(notes, fmt.Sprintf("The idle delay is the policy's %s. KEDA's cooldownPeriod only protects against a single wrong "+
 			"poll: with 0, one "+
-			"poll without an active trigger removes the last replicas, also while KEDA replaces its cache.", spec.Duration(w.Policy.CooldownPeriod)))
+			"poll without an active trigger removes the last replicas, even while KEDA replaces its cache.", spec.Duration(w.Policy.CooldownPeriod)))
 	}
 	switch {
 	case o.Formula && o.KEDA.before(formulaFallback):

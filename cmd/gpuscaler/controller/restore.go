@@ -44,7 +44,7 @@ again for teams with policyStatus: true in the PlatformConfig.
 
 A value that another writer has changed since stays, as it does while the controller runs. The exit code is 1 if
 an object was not restored. You can run the command again. The output names each kind that was not searched, because
-you may not list it in all namespaces.`,
+you are not allowed to list it in all namespaces.`,
 		Example: `  gpuscaler restore --dry-run                # print what the command restores
   gpuscaler restore
   gpuscaler restore l40s-spot -o json

@@ -61,7 +61,7 @@ func runCommand() *cobra.Command {
 		Long: `Run the controller: read policies, poll signals, decide once a second, and serve the targets.
 
 Several replicas may run. One holds the Lease, decides and serves; the others keep their caches current. A restart or
-a change of the leader never lowers a target: each window starts with the present replicas. SIGTERM ends the
+a change of the leader never lowers a target: each window starts with the current replicas. SIGTERM ends the
 controller cleanly and releases the Lease.
 
 --platform names files of the platform team: the PlatformConfig, and policies of any namespace. --policies names

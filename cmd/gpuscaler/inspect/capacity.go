@@ -50,7 +50,7 @@ func capacityPlanCommand() *cobra.Command {
 or on files, and print the NodePool changes of the next --for if nothing else happens. The command writes
 nothing and does not contact the controller.
 
-Each workload keeps its present replicas: a plan shows what happens to nodes, not how signals change the
+Each workload keeps its current replicas: a plan shows what happens to nodes, not how signals change the
 replicas. Each line names the rule that makes the change and the time of the change. Obstacles are listed
 too: fields that gpuscaler may not set, and what prevents an empty node from being removed.`,
 		Example: `  gpuscaler capacity plan --config platform.yaml --config policies/

@@ -87,7 +87,8 @@ func (f families) groups() (results []installation.Result) {
 			verbed(len(failing), "capacity group", "capacity groups"), limited(failing)), "config/runbooks/GroupFailing.md lists the steps"))
 	}
 	if len(disabled) > 0 {
-		results = append(results, installation.Fail(check, fmt.Sprintf("%s nothing, because gpuscaler may not read its Nodes or NodePools: %s",
+		results = append(results, installation.Fail(check, fmt.Sprintf(
+			"%s nothing, because gpuscaler is not allowed to read its Nodes or NodePools: %s",
 			verbed(len(disabled), "capacity group does", "capacity groups do"), limited(disabled)),
 			"set the chart value readNodes to true for groups with nodeSelector, or mode to karpenter or all for groups with nodePools"))
 	}

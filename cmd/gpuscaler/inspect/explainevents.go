@@ -54,7 +54,7 @@ func (e *eventExplanation) WriteText(out io.Writer, zone *time.Location) error {
 		fmt.Fprintf(out, "  %s  %s\n", line.Posted.In(zone).Format("15:04:05"), line.Why)
 	}
 	_, err := fmt.Fprintf(out, "\nA workload has at most one Event in 30 seconds, so an Event can follow its change that late. "+
-		"The former leader's log\nhas every change with its signals and rules: gpuscaler explain %s --at ... --from LOG\n", e.Policy)
+		"The previous leader's log\nhas every change with its signals and rules: gpuscaler explain %s --at ... --from LOG\n", e.Policy)
 	return err
 }
 
@@ -94,7 +94,7 @@ func (e *eventExplanation) noneBefore(missing *unknownTimeError) error {
 		next = "\nThe first Event after that time: " + e.After.Posted.In(e.At.Location()).Format("15:04:05 MST") + " " + e.After.Why
 	}
 	return fmt.Errorf("%w\nno Event of the workload is that old: its target had not changed before, or the API server has deleted "+
-		"the Event (by default after an hour)%s\nThe former leader's log has every change: gpuscaler explain %s --at ... --from LOG",
+		"the Event (by default after an hour)%s\nThe previous leader's log has every change: gpuscaler explain %s --at ... --from LOG",
 		missing, next, e.Policy)
 }
 

@@ -40,7 +40,7 @@ func (f Finding) fleetText(names Names) string {
 			plural(n, "is", "are"), plural(n, "is", "are"), plural(n, "it is part", "they are part"))
 	case FindKeepNodes:
 		return fmt.Sprintf("known demand needs %s of group %s until %s, and gpuscaler does not change them: before it, run %s; afterwards, "+
-			"set the former minimum or remove the annotation", nodes, names.Group, clock(f.Until), KeepNodes(names.Selector, f.Count,
+			"set the previous minimum or remove the annotation", nodes, names.Group, clock(f.Until), KeepNodes(names.Selector, f.Count,
 			names.MaxNodes))
 	}
 	return fmt.Sprintf("the Nodes of the cluster cannot be read: group %s caps no target; allow gpuscaler to list and watch nodes, with "+

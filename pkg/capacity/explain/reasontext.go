@@ -119,8 +119,9 @@ func (r Reason) podText(names Names) string {
 		return fmt.Sprintf("emptyWholeNodes is true: a scale-in deletes %.0f annotated %s first, so that nodes become empty",
 			r.A, plural(r.A, "pod"))
 	case RuleAtRisk:
-		return fmt.Sprintf("the provider takes nodes: %.0f ready %s about to be lost, %.0f more probably will be: %.0f %s added to the targets",
-			r.A, plural(r.A, "replica is", "replicas are"), r.B, r.A+r.B, plural(r.A+r.B, "replica is", "replicas are"))
+		return fmt.Sprintf("the provider takes nodes: %.0f ready %s about to be lost, and %.0f more %s expected to be lost: "+
+			"%.0f %s added to the targets", r.A, plural(r.A, "replica is", "replicas are"), r.B, plural(r.B, "is", "are"),
+			r.A+r.B, plural(r.A+r.B, "replica is", "replicas are"))
 	case RuleSurge:
 		return r.surgeText()
 	case RuleConstrained:

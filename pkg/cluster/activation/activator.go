@@ -288,8 +288,9 @@ func (a *Activator) Refused() (all []cache.Problem) {
 			continue
 		}
 		if about, ok := a.options.Cache.Reference(cache.RefOfWorkload(&w)); ok {
-			all = append(all, cache.Problem{About: about, Text: fmt.Sprintf("policy %s has activate: true, but gpuscaler may not write /scale "+
-				"in namespace %s: add it to activator.namespaces of the chart (--activate-namespaces), or remove activate", w.Key, w.Key.Namespace)})
+			all = append(all, cache.Problem{About: about, Text: fmt.Sprintf("policy %s has activate: true, but gpuscaler is not allowed to "+
+				"write /scale in namespace %s: add it to activator.namespaces of the chart (--activate-namespaces), or remove activate",
+				w.Key, w.Key.Namespace)})
 		}
 	}
 	return all

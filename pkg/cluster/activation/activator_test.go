@@ -290,7 +290,7 @@ func TestPolicyOutsideTheNamespacesWritesNothingAndIsRefused(t *testing.T) {
 	}
 	refused := a.Refused()
 	if len(refused) != 1 || !strings.Contains(refused[0].Text,
-		"gpuscaler may not write /scale in namespace team: add it to activator.namespaces") {
+		"gpuscaler is not allowed to write /scale in namespace team: add it to activator.namespaces") {
 		t.Errorf("refused %v", refused)
 	}
 	a.options.Namespaces = append(a.options.Namespaces, "team")

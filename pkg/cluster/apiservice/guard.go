@@ -143,7 +143,7 @@ func newGuard(typed kubernetes.Interface, objects dynamic.Interface, o Options) 
 		}),
 		conflict: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gpuscaler_apiservice_conflict",
-			Help: "1 while the APIService of external metrics names the Service of another adapter, so that HPAs do not read this release.",
+			Help: "1 while the APIService of external metrics names the Service of another adapter. HPAs then do not read this release.",
 		}),
 	}
 	if o.Metrics != nil {

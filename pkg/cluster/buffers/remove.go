@@ -39,7 +39,7 @@ func (r Remover) RemoveAll(ctx context.Context) (done []Removed, err error) {
 	client := r.Client.Resource(Resource)
 	list, err := client.List(ctx, metav1.ListOptions{LabelSelector: managedByLabel + "=gpuscaler"})
 	if apierrors.IsForbidden(err) {
-		return []Removed{{Object: "CapacityBuffers", Err: errors.New("this account may not list them" + removeByHand)}}, nil
+		return []Removed{{Object: "CapacityBuffers", Err: errors.New("this account is not allowed to list them" + removeByHand)}}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list CapacityBuffers: %w", err)
@@ -58,7 +58,7 @@ func (r Remover) RemoveAll(ctx context.Context) (done []Removed, err error) {
 		out := Removed{Object: "CapacityBuffer " + b.key()}
 		switch {
 		case !allowed && unanswered == nil:
-			out.Err = errors.New("this account may not delete it" + removeByHand)
+			out.Err = errors.New("this account is not allowed to delete it" + removeByHand)
 		case !r.DryRun:
 			err := client.Namespace(b.Namespace).Delete(ctx, b.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &b.UID}})
 			if !apierrors.IsNotFound(err) {

@@ -55,7 +55,7 @@ func (c *Cache) setMayWrite(may bool) {
 	c.missingLogged = missing
 	c.mu.Unlock()
 	if log {
-		c.options.Log.Warn("a capacity group requests a buffer, but this account may not create CapacityBuffers: " +
+		c.options.Log.Warn("a capacity group requests a buffer, but this account is not allowed to create CapacityBuffers: " +
 			"set karpenter.capacityBuffers in the values of the chart")
 	}
 }

@@ -83,7 +83,7 @@ func (w *Writer) write(ctx context.Context, t Task) (done string, err error) {
 	case t.LimitsOnly:
 		// Karpenter 1.15 reads only the requests in the pod template and would keep a node without GPUs. The API server copies limits to the
 		// requests of a pod, but not in a pod template.
-		return done, fmt.Errorf("the pod template of %s %s has limits of GPUs but no requests, so that the buffer would keep no GPU: "+
+		return done, fmt.Errorf("the pod template of %s %s has limits of GPUs but no requests, so the buffer would keep no GPU: "+
 			"set the same value under requests", t.Target.Kind, t.Target.Name)
 	}
 	object, err := t.object(name)

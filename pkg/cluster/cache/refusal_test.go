@@ -93,7 +93,7 @@ func TestRefusedTargetKeepsItsPods(t *testing.T) {
 		}
 		c.PutTarget(object("second").WithoutScale(false, noSelector))
 		if n := gpusWithoutPolicy(c); n != 8 {
-			t.Errorf("%s: a new object with the same name keeps the pods of the former one", cause)
+			t.Errorf("%s: a new object with the same name keeps the pods of the previous one", cause)
 		}
 	}
 }

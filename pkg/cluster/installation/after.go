@@ -142,7 +142,7 @@ func (c *Cluster) lease(ctx context.Context, d *appsv1.Deployment) Result {
 		}
 	}
 	return Fail(Lease, fmt.Sprintf("pod %s has not renewed the Lease %s/%s since %s", holder(found), c.Namespace, name,
-		first.UTC().Format(time.RFC3339)), "no replica leads, so that HPAs keep their replicas: read the logs of the pods")
+		first.UTC().Format(time.RFC3339)), "no replica leads, and HPAs keep their replicas: read the logs of the pods")
 }
 
 func (c *Cluster) readLease(ctx context.Context, name string) (*coordinationv1.Lease, error) {
@@ -187,7 +187,7 @@ func registered(s *snapshot.Snapshot, d *appsv1.Deployment) Result {
 	case owner == apiservice.NoOwner:
 		return Fail(APIService, fmt.Sprintf("APIService %s does not exist", apiservice.Name), "the leader creates it: read its log")
 	}
-	return Fail(APIService, fmt.Sprintf("APIService %s refers to %s, so that HPAs cannot read targets from gpuscaler",
+	return Fail(APIService, fmt.Sprintf("APIService %s refers to %s, so HPAs cannot read targets from gpuscaler",
 		apiservice.Name, owner), apiservice.NextStep(owner))
 }
 

@@ -71,7 +71,7 @@ func (c *Cluster) registration(s *snapshot.Snapshot, findings []objects.ObjectFi
 	case s.RegistrationError != nil:
 		return unread(ExternalMetrics, s.RegistrationError)
 	case owner == apiservice.NoOwner:
-		return Good(ExternalMetrics, "no server is registered for external metrics, so that gpuscaler can register itself")
+		return Good(ExternalMetrics, "no server is registered for external metrics, so gpuscaler can register itself")
 	case owner == apiservice.LocalOwner:
 		return Fail(ExternalMetrics, "the APIService of external metrics names no Service", apiservice.NextStep(owner))
 	}

@@ -28,13 +28,13 @@ func (c *Cluster) controller(ctx context.Context, d *appsv1.Deployment) Result {
 	allowed, problems, err := c.mayDo(ctx, controllerTasks(d), served, c.accountMay(user, d.Namespace))
 	switch {
 	case apierrors.IsForbidden(err):
-		return Warn(Controller, fmt.Sprintf("the permissions of the controller (%s) are not checked, because this user may not create "+
+		return Warn(Controller, fmt.Sprintf("the permissions of the controller (%s) are not checked, because this user is not allowed to create "+
 			"subjectaccessreviews.authorization.k8s.io: the line about permissions above is only about this user", about),
 			"let an administrator repeat `gpuscaler check`, or print them with kubectl auth can-i --list --as="+user)
 	case err != nil:
 		return unread(Controller, fmt.Errorf("ask for the permissions of %s: %w", about, err))
 	case len(problems) > 0:
-		return Fail(Controller, fmt.Sprintf("the controller (%s) may not %s", about, strings.Join(problems, "; ")),
+		return Fail(Controller, fmt.Sprintf("the controller (%s) is not allowed to %s", about, strings.Join(problems, "; ")),
 			"upgrade the release with the chart, whose roles grant these permissions; then: kubectl auth can-i VERB RESOURCE --as="+user)
 	}
 	return Good(Controller, "the controller (%s) may %s", about, strings.Join(allowed, ", "))

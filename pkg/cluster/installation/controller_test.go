@@ -117,7 +117,7 @@ func TestAMissingPermissionOfTheControllerIsAFailure(t *testing.T) {
 		return c.allows(a) && (a.Resource != "nodepools" || a.Verb != "patch") && (a.Resource != "leases" || a.Verb != "update"), nil
 	})
 	r := cluster.controller(t.Context(), c.release)
-	for _, part := range []string{"may not lead (missing: update leases.coordination.k8s.io gpuscaler in ",
+	for _, part := range []string{"is not allowed to lead (missing: update leases.coordination.k8s.io gpuscaler in ",
 		"override NodePools (missing: patch nodepools.karpenter.sh)", "--as=system:serviceaccount:" + c.release.Namespace + ":gpuscaler"} {
 		if r.Status != Failed || !strings.Contains(r.Found+r.Next, part) {
 			t.Errorf("%+v does not contain %q", r, part)
@@ -130,7 +130,7 @@ func TestAUserThatMayNotAskForTheControllerGetsTheCommand(t *testing.T) {
 	c := renderedChart(t, "hpa")
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}, "", nil)
 	for err, part := range map[error]string{
-		forbidden:             "are not checked, because this user may not create subjectaccessreviews",
+		forbidden:             "are not checked, because this user is not allowed to create subjectaccessreviews",
 		errors.New("timeout"): "timeout",
 	} {
 		cluster := withReviews(c.release, func(*authorizationv1.SubjectAccessReviewSpec) (bool, error) { return false, err })

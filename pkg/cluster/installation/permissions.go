@@ -53,7 +53,7 @@ func (c *Cluster) permissions(ctx context.Context, served map[string][]string) R
 	case err != nil:
 		return unread(Permissions, fmt.Errorf("ask for the permissions of this user: %w", err))
 	case len(problems) > 0:
-		return Warn(Permissions, "this user may not "+strings.Join(problems, "; "), PermissionsNext)
+		return Warn(Permissions, "this user is not allowed to "+strings.Join(problems, "; "), PermissionsNext)
 	}
 	return Good(Permissions, "this user may %s", strings.Join(allowed, ", "))
 }

@@ -76,7 +76,7 @@ func (p *podLabel) set(ctx context.Context) error {
 		if err := p.clear(ctx, pod.Name, pod.UID); err != nil {
 			return err
 		}
-		p.log.Info("removed the leader label from a former leader", "pod", pod.Name, "label", Label)
+		p.log.Info("removed the leader label from a previous leader", "pod", pod.Name, "label", Label)
 	}
 	if set {
 		return nil

@@ -49,7 +49,8 @@ func (r *Remover) RemoveAll(ctx context.Context) (done []Removed, err error) {
 	}{{"HorizontalPodAutoscaler", scalers, r.hpas}, {"ScaledObject", scalers, r.scaledObjects}, {configMapKind, configMaps, r.configMaps}} {
 		if everywhere && !r.mayListAll(ctx, list.kind) {
 			done = append(done, Removed{Object: list.kind, Skipped: "the annotation " + annotations.PolicyStatus + " was not searched, because " +
-				"you may not list this kind in all namespaces; name the namespaces with --policy-status-namespaces and --configmap-namespaces"})
+				"you are not allowed to list this kind in all namespaces; name the namespaces with --policy-status-namespaces and " +
+				"--configmap-namespaces"})
 			continue
 		}
 		for _, namespace := range list.namespaces {

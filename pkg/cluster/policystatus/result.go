@@ -78,7 +78,7 @@ func (w *Writer) reportForbidden(k key, err error, now time.Time) {
 	if f == nil {
 		f = &failure{}
 		w.refused[p] = f
-		w.options.Log.Warn("the annotation "+annotations.PolicyStatus+" may not be written; add the namespace to the chart value "+
+		w.options.Log.Warn("the annotation "+annotations.PolicyStatus+" cannot be written; add the namespace to the chart value "+
 			"policyStatus.namespaces, and for ConfigMaps also to teamConfigMaps.namespaces", "kind", k.kind, "namespace", k.namespace,
 			"error", err)
 	}

@@ -406,7 +406,7 @@ func TestANewLeaderWaitsForTheRestOfTheMinute(t *testing.T) {
 	c := newCluster(t)
 	c.set(wrong("chat"))
 	c.writer.Put(hpa("chat"), Written{Value: acceptedText, Ours: true, At: c.now.Add(-40 * time.Second)})
-	c.expect("40 s after the write of the former leader", 19)
+	c.expect("40 s after the write of the previous leader", 19)
 	c.expect("a minute after it", 1, "chat "+refusedText)
 	c.set(valid("embed", 3))
 	c.writer.Put(hpa("embed"), Written{Value: refusedText, Ours: true, At: c.now.Add(time.Hour)})

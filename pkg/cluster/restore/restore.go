@@ -247,10 +247,10 @@ func (r *restorer) nodePool(ctx context.Context, name string) Result {
 // notPatchable returns an error with the reason why gpuscaler is not allowed to restore a NodePool and what the user can do.
 func notPatchable(p *karpenter.NodePool, findings string) error {
 	if p.Consent()&(nodepool.ConsentLimits|nodepool.ConsentWeight|nodepool.ConsentDisruption) == 0 {
-		return fmt.Errorf("its annotation %s lists no field, so that gpuscaler may not write the NodePool; list the "+
+		return fmt.Errorf("its annotation %s lists no field, so gpuscaler is not allowed to write the NodePool; list the "+
 			"fields to restore there and run the command again%s", karpenter.ConsentAnnotation, findings)
 	}
-	return fmt.Errorf("gpuscaler may not write all of its fields of the NodePool, or its record; compare the annotation %s with "+
+	return fmt.Errorf("gpuscaler is not allowed to write all of its fields of the NodePool, or its record; compare the annotation %s with "+
 		"the managedFields of gpuscaler%s", karpenter.ConsentAnnotation, findings)
 }
 

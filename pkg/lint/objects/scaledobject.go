@@ -77,7 +77,7 @@ var scaledObjectRules = []scaledObjectRule{
 	{NoGuard, true, func(s *ScaledObjectFacts, _ *PolicyFacts) bool {
 		return s.MinReplicas == 0 && s.Cooldown != nil && *s.Cooldown == 0
 	},
-		text("with cooldownPeriod 0 KEDA scales to zero as soon as one check finds no active trigger, also a check during a cache refresh"),
+		text("with cooldownPeriod 0 KEDA scales to zero as soon as one check finds no active trigger, even during a refresh of its cache"),
 		"set spec.cooldownPeriod: 60"},
 	{DoubledIdleDelay, true, func(s *ScaledObjectFacts, p *PolicyFacts) bool {
 		return s.MinReplicas == 0 && p.CooldownPeriod > 0 && s.idleDelay() > idleGuard
