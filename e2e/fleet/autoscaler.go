@@ -115,8 +115,8 @@ func (a *autoscaler) read(ctx context.Context) (*state, error) {
 	return s, nil
 }
 
-// unschedulable: "Unschedulable pods are recognized by their PodCondition. Whenever a Kubernetes scheduler fails to find a place to run a
-// pod, it sets "schedulable" PodCondition to false and reason to "unschedulable"."
+// unschedulable reports whether a pod is unschedulable by these rules: "Unschedulable pods are recognized by their PodCondition. Whenever a
+// Kubernetes scheduler fails to find a place to run a pod, it sets "schedulable" PodCondition to false and reason to "unschedulable"."
 //
 // "Cluster Autoscaler also doesn't trigger scale-up if an unschedulable pod is already waiting for a lower priority pod preemption."
 func unschedulable(p *corev1.Pod) bool {
@@ -128,8 +128,8 @@ func unschedulable(p *corev1.Pod) bool {
 	})
 }
 
-// fits: "Cluster Autoscaler creates template nodes for each of the node groups and checks if any of the unschedulable pods would fit on a
-// new node." It "respects nodeSelector".
+// fits reports whether a pod could run on a new node of the group: "Cluster Autoscaler creates template nodes for each of the node groups
+// and checks if any of the unschedulable pods would fit on a new node." It "respects nodeSelector".
 func (a *autoscaler) fits(p *corev1.Pod) bool {
 	for key, value := range p.Spec.NodeSelector {
 		if a.group.labels[key] != value {
@@ -171,7 +171,8 @@ func used(pods []corev1.Pod) (gpus int64) {
 	return gpus
 }
 
-// template: "Inside a node group, all machines have identical capacity and have the same set of assigned labels."
+// template returns a new node of the group: "Inside a node group, all machines have identical capacity and have the same set of assigned
+// labels."
 func (a *autoscaler) template() *corev1.Node {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -209,10 +210,11 @@ func (a *autoscaler) scaleDown(ctx context.Context, s *state) error {
 	return nil
 }
 
-// removable: "A node is considered for removal when all below conditions hold: The sum of [...] requests of all pods running on this node
-// [is] smaller than 50% of the node's allocatable. All pods running on the node [...] can be moved to other nodes. It doesn't have
-// scale-down disabled annotation." Of a node with GPUs only the GPUs count: "Skips cpu and memory utilization calculation for node with
-// GPU" (cluster-autoscaler/simulator/utilization/info.go, commit 1acc8c203c25e68b4918c04e3afe3243b70bd513).
+// removable reports whether a node may be removed: "A node is considered for removal when all below conditions hold: The sum of [...]
+// requests of all pods running on this node [is] smaller than 50% of the node's allocatable. All pods running on the node [...] can be
+// moved to other nodes. It doesn't have scale-down disabled annotation." Of a node with GPUs only the GPUs count: "Skips cpu and memory
+// utilization calculation for node with GPU" (cluster-autoscaler/simulator/utilization/info.go, commit
+// 1acc8c203c25e68b4918c04e3afe3243b70bd513).
 func (a *autoscaler) removable(s *state, n *corev1.Node) bool {
 	gpus := used(s.pods[n.Name])
 	if a.isBooked() || n.Annotations[scaleDownDisabled] == "true" || float64(gpus) >= utilizationThreshold*float64(a.group.gpus) {
@@ -245,8 +247,8 @@ func (a *autoscaler) book(booked bool) {
 	a.booked = booked
 }
 
-// drain: "all pods should be migrated elsewhere. Cluster Autoscaler does this by evicting them and tainting the node". The Node object is
-// deleted by the cloud node controller.
+// drain evicts the pods of a node that is removed: "all pods should be migrated elsewhere. Cluster Autoscaler does this by evicting them
+// and tainting the node". The Node object is deleted by the cloud node controller.
 func (a *autoscaler) drain(ctx context.Context, n *corev1.Node, pods []corev1.Pod) error {
 	tainted, leaves := n.DeepCopy(), corev1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule}
 	tainted.Spec.Taints = append(tainted.Spec.Taints, leaves)

@@ -187,7 +187,7 @@ func TestArgoCDIgnoresOverridesAndAppliesGitAfterThem(t *testing.T) {
 		t.Errorf("without the rule %q must be out of sync (%v)", without, err)
 	}
 
-	git(int64(70), "weight") // gpuscaler overrides this field, so the change waits
+	git(int64(70), "weight") // gpuscaler overrides this field, so Argo CD applies the change only after the override
 	synced()
 	git("30s", "disruption", "consolidateAfter") // gpuscaler does not override this field, so the change applies at once
 	synced("disruption.consolidateAfter")

@@ -155,7 +155,8 @@ func onNodes(have, want int) error {
 	return nil
 }
 
-// lonelyOf waits until the Job's pod has been deleted. It returns the three replicas, and the name of the one that is alone on its node.
+// lonelyOf waits until the Job's pod has been deleted. It returns the three replicas, and the name of the replica that is alone on its
+// node.
 func lonelyOf(t *testing.T, namespace string) (pods []corev1.Pod, lonely string) {
 	t.Helper()
 	stack.Eventually(t, 40*time.Second, "one replica has a node for itself", func(ctx context.Context) error {
@@ -180,7 +181,7 @@ func lonelyOf(t *testing.T, namespace string) (pods []corev1.Pod, lonely string)
 }
 
 // The oldest replica is on-demand, and the youngest on spot. A scale-in must delete the on-demand replica, which costs more. Without
-// gpuscaler the ReplicaSet controller deletes the youngest one.
+// gpuscaler, the ReplicaSet controller deletes the youngest replica, which runs on spot.
 func TestLongScaleInDeletesTheReplicaOnDemand(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("a minute and a half, as ages count by their order of magnitude: GPUSCALER_E2E_LONG=1, or make test-long")
@@ -235,8 +236,8 @@ func (d *demand) Idle(_ *scaling.Workload, pod string, _ time.Time) bool {
 	return err == nil && string(text) == pod
 }
 
-// The oldest replica is idle, and the youngest is busy. A scale-in must delete the idle one. Without gpuscaler the ReplicaSet controller
-// deletes the youngest one.
+// The oldest replica is idle, and the youngest is busy. A scale-in must delete the idle replica. Without gpuscaler, the ReplicaSet
+// controller deletes the youngest replica, which is busy.
 func TestLongScaleInDeletesTheIdleReplica(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("a minute and a half, as ages count by their order of magnitude: GPUSCALER_E2E_LONG=1, or make test-long")

@@ -31,7 +31,8 @@ func TestLongKarpenterReturnsToSpotUnlessWeightsOrBalancedPreventIt(t *testing.T
 	pairs := []pair{
 		{suite: "normal", weight: 20, spots: 80, policy: "WhenEmptyOrUnderutilized", returns: true, oneByOne: true},
 		{suite: "swapped", weight: 80, spots: 20, policy: "WhenEmptyOrUnderutilized"},
-		{suite: "half", weight: 20, spots: 80, policy: "Balanced"},                 // a node on spot saves too little: 0.60 of 1.00
+		// a spot node saves too little: it costs 0.60 of the on-demand price
+		{suite: "half", weight: 20, spots: 80, policy: "Balanced"},
 		{suite: "third", weight: 20, spots: 80, policy: "Balanced", returns: true}, // a node on spot costs 0.30 of 1.00
 	}
 	for _, p := range pairs {

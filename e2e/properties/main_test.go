@@ -40,9 +40,10 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// A module has a property that holds, one that fails, and a test that is not a property. The record has an earlier count of the first, and
-// one of a property that no longer exists. The command runs the first until it has a million checks and the second once. Its seed is
-// printed, and the command fails. After the second is fixed, the next command checks it too, and does not run the first one again.
+// The module has a property that holds, a property that fails, and a test that is not a property. The record has counts of the property
+// that holds and of a property that no longer exists. The command must run the property that holds until it has passed a million checks. It
+// must run the property that fails once, print its seed, and fail. After that property is fixed, the next command must check it too, and
+// must not run the other property again.
 func TestPropertiesAreFoundRunAndCounted(t *testing.T) {
 	dir := t.TempDir()
 	module, programs, file := filepath.Join(dir, "module"), filepath.Join(dir, "programs"), filepath.Join(dir, "record.json")

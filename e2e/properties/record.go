@@ -14,7 +14,7 @@ import (
 type count struct {
 	property
 	Checks   int     // passed checks
-	Seconds  float64 // CPU time that they took
+	Seconds  float64 // CPU time of these checks in seconds
 	Failed   uint64  `json:",omitempty"` // seed of a run that failed; 0: none failed
 	reserved int     // checks that are running
 }

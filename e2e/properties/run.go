@@ -26,7 +26,7 @@ type runner struct {
 	module   string // directory of the product's module
 	programs string // directory of the test programs
 	record   *record
-	beyond   bool // also run properties that have their number of checks
+	beyond   bool // whether properties that have already passed their required checks are run again
 }
 
 // run runs properties, a given number at a time, until ctx ends or nothing is left to run. A property that failed is not run again.

@@ -28,7 +28,7 @@ type director struct {
 
 const (
 	mostAdded  = 15 // events that one run adds
-	addedEvery = 7  // seconds between two of them
+	addedEvery = 7  // seconds between two added events
 )
 
 // runCoverage runs seeds with a director, and prints the table. The table is read from the file and written to it, so the next call

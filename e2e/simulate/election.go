@@ -72,7 +72,7 @@ func newCampaign(r *replica) *campaign {
 
 func (c *campaign) leading() bool { return c.candidate.Leading() }
 
-func (c *campaign) step() {} // the election has its own goroutines
+func (c *campaign) step() {} // does nothing, because the election runs in its own goroutines
 
 func (c *campaign) stop() { c.end() }
 

@@ -209,8 +209,8 @@ func (c *checker) pushes() {
 	}
 }
 
-// arrives checks the invariant pushArrives for one workload. A tick that waits for a write keeps the turn, so no stream transfers anything
-// meanwhile. In the product, a stream does not wait for a tick.
+// arrives checks the invariant pushArrives for one workload. While a tick waits for a write, no other goroutine can use the simulation, so
+// no stream transfers anything. In the product, a stream does not wait for a tick.
 func (c *checker) arrives(p *push) {
 	s := c.sim
 	server, _ := p.Connect().(*pushServer)

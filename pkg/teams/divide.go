@@ -175,8 +175,9 @@ func (d *division) chargeUnknown() {
 	}
 }
 
-// startRaises reduces the available amount of each resource by the amounts that pods outside the members and replicas that are still being
-// removed use, except for those of chargeLate. It is called before step 4 (raises), because these amounts limit only that step.
+// startRaises reduces the available amount of each resource by two amounts: what pods outside the members use, and what replicas use that
+// are still being removed. It does not include the replicas for which chargeLate subtracts the amount. It is called before step 4 (raises),
+// because these amounts limit only that step.
 func (d *division) startRaises() {
 	for r := range d.room {
 		d.soft[r] = min(max(d.others[r], 0), maxSum)

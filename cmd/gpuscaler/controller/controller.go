@@ -284,8 +284,8 @@ func (c *controller) reportUnlistedNamespaces(p *policy.Platform) {
 	}
 }
 
-// unlisted returns the namespaces of the teams that have a setting, which are the teams for which the function in the parameter has returns
-// true. It omits the namespaces in the parameter listed.
+// unlisted returns the namespaces of the teams that have a setting, as the function in the parameter has reports. It omits the namespaces
+// in the parameter listed.
 func unlisted(p *policy.Platform, listed []string, has func(*policy.Team) bool) (namespaces []string) {
 	for i := range p.Teams {
 		for _, namespace := range p.Teams[i].Namespaces {

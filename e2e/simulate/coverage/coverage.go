@@ -160,7 +160,7 @@ func few(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-// addReasons adds to why, by reason, what cannot happen in a state.
+// addReasons adds the faults that cannot happen in a state to the map why. The key is the reason.
 func addReasons(why map[string][]string, d *Dimension, state string) {
 	if r, none := unreachable[state]; none {
 		why[r] = append(why[r], fmt.Sprintf("%s %s with each fault", d.Name, state))

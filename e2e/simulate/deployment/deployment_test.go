@@ -10,8 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
 )
 
-// TestScaleInDeletesThePodsThatServeLeast deletes a pod without a node first, then one that is not ready, then the one with the lowest
-// deletion cost.
+// TestScaleInDeletesThePodsThatServeLeast checks the order of deletion: first a pod without a node, then a pod that is not ready, then the
+// pod with the lowest deletion cost.
 func TestScaleInDeletesThePodsThatServeLeast(t *testing.T) {
 	now := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 	api := apiserver.New(func() time.Time { return now })

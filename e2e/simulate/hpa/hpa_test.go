@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestOnlyKEDAScalesToZero follows a workload that becomes idle: the HPA keeps one replica, and KEDA removes it after the cooldown, unless
+// TestOnlyKEDAScalesToZero checks a workload that becomes idle: the HPA keeps one replica, and KEDA removes it after the cooldown, unless
 // the ScaledObject has a minimum. A target that no replica serves changes nothing.
 func TestOnlyKEDAScalesToZero(t *testing.T) {
 	now := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)

@@ -67,7 +67,8 @@ func (s *story) expect(what string, spot, onDemand int64, ready int) {
 	}
 }
 
-// TestNodesFollowThePods launches nodes in the NodePool with the greater weight up to its limit, and deletes them when they are empty.
+// TestNodesFollowThePods checks that Karpenter launches nodes in the NodePool with the greater weight up to its limit, and deletes them
+// when they are empty.
 func TestNodesFollowThePods(t *testing.T) {
 	s := newStory(t)
 	s.pods("a", "b", "c")
@@ -91,7 +92,7 @@ func TestNodesFollowThePods(t *testing.T) {
 	s.expect("without the budget", 0, 0, 0)
 }
 
-// TestRefusedLaunches uses the other NodePool after a refused launch, and a limit of 0 permits no node.
+// TestRefusedLaunches checks that the other NodePool is used after a refused launch, and that a limit of 0 permits no node.
 func TestRefusedLaunches(t *testing.T) {
 	s := newStory(t)
 	s.refused = "spot"

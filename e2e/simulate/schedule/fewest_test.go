@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A run that fails because the leader is killed during high load needs these two events of thirty.
+// A run has thirty events. It fails only because of two of them: the load is high, and the leader is killed. Fewest must return these two
+// events.
 func TestFewestKeepsTheEventsThatAFailureNeeds(t *testing.T) {
 	var events []Event
 	for i := range 30 {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tune"
 )
 
-// A result that Search returns for settings that met the SLO on the first two parts of the traffic but not on the third. The policy must
-// then not be changed.
+// The example prints a result of Search: the settings met the SLO on the first two parts of the traffic but not on the third. The policy
+// must therefore not be changed.
 func ExampleResult_WriteText() {
 	load := func(onTime float64) evaluate.Load { return evaluate.Load{OnTime: onTime, MeetsSLO: onTime >= 0.99} }
 	r := &tune.Result{
