@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -72,8 +73,10 @@ func Templates(r Release) (map[string]string, error) {
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.36.3", Major: "1", Minor: "36"}
 	capabilities.APIVersions = append(capabilities.APIVersions, r.APIs...)
+	given := map[string]any{"image": map[string]any{"repository": "gpuscaler"}} // the chart has no default for it
+	maps.Copy(given, r.Values)
 	options := chartutil.ReleaseOptions{Name: r.Name, Namespace: r.Namespace, IsInstall: true}
-	values, err := chartutil.ToRenderValues(chart, r.Values, options, capabilities)
+	values, err := chartutil.ToRenderValues(chart, given, options, capabilities)
 	if err != nil {
 		return nil, err
 	}

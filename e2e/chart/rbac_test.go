@@ -209,6 +209,7 @@ func nodeGroups() map[string]any {
 // Without Karpenter, a capacity group with a nodeSelector does nothing unless gpuscaler may read Nodes. Mode auto must therefore allow it
 // for such a group, and must allow nothing about NodePools.
 func TestGroupWithNodeSelectorMayReadNodesOnly(t *testing.T) {
+	noSelector := map[string]any{"name": "chat", "resource": "nvidia.com/gpu"}
 	withPools := map[string]any{"capacityGroups": nodeGroups()["capacityGroups"].([]any)[:1]}
 	for name, c := range map[string]struct {
 		mode   string
@@ -224,7 +225,7 @@ func TestGroupWithNodeSelectorMayReadNodesOnly(t *testing.T) {
 		"a ConfigMap":               {"auto", map[string]any{"platformConfigMap": "platform"}, false},
 		"a ConfigMap, switched on":  {"auto", map[string]any{"platformConfigMap": "platform", "readNodes": true}, true},
 		"switched on by a text":     {"auto", map[string]any{"readNodes": "true"}, true},
-		"a group without the field": {"auto", map[string]any{"platform": map[string]any{"capacityGroups": []any{map[string]any{}}}}, false},
+		"a group without the field": {"auto", map[string]any{"platform": map[string]any{"capacityGroups": []any{noSelector}}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := release(c.mode)

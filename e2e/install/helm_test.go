@@ -45,6 +45,7 @@ func newHelm(t *testing.T, namespace string) *helm {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.Values["image"].(map[string]any)["repository"] = "gpuscaler" // the chart has no default for it
 	return &helm{t: t, namespace: namespace, config: config, chart: c}
 }
 

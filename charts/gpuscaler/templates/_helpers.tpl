@@ -22,6 +22,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
 {{- define "gpuscaler.image" -}}
+{{- if not .Values.image.repository }}{{ fail "image.repository is not set: build an image as in \"Quick start\" of README.md, and add --set image.repository=REGISTRY/gpuscaler" }}{{ end -}}
 {{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
