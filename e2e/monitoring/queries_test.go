@@ -229,7 +229,7 @@ func anyHas(known served, expr parser.Expr, label string) (has bool) {
 
 func TestDashboardsAreComplete(t *testing.T) {
 	boards, _ := filepath.Glob(root + "/config/dashboards/*.json")
-	uids := map[string]string{}
+	uids, linked := map[string]string{}, map[string][]string{}
 	for _, path := range boards {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -237,12 +237,13 @@ func TestDashboardsAreComplete(t *testing.T) {
 		}
 		var board struct {
 			UID, Title string
+			Links      []struct{ URL string }
 			Panels     []struct {
-				ID          int
-				Title, Type string
-				Targets     []struct{ Datasource struct{ UID string } }
-				GridPos     struct{ X, Y, W, H int }
-				Datasource  struct{ UID string }
+				ID                       int
+				Title, Type, Description string
+				Targets                  []struct{ Datasource struct{ UID string } }
+				GridPos                  struct{ X, Y, W, H int }
+				Datasource               struct{ UID string }
 			}
 		}
 		if err := json.Unmarshal(text, &board); err != nil {
@@ -252,11 +253,26 @@ func TestDashboardsAreComplete(t *testing.T) {
 			t.Errorf("%s: uid %q, title %q", path, board.UID, board.Title)
 		}
 		uids[board.UID] = path
-		if strings.Contains(string(text), "http://") || strings.Contains(string(text), "https://") {
-			t.Errorf("%s contains an address", path)
+		runbooks := repository(t) + "/blob/main/config/runbooks/README.md"
+		for _, address := range address.FindAllString(string(text), -1) {
+			if address != runbooks && address != "http://127.0.0.1:8081" {
+				t.Errorf("%s contains the address %s, which is neither that of the runbooks nor that of `gpuscaler page`", path, address)
+			}
+		}
+		var links []string
+		for _, l := range board.Links {
+			links = append(links, l.URL)
+		}
+		linked[board.UID] = links
+		if page := slices.ContainsFunc(links, func(l string) bool { return strings.HasPrefix(l, "${page}/") }); !page ||
+			!slices.Contains(links, runbooks) {
+			t.Errorf("%s links to %q, want the page and the runbooks among them", path, links)
 		}
 		ids := map[int]bool{}
 		for i, p := range board.Panels {
+			if p.Type != "row" && p.Description == "" {
+				t.Errorf("%s: the panel %q has no description", path, p.Title)
+			}
 			if ids[p.ID] || p.Title == "" || p.GridPos.X+p.GridPos.W > 24 {
 				t.Errorf("%s: panel %d %q at %+v", path, p.ID, p.Title, p.GridPos)
 			}
@@ -272,4 +288,13 @@ func TestDashboardsAreComplete(t *testing.T) {
 			}
 		}
 	}
+	for from, links := range linked {
+		for to := range uids {
+			if from != to && !slices.Contains(links, "/d/"+to) {
+				t.Errorf("the dashboard %s has no link to %s", from, to)
+			}
+		}
+	}
 }
+
+var address = regexp.MustCompile(`https?://[^"]+`)
