@@ -165,7 +165,7 @@ func TestEachAlertFiresOnlyForItsFault(t *testing.T) {
 		})
 	}
 	for _, a := range alerts(t) {
-		if !tried[a.Name()] {
+		if !tried[runbook(a.Name())] {
 			t.Errorf("no fault makes %s fire", a.Name())
 		}
 	}
@@ -256,7 +256,7 @@ func TestReportedTemperatureNamesTheReporter(t *testing.T) {
 		for _, a := range firingAlerts(t, w, 75) {
 			said = append(said, a.Labels.Get("alertname")+" "+a.Annotations.Get("summary"))
 		}
-		if len(said) != 1 || !strings.HasPrefix(said[0], "GPUHot ") || strings.Contains(said[0], "evil/evil-0") != (reporter != "") {
+		if len(said) != 1 || !strings.HasPrefix(said[0], "GpuscalerGPUHot ") || strings.Contains(said[0], "evil/evil-0") != (reporter != "") {
 			t.Errorf("%q fire, want GPUHot by %q", said, reporter)
 		}
 	}

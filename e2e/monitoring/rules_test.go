@@ -142,13 +142,19 @@ func active(t *testing.T, groups []*rules.Group) (names []string) {
 				continue
 			}
 			if slices.ContainsFunc(alert.ActiveAlerts(), func(a *rules.Alert) bool { return a.State == rules.StateFiring }) {
-				names = append(names, alert.Name())
+				names = append(names, runbook(alert.Name()))
 			}
 		}
 	}
 	slices.Sort(names)
 	return names
 }
+
+// runbook returns the name of the page of an alert: GPUIdle for GpuscalerGPUIdle. The prefix separates gpuscaler's alerts from those of other
+// programs.
+func runbook(alert string) string { return strings.TrimPrefix(alert, prefix) }
+
+const prefix = "Gpuscaler"
 
 // alerts returns the alerts in the file.
 func alerts(t *testing.T) (all []*rules.AlertingRule) {

@@ -19,7 +19,10 @@ func TestEveryAlertHasARunbookAndEveryRunbookAnAlert(t *testing.T) {
 		orphans[strings.TrimSuffix(filepath.Base(path), ".md")] = true
 	}
 	for _, a := range alerts(t) {
-		name := a.Name()
+		name := runbook(a.Name())
+		if !strings.HasPrefix(a.Name(), prefix) {
+			t.Errorf("the name of %s does not begin with %s", a.Name(), prefix)
+		}
 		delete(orphans, name)
 		path, ours := strings.CutPrefix(a.Annotations().Get("runbook_url"), repository(t)+"/blob/main/")
 		if !ours || path != "config/runbooks/"+name+".md" {
