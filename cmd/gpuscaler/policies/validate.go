@@ -18,17 +18,19 @@ import (
 const maxInput = 64 << 20
 
 func validateCommand() *cobra.Command {
-	output, policies := "text", commandline.PolicyPaths{}
+	output, policies, noPlatform := "text", commandline.PolicyPaths{}, false
 	c := &cobra.Command{
 		Use:   "validate PATH...",
 		Short: "Check policy files and print file, line, field, the found value and the allowed values",
 		Long: `Check files and directories of policies and the PlatformConfig as the controller reads them, without a cluster.
 Each problem names its file, line and field, the found value and the allowed values. Every document is accepted from
 PATH; --policies restricts a path as it does for run. The PATH - is standard input. In the manifest of a ConfigMap, each
-key is checked; from a ConfigMap with the label gpuscaler.io/policy only policies of its namespace are accepted. The exit
-code is 1 if a document is refused, and 0 with only warnings.`,
+key is checked; from a ConfigMap with the label gpuscaler.io/policy only policies of its namespace are accepted. A team
+without the file of the PlatformConfig uses --no-platform. The exit code is 1 if a document is refused, and 0 with only
+warnings.`,
 		Example: `  gpuscaler validate policies/ platform.yaml
   gpuscaler validate platform.yaml --policies team-chat=chat/ --policies team-embed,team-search=embed/
+  gpuscaler validate --no-platform policies/
   kustomize build policies/ | gpuscaler validate - platform.yaml
   gpuscaler validate -o json policies/ | jq -r '.problems[].field'`,
 		RunE: func(c *cobra.Command, names []string) error {
@@ -46,7 +48,11 @@ code is 1 if a document is refused, and 0 with only warnings.`,
 					return fmt.Errorf("read standard input: %w", err)
 				}
 			}
-			problems, documents := store.ValidateWith(text, paths...)
+			check := store.ValidateWith
+			if noPlatform {
+				check = store.ValidatePolicies
+			}
+			problems, documents := check(text, paths...)
 			switch output {
 			case "json":
 				e := json.NewEncoder(out)
@@ -73,6 +79,8 @@ code is 1 if a document is refused, and 0 with only warnings.`,
 		},
 	}
 	policies.Register(c.Flags())
+	c.Flags().BoolVar(&noPlatform, "no-platform", false, "the PlatformConfig is not among the paths: accept the names of data sources, queries "+
+		"and groups, and check everything else")
 	c.Flags().StringVarP(&output, "output", "o", output, "text or json")
 	return c
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline/commandtest"
 )
 
 func TestValidateReadsStandardInputAndCountsDocuments(t *testing.T) {
@@ -28,3 +30,37 @@ func TestValidateReadsStandardInputAndCountsDocuments(t *testing.T) {
 		}
 	}
 }
+
+// A team does not have the file of the PlatformConfig. Without --no-platform the names of its data sources and queries are errors. With the
+// flag they are accepted, and every other error is reported as before. A PlatformConfig among the paths is still used.
+func TestValidateWithoutThePlatformReportsAllOtherErrors(t *testing.T) {
+	text, err := os.ReadFile("../../../config/examples/chat.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := strings.Replace(string(text), "maxReplicas: 12", "maxReplicas: none", 1)
+	for name, c := range map[string]struct {
+		input string
+		args  []string
+		want  string
+		not   string
+	}{
+		"no PlatformConfig":             {string(text), nil, "there is no PlatformConfig", "ok:"},
+		"--no-platform":                 {string(text), []string{"--no-platform"}, "ok: 1 document\n", "PlatformConfig"},
+		"another error":                 {wrong, []string{"--no-platform"}, "-:9:16: spec.maxReplicas", "there is no PlatformConfig"},
+		"both errors":                   {wrong, nil, "-:9:16: spec.maxReplicas", "ok:"},
+		"a PlatformConfig and the flag": {string(text), []string{"--no-platform", commandtest.File(t, "platform.yaml", emptyPlatform)}, "has no such", "ok:"},
+	} {
+		var out bytes.Buffer
+		root := rootCommand()
+		root.SetArgs(append([]string{"validate", "-"}, c.args...))
+		root.SetIn(strings.NewReader(c.input))
+		root.SetOut(&out)
+		_ = root.Execute() // no error check, because the output contains the result
+		if !strings.Contains(out.String(), c.want) || strings.Contains(out.String(), c.not) {
+			t.Errorf("%s: want %q and not %q in %s", name, c.want, c.not, out.String())
+		}
+	}
+}
+
+const emptyPlatform = "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: prod}\nspec: {mode: auto}\n"

@@ -65,6 +65,9 @@ type Store struct {
 	clock   func() time.Time
 	prepare func([]*policy.Compiled, *policy.Platform)
 
+	// platformElsewhere is set by ValidatePolicies: a PlatformConfig exists that is not among the documents.
+	platformElsewhere bool
+
 	mu                sync.Mutex
 	loaded            bool   // whether there was a load
 	mounted           []file // files of the last load, without their text

@@ -21,11 +21,25 @@ func Validate(paths ...string) []policy.Problem {
 // ValidateWith is like Validate, but accepts from each path only the documents that the Path permits, and also returns the number of
 // documents. For a path with the name "-", it checks the parameter text instead of a file.
 func ValidateWith(text []byte, paths ...Path) (problems []policy.Problem, documents int) {
+	return validateAll(New(Options{}), text, paths)
+}
+
+// ValidatePolicies is like ValidateWith, but if the documents contain no PlatformConfig, it accepts names that a PlatformConfig declares:
+// those of data sources, queries and capacity groups. A team that does not have the file of the PlatformConfig checks its policies in this
+// way. Bounds and permissions of the PlatformConfig are not checked.
+func ValidatePolicies(text []byte, paths ...Path) (problems []policy.Problem, documents int) {
+	s := New(Options{})
+	s.platformElsewhere = true
+	return validateAll(s, text, paths)
+}
+
+// validateAll loads the documents into the new store s.
+func validateAll(s *Store, text []byte, paths []Path) (problems []policy.Problem, documents int) {
 	files, regions := expandManifests(readPaths(text, paths))
 	for _, f := range files {
 		documents += len(parts(f.text))
 	}
-	problems = validate(paths, files)
+	problems = validate(s, paths, files)
 	shift(problems, regions)
 	return problems, documents
 }
@@ -42,7 +56,7 @@ func readPaths(text []byte, paths []Path) (files []file) {
 	return files
 }
 
-func validate(paths []Path, files []file) []policy.Problem {
+func validate(s *Store, paths []Path, files []file) []policy.Problem {
 	var problems []policy.Problem
 	books := false
 	policies := slices.DeleteFunc(slices.Clone(files), func(f file) bool {
@@ -53,7 +67,7 @@ func validate(paths []Path, files []file) []policy.Problem {
 		}
 		return is
 	})
-	problems = append(problems, New(Options{}).load(policies).Problems...)
+	problems = append(problems, s.load(policies).Problems...)
 	policy.SortProblems(problems)
 	if books {
 		return problems

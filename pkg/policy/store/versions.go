@@ -69,6 +69,10 @@ func (s *Store) choosePlatform() {
 // empty spec, it sets noPlatform and returns true. Otherwise the last valid version stays in force, and it returns false.
 func (s *Store) withoutPlatform() bool {
 	config := &s.config
+	if s.platformElsewhere {
+		s.platform = unknownPlatform
+		return true
+	}
 	removed := config.lastValid != nil && !s.mayExist(config.lastValid.File)
 	if config.lastValid == nil && !s.platformUnreadable() || removed && s.lastValidPlatform.IsEmpty() {
 		*config = entry{}
