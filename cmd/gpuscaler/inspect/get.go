@@ -7,7 +7,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -165,12 +164,11 @@ func (o *getOptions) table(all []explain.Explanation, out io.Writer) error {
 		_, err := fmt.Fprintln(out, o.none())
 		return err
 	}
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, strings.Join(header(o.output), "\t"))
+	rows := [][]string{header(o.output)}
 	for i := range all {
-		fmt.Fprintln(t, strings.Join(cells(&all[i], o.output), "\t"))
+		rows = append(rows, cells(&all[i], o.output))
 	}
-	return t.Flush()
+	return commandline.WriteTable(out, commandline.TerminalWidth(), rows)
 }
 
 // none returns the message for a list without policies.

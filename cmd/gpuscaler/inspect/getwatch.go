@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
@@ -130,6 +131,6 @@ func (w *watchOutput) line(row []string) error {
 	for i, cell := range row[:len(row)-1] {
 		fmt.Fprintf(b, "%-*s  ", w.widths[i], cell)
 	}
-	_, err := fmt.Fprintf(w.rows, "%s%s\n", b, row[len(row)-1])
+	_, err := fmt.Fprintln(w.rows, commandline.Cut(b.String()+row[len(row)-1], commandline.TerminalWidth()))
 	return err
 }
