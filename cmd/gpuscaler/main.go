@@ -5,6 +5,8 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -27,6 +29,8 @@ func main() {
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: displayName(os.Args[0])},
+
 		Use:   "gpuscaler",
 		Short: "Scale GPU workloads by GPU utilization, queue depth and schedules",
 		Long: `gpuscaler reads GPU utilization, queue depths and schedules, computes the replicas of each GPU workload, and
@@ -46,6 +50,14 @@ explains every target.`,
 	}
 	hideEmptyDefaults(root)
 	return root
+}
+
+// displayName returns how the user runs this program: as a plugin of kubectl if its file is named like one.
+func displayName(program string) string {
+	if strings.HasPrefix(filepath.Base(program), "kubectl-") {
+		return "kubectl gpuscaler"
+	}
+	return "gpuscaler"
 }
 
 // hideEmptyDefaults removes "(default [])" from the help of map flags that are empty by default.

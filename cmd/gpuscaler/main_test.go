@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline/commandtest"
 )
@@ -83,6 +85,21 @@ func TestUnknownCommandsHaveSuggestionsAndTheVersionIsACommand(t *testing.T) {
 	}
 	if code, out, _ := runLine(t, "version", "-o", "json"); code != 0 || !strings.Contains(out, `"version": "`+commandline.Version+`"`) {
 		t.Errorf("exit code %d: %s", code, out)
+	}
+}
+
+// The file of a plugin of kubectl is kubectl-gpuscaler, a link to the same program.
+func TestHelpNamesThePluginOfKubectl(t *testing.T) {
+	for program, want := range map[string]string{"/usr/bin/gpuscaler": "gpuscaler", "./kubectl-gpuscaler": "kubectl gpuscaler",
+		"/root/.krew/bin/kubectl-gpuscaler": "kubectl gpuscaler", "gpuscaler.test": "gpuscaler"} {
+		if got := displayName(program); got != want {
+			t.Errorf("%s is shown as %q, want %q", program, got, want)
+		}
+	}
+	root := rootCommand()
+	root.Annotations[cobra.CommandDisplayNameAnnotation] = displayName("kubectl-gpuscaler")
+	if code, out, problem := commandtest.Run(t, root, "get", "--help"); code != 0 || !strings.Contains(out, "\n  kubectl gpuscaler get [NAME...] [flags]\n") {
+		t.Errorf("exit code %d: %s\n%s", code, problem, out)
 	}
 }
 
