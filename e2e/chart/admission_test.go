@@ -37,6 +37,11 @@ func newJudge(t *testing.T, values map[string]any) judge {
 	if err != nil {
 		t.Fatal(err)
 	}
+	checks, err := Render(r, "annotationchecks.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects = append(objects, checks...)
 	j := judge{t, map[string]*registrationv1.ValidatingAdmissionPolicy{}}
 	for _, o := range objects {
 		if o.GetKind() != "ValidatingAdmissionPolicy" {
