@@ -28,6 +28,7 @@ type importOptions struct {
 	files                 []string
 	namespace, kubeconfig string
 	output, directory     string
+	report                string
 	manifest              migrate.Options
 }
 
@@ -44,6 +45,7 @@ The triggers of KEDA stay in the ScaledObject with a high target, and gpuscaler 
 so credentials stay where they are. NAMESPACE/NAME is a ScaledObject or, if there is none, an HPA of that name.`,
 		Example: `  gpuscaler import team-embed/embed-worker
   gpuscaler import --all -n team-chat --dir migration/
+  gpuscaler import --all --dir migration/ --report audit.json
   kubectl get scaledobject,hpa -A -o yaml | gpuscaler import -f - -o json | jq -r '.[].lost[]'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args, c.OutOrStdout()) },
@@ -56,6 +58,7 @@ so credentials stay where they are. NAMESPACE/NAME is a ScaledObject or, if ther
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	f.StringVar(&o.directory, "dir", "", "directory for NAME.policy.yaml, NAME.replacement.yaml and NAME.rollback.yaml, in one folder for "+
 		"each namespace")
+	f.StringVar(&o.report, "report", "", "file that gpuscaler audit -o json wrote: also print a table of all objects with its figures")
 	scalerFlags(c, &o.manifest)
 	return c
 }
@@ -63,6 +66,16 @@ so credentials stay where they are. NAMESPACE/NAME is a ScaledObject or, if ther
 func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) error {
 	if o.output != "text" && o.output != "json" {
 		return fmt.Errorf("-o %q: use text or json", o.output)
+	}
+	var report *audited
+	var err error
+	if o.report != "" {
+		if o.output != "text" {
+			return errors.New("--report prints a table: use -o text")
+		}
+		if report, err = readAudit(o.report); err != nil {
+			return err
+		}
 	}
 	found, err := o.find(ctx, args)
 	if err != nil {
@@ -89,6 +102,11 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) e
 	} else {
 		for _, p := range plans {
 			o.print(out, p)
+		}
+	}
+	if report != nil {
+		if err := writeReport(out, plans, report); err != nil {
+			return err
 		}
 	}
 	// With --all, objects that cannot be converted are not an error, because a cluster usually contains such objects.
