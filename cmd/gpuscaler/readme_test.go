@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"sigs.k8s.io/yaml"
 
@@ -93,5 +96,27 @@ func TestEveryCommandHasHelp(t *testing.T) {
 		if err := c.Help(); err != nil || !strings.Contains(out.String(), "Usage:") {
 			t.Errorf("%s --help: %v\n%s", c.Name(), err, out.String())
 		}
+	}
+}
+
+// A word in backticks in the description of a flag becomes the name of its value in the help. A command or a sentence in backticks would
+// appear there by mistake.
+func TestNamesOfFlagValuesAreOneWord(t *testing.T) {
+	names := regexp.MustCompile(`^[A-Za-z=]*$`)
+	var check func(c *cobra.Command)
+	checked := 0
+	check = func(c *cobra.Command) {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			checked++
+			if name, usage := pflag.UnquoteUsage(f); !names.MatchString(name) || strings.Contains(usage, "`") {
+				t.Errorf("%s --%s: the value is shown as %q", c.CommandPath(), f.Name, name)
+			}
+		})
+		for _, child := range c.Commands() {
+			check(child)
+		}
+	}
+	if check(rootCommand()); checked < 50 {
+		t.Errorf("only %d flags are checked", checked)
 	}
 }
