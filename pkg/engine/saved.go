@@ -79,13 +79,20 @@ func (s *workloadEntry) learn(t *evaluation, now time.Time) {
 	}
 	l := s.learning
 	l.restored = t.restored
-	if age := now.Sub(l.learnedAt); l.learned != nil && age >= 0 && age < learnedInterval {
+	age, plan := now.Sub(l.learnedAt), t.decision.Plan
+	if l.learned != nil && age >= 0 && age < learnedInterval && !l.contradicts(s.workload.Policy.Objective, plan) {
 		return
 	}
 	learned := t.model.Learned()
 	if l.learned, l.learnedAt = &learned, now; l.saved.isOutdated(&learned, now) {
 		s.encode(t.model, now)
 	}
+}
+
+// contradicts reports whether the learned capacity in the summary is missing or clearly less than the one that the plan uses. An
+// explanation of the decision contains both. A summary that was just computed does not contradict the plan.
+func (l *learning) contradicts(o *objective.Objective, p *objective.Plan) bool {
+	return o != nil && o.Capacity == 0 && p != nil && p.Capacity > 1.2*l.learned.Capacity.P50
 }
 
 // learned returns the summary of the model, or nil if the policy has no objective. The caller holds the lock.

@@ -56,6 +56,34 @@ func TestANewLeaderStartsFromWhatTheFormerOneLearned(t *testing.T) {
 	}
 }
 
+// An explanation contains the plan and the summary of what was learned. The summary must have a capacity as soon as the plan has one, and
+// must not have a much lower one.
+func TestSummaryHasTheCapacityOfThePlan(t *testing.T) {
+	w := newFakeCluster("chat")
+	key := w.workloads[0].Key
+	w.workloads[0].Policy = objectivePolicy()
+	w.workloads[0].Policy.Objective.Capacity = 0
+	e := New(w, w, w, Options{})
+	first := 0.0
+	for second := range 1200 {
+		// After a few seconds another replica is ready, so the capacity is not known at the time of a regular summary.
+		w.views[key] = View{Replicas: 8, Ready: int32(min(second, 8)), MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
+		w.backlog[key] = 12 + float64(second)
+		w.after(e, time.Second)
+		r, _ := e.Decisions().Record(key)
+		c := r.Decision.Plan.Capacity
+		if c > 1.2*r.Learned.Capacity.P50 {
+			t.Fatalf("after %d s: %s, and the summary is %+v", second, r.Decision.Plan.Text(), r.Learned)
+		}
+		if first == 0 {
+			first = c
+		} else if c > 2*first {
+			return
+		}
+	}
+	t.Errorf("the capacity did not double since it was known: %v", first)
+}
+
 // A saved model is not restored if it measured other work, if it belongs to another scale target, or if its data cannot be decoded.
 func TestOnlyAModelOfTheSameWorkIsRestored(t *testing.T) {
 	w, key, saved := learned(t, time.Hour)
