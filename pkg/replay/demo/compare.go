@@ -27,13 +27,14 @@ type alternative struct {
 	actuator    func(c *policy.Compiled) autoscaler.Factory
 }
 
-// alternatives returns two alternatives: KEDA with the targets, schedules and cooldowns of the policies, and the smallest static fleet.
+// alternatives returns two alternatives: KEDA with the targets in triggers and with the schedules and cooldowns of the policies, and the
+// smallest static fleet.
 func alternatives() []alternative {
 	all := baseline.All()
 	keda := &all[slices.IndexFunc(all, func(b baseline.Baseline) bool { return b.Name == "keda" })]
 	const window = 300 // default of scaleDown.stabilizationWindowSeconds in an HPA
 	return []alternative{
-		{"KEDA", "targets and cooldowns of the same policies, minReplicas by cron triggers",
+		{"KEDA", "a target for each workload, cooldowns of the same policies, minReplicas by cron triggers",
 			func(c *policy.Compiled) autoscaler.Factory {
 				p := c.Workload.Policy
 				return keda.NewActuator(baseline.Bounds{Min: p.MinReplicas, Max: p.MaxReplicas, Schedules: p.Schedules},
@@ -47,7 +48,8 @@ func alternatives() []alternative {
 }
 
 // triggers contains the target of KEDA's trigger for each workload: the number of requests per replica that wait or are served. The values
-// are the targets of the policies.
+// are the targets of the policies. For the chat service, whose policy has an objective, the value is 6 of the 8 requests that a replica
+// serves at once.
 var triggers = map[string]float64{"llama-chat": 6, "embed-worker": 200, "night-batch": 20}
 
 // fleet contains the number of replicas of each workload in the smallest static fleet that serves 99% of the requests on time on the first

@@ -55,7 +55,7 @@ func TestDemoDayShowsAllFeatures(t *testing.T) {
 			t.Errorf("%s at the end: %+v", name, p)
 		}
 	}
-	for _, rule := range []scaling.Rule{scaling.RuleCombine, scaling.RuleStabilize, scaling.RuleScheduleFloor,
+	for _, rule := range []scaling.Rule{scaling.RuleObjective, scaling.RuleCombine, scaling.RuleStabilize, scaling.RuleScheduleFloor,
 		scaling.RuleIdle, scaling.RuleRate} {
 		if !rules[rule] {
 			t.Errorf("no decision of the day was bound by the rule %s", rule)
@@ -63,7 +63,7 @@ func TestDemoDayShowsAllFeatures(t *testing.T) {
 	}
 }
 
-// On the day that the demo shows by default, each workload meets its SLO, with fewer late requests than KEDA with the same targets and at
+// On the day that the demo shows by default, each workload meets its SLO, with fewer late requests than KEDA with its usual targets and at
 // less cost than a static fleet. No smaller static fleet serves 99% of the requests of each workload on time.
 func TestSummaryComparesWithOtherAutoscalers(t *testing.T) {
 	const day = 24 * time.Hour

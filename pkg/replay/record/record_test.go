@@ -87,13 +87,13 @@ func TestAnotherOutcomeIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tampered := bytes.Replace(text, []byte(`"Replicas":3,"Requested"`), []byte(`"Replicas":4,"Requested"`), 1)
+	tampered := bytes.Replace(text, []byte(`"Replicas":1,"Requested"`), []byte(`"Replicas":4,"Requested"`), 1)
 	if bytes.Equal(tampered, text) {
-		t.Fatal("nothing decided 3 in half an hour")
+		t.Fatal("nothing decided 1 in half an hour")
 	}
 	var d *Difference
 	if _, err := Verify("tampered", bytes.NewReader(tampered), nil); !errors.As(err, &d) || d.Line == 0 ||
-		!strings.Contains(d.Recorded, `"Replicas":4`) || !strings.Contains(d.Now, `"Replicas":3`) {
+		!strings.Contains(d.Recorded, `"Replicas":4`) || !strings.Contains(d.Now, `"Replicas":1`) {
 		t.Errorf("the changed number: %v", err)
 	}
 	cut := text[:len(text)-20]
