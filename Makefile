@@ -49,11 +49,12 @@ test: ## all tests; installs redis-server, and builds the real components once a
 hpacheck: ## compare the replay's HPA with Kubernetes' code: 20,000 samples of the calculator, 20,000 syncs of the controller (compiles for minutes once)
 	@cd e2e/hpacheck && $(GO) test ./...
 
-test-long: ## tests that take an hour in total: every time zone from 1970 to 2040; replays of 24 hours; Karpenter and the return to spot in real time
+test-long: ## tests that take two hours in total: every time zone from 1970 to 2040; replays of 24 hours; Karpenter, the return to spot and an hour with an objective in real time
 	@CALENDAR_ALL=1 $(GOTESTSUM) --format testname -- -timeout 60m -run EveryZone ./pkg/calendar
 	@REPLAY_ALL=1 $(GOTESTSUM) --format testname -- -timeout 60m -run '^TestGuideShowsTheResultsOnRecordedTraces$$' ./cmd/gpuscaler/evaluate
 	@cd e2e && GPUSCALER_E2E_LONG=1 $(GOTESTSUM) --format testname -- -count=1 -timeout 30m -run Long ./karpenter
 	@cd e2e && GPUSCALER_E2E_LONG=1 $(GOTESTSUM) --format testname -- -count=1 -timeout 60m ./mission
+	@cd e2e && GPUSCALER_E2E_LONG=1 $(GOTESTSUM) --format testname -- -count=1 -timeout 90m ./objective
 
 bench: ## benchmarks of ticks, reads and queries
 	@$(GO) test -run '^$$' -bench . -benchmem ./pkg/engine ./pkg/scaling ./pkg/calendar ./pkg/telemetry/... ./pkg/externalmetrics ./pkg/policy/...

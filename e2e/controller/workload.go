@@ -47,7 +47,7 @@ func (s *Suite) Workload(t testing.TB, d *appsv1.Deployment, spec string) Worklo
 			}
 		}
 	})
-	stack.Eventually(t, time.Minute, fmt.Sprintf("%d replicas", *d.Spec.Replicas), u.HasReplicas(*d.Spec.Replicas))
+	stack.Eventually(t, 3*time.Minute, fmt.Sprintf("%d replicas", *d.Spec.Replicas), u.HasReplicas(*d.Spec.Replicas))
 	var err, failed error
 	u.HPA, err = record.HPA(t.Context(), s.Stack.Client, d.Namespace, d.Name)
 	u.Replicas, failed = record.Deployment(t.Context(), s.Stack.Client, d.Namespace, d.Name)

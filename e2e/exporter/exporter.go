@@ -24,11 +24,19 @@ type Values struct {
 	TTFT     float64 // seconds to the first token of the latest requests
 	Served   float64 // requests that this replica has served since the start
 	Upstream float64 // requests that wait at the gateway, for all replicas
+	Arrived  float64 // requests that have arrived at the gateway since the start, for all replicas
 }
 
 // Load computes the metric values of one ready replica at the time now, if the workload has the given number of ready replicas.
 type Load interface {
 	At(now time.Time, ready int) Values
+}
+
+// Follower is a Load that serves its requests with the pods of the workload.
+type Follower interface {
+	Load
+	// Follow sets the scheduled pods at the time now. It is called several times a second.
+	Follow(now time.Time, pods []Pod)
 }
 
 // Exporter serves the metrics of a set of workloads. Its faults may be switched at any time; DCGM and vLLM fail independently.

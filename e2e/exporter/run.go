@@ -68,6 +68,9 @@ func (e *Exporter) follow(ctx context.Context, s *stack.Stack) error {
 			return err
 		}
 		changed = changed || c
+		if load, ok := w.Load.(Follower); ok {
+			load.Follow(e.now(), w.Pods())
+		}
 	}
 	if !changed {
 		return nil

@@ -100,21 +100,24 @@ func (h *histogram) write(t *text, labels []string) {
 	t.sample(name+"_sum", h.sum, labels...)
 }
 
-// gatewayPage returns the metrics of an inference gateway: for each workload the number of requests that wait because it has no replica.
-// These metrics exist at zero replicas too.
+// gatewayPage returns the metrics of an inference gateway: for each workload the number of requests that wait for a replica, and the number
+// of requests that have arrived. These metrics exist at zero replicas too.
 func (e *Exporter) gatewayPage(f faults.Fault) []byte {
-	const name = "inference_extension_flow_control_queue_size"
+	const queue, arrived = "inference_extension_flow_control_queue_size", "inference_objective_request_total"
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t := &text{fault: f}
-	t.head(name, "gauge", "Number of requests that wait for dispatch.")
+	waiting, total := &text{fault: f}, &text{fault: f}
+	waiting.head(queue, "gauge", "Number of requests that wait for dispatch.")
+	total.head(arrived, "counter", "Number of requests.")
 	for i, w := range e.workloads {
 		if f == faults.HalfPods && i%2 == 1 {
 			continue
 		}
-		t.sample(name, w.valuesAt(e.now()).Upstream, "inference_pool", w.Name, "namespace", w.Namespace)
+		v, labels := w.valuesAt(e.now()), []string{"inference_pool", w.Name, "namespace", w.Namespace}
+		waiting.sample(queue, v.Upstream, labels...)
+		total.sample(arrived, v.Arrived, labels...)
 	}
-	return t.Bytes()
+	return append(waiting.Bytes(), total.Bytes()...)
 }
 
 // number returns the text of v, or NaN or +Inf if this is the fault of the page.

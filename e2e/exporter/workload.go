@@ -31,6 +31,7 @@ type Workload struct {
 // Pod is a scheduled pod of a workload.
 type Pod struct {
 	Name, Node, IP string
+	Image          string // image of its first container
 	Ready          bool
 
 	odd bool // true for every second pod; the fault HalfPods hides these pods
@@ -77,7 +78,8 @@ func (w *Workload) refresh(ctx context.Context, c client.Reader) (bool, error) {
 			w.came++
 			known.odd = w.came%2 == 1
 		}
-		pods[pod.Name] = Pod{Name: pod.Name, Node: pod.Spec.NodeName, IP: pod.Status.PodIP, Ready: isReady(pod), odd: known.odd}
+		pods[pod.Name] = Pod{Name: pod.Name, Node: pod.Spec.NodeName, IP: pod.Status.PodIP, Image: pod.Spec.Containers[0].Image,
+			Ready: isReady(pod), odd: known.odd}
 	}
 	if maps.Equal(w.pods, pods) {
 		return false, nil
