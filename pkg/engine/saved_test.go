@@ -38,13 +38,14 @@ func learned(t *testing.T, d time.Duration) (*fakeCluster, scaling.Key, *SavedMo
 	return w, key, all[0]
 }
 
-// A new leader continues with what the old one learned: its first explanation shows the same values, and its first target is the same.
+// A new leader continues with what the old one learned: its first explanation shows the same values. For a minute it keeps the running
+// replicas, because it does not know what the old leader observed last. Then its target is that of the learned values.
 func TestANewLeaderStartsFromWhatTheFormerOneLearned(t *testing.T) {
 	w, key, saved := learned(t, 3*time.Hour)
 	e := New(w, w, w, Options{Memory: memory{key: saved}})
 	w.after(e, time.Second)
 	r, _ := e.Decisions().Record(key)
-	if r.Learned == nil || r.Learned.Observed < 2*time.Hour || r.Decision.Plan.Safe != objective.NotSafe || r.Decision.Replicas < 6 {
+	if r.Learned == nil || r.Learned.Observed < 2*time.Hour || r.Decision.Replicas != 8 || r.Decision.Plan.Added[objective.TermLevel] < 6 {
 		t.Fatalf("after the change of the leader: %+v, %s", r.Learned, r.Decision.Plan.Text())
 	}
 	if m, at := e.Decisions().Restored(key); m == nil || !at.Equal(saved.At) {
@@ -53,6 +54,11 @@ func TestANewLeaderStartsFromWhatTheFormerOneLearned(t *testing.T) {
 	w.after(e, time.Second)
 	if m, _ := e.Decisions().Restored(key); m != nil {
 		t.Error("the second decision seems to start from the restored model, too")
+	}
+	w.after(e, 2*time.Minute)
+	r, _ = e.Decisions().Record(key)
+	if r.Decision.Plan.Safe != objective.NotSafe || r.Decision.Replicas < 6 || r.Decision.Replicas > 7 {
+		t.Errorf("two minutes later: %d, %s", r.Decision.Replicas, r.Decision.Plan.Text())
 	}
 }
 

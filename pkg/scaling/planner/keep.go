@@ -23,12 +23,16 @@ const (
 	mostToKeep = 60 * 60_000
 )
 
-// observe begins to keep the current replicas if there was no observation for at least unobserved milliseconds. The parameter last is the
-// time of the last observation. The replicas are then kept for a time of the same length, but for at least leastToKeep and at most
-// mostToKeep. If nothing was learned before, or the clock was set back, they are kept for leastToKeep.
+// restored is the value of keep.until before the first tick of a planner whose model was saved by another process. What that process
+// observed after the save is lost, however short this time is.
+const restored = -1
+
+// observe begins to keep the current replicas if there was no observation for at least unobserved milliseconds, or if the model was
+// restored. The parameter last is the time of the last observation. The replicas are then kept for a time of the same length, but for at
+// least leastToKeep and at most mostToKeep. If nothing was learned before, or the clock was set back, they are kept for leastToKeep.
 func (k *keep) observe(t *Tick, last int64) {
 	gap := t.At - last
-	if gap >= 0 && gap < unobserved {
+	if gap >= 0 && gap < unobserved && k.until != restored {
 		return
 	}
 	if last == -history.MaxStamp || gap < 0 {

@@ -26,8 +26,11 @@ type Planner struct {
 // New returns a planner that has not learned anything yet.
 func New() *Planner { return &Planner{model: objective.New(), at: -history.MaxStamp} }
 
-// Restore returns a planner with a model that was saved, for example by the previous leader. at is the time of its last observation.
-func Restore(m *objective.Model, at int64) *Planner { return &Planner{model: m, at: at} }
+// Restore returns a planner with a model that was saved, for example by the previous leader. at is the time of its last observation. The
+// planner keeps the running replicas for as long as the time since then, and for at least a minute.
+func Restore(m *objective.Model, at int64) *Planner {
+	return &Planner{model: m, at: at, keep: keep{until: restored}}
+}
 
 // Clone returns an independent copy.
 func (p *Planner) Clone() *Planner {

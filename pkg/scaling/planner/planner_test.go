@@ -85,6 +85,33 @@ func TestRunningReplicasAreKeptAfterATimeWithoutObservation(t *testing.T) {
 	}
 }
 
+// A leader saves its model while two replicas are sufficient. In the next two minutes the load rises, six replicas are started, and the
+// leader is killed. The next leader does not know the load of these two minutes. It must keep the six replicas for two minutes, also if its
+// state is encoded before its first tick. If the model was saved just before the restart, it must keep them for a minute.
+func TestRestartDoesNotRemoveReplicas(t *testing.T) {
+	w := newWorkload(New(), 2)
+	if n := w.run(2 * time.Hour).Replicas; n > 3 {
+		t.Fatalf("%d replicas for the load of 1.5", n)
+	}
+	for _, lost := range []time.Duration{0, time.Second, 2 * time.Minute} {
+		r := history.Reader{Words: Restore(w.p.Model().Clone(), w.tick.At).Append(nil)}
+		p, err := Read(&r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, keeps := newWorkload(p, 6), max(lost, time.Minute)
+		next.tick.At = w.tick.At + lost.Milliseconds()
+		for passed := time.Second; passed <= keeps; passed += time.Second {
+			if n := next.run(time.Second).Replicas; n != 6 {
+				t.Fatalf("saved %v before the restart: %d replicas %v after it, want 6 for %v", lost, n, passed, keeps)
+			}
+		}
+		if n := next.run(time.Minute).Replicas; n > 3 {
+			t.Errorf("saved %v before the restart: %d replicas a minute later than it has to keep 6", lost, n)
+		}
+	}
+}
+
 // After encoding and decoding, a planner must compute the same plan.
 func TestDecodedPlannerPlansTheSame(t *testing.T) {
 	w := newWorkload(New(), 4)
