@@ -63,8 +63,8 @@ type Writer struct {
 func New(o Options) *Writer { return &Writer{options: o, locks: map[string]*sync.Mutex{}} }
 
 // Write sends one patch, which was computed from base. It reports the result in the log, in a metric and as an Event. If the API server
-// returns a conflict for a patch that lets Karpenter launch more nodes, and only the status of the NodePool has changed, Write sends the
-// patch once more.
+// returns a conflict for a patch that lets Karpenter launch more nodes, and the patch is valid for the newer version in the cache, Write
+// sends the patch once more.
 func (w *Writer) Write(p capacity.NodePoolPatch, base *karpenter.NodePool) {
 	lock := w.lock(p.Pool)
 	lock.Lock()
@@ -76,7 +76,7 @@ func (w *Writer) Write(p capacity.NodePoolPatch, base *karpenter.NodePool) {
 	defer cancel()
 	err := w.Patch(ctx, p, base)
 	if p.Loosens && apierrors.IsConflict(err) {
-		if current := w.sameSpec(base); current != nil {
+		if current := w.unchanged(base); current != nil {
 			base, err = current, w.Patch(ctx, p, current)
 		}
 	}
@@ -92,16 +92,17 @@ func (w *Writer) lock(pool string) *sync.Mutex {
 	return w.locks[pool]
 }
 
-// sameSpec returns the newer version of a NodePool in the cache if its spec is the same, for example after Karpenter has written its
-// status. The patch is valid for that version too. It returns nil if there is none.
-func (w *Writer) sameSpec(base *karpenter.NodePool) *karpenter.NodePool {
+// unchanged returns the newer version of a NodePool in the cache if its spec, its consent and its record are the same, for example after
+// Karpenter has written its status. The patch is valid for that version too. It returns nil if there is none.
+func (w *Writer) unchanged(base *karpenter.NodePool) *karpenter.NodePool {
 	current := w.options.Current(base.Name())
 	if current == nil {
 		return nil
 	}
 	before, now := base.Object, current.Object
 	if now.GetUID() != before.GetUID() || now.GetGeneration() != before.GetGeneration() ||
-		now.GetResourceVersion() == before.GetResourceVersion() {
+		now.GetResourceVersion() == before.GetResourceVersion() || current.Consent() != base.Consent() ||
+		current.Record() != base.Record() || current.Holder != base.Holder {
 		return nil
 	}
 	return current

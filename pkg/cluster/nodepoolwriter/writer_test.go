@@ -85,18 +85,27 @@ func TestLooseningPatchIsRepeatedAfterAWriteOfTheStatus(t *testing.T) {
 		loosens    bool
 		generation int64
 		version    string // version of the NodePool in the cache after the first patch
+		annotation string // an annotation of that version
 		want       string
 	}{
-		"the status was written":           {true, 7, "2", "[1 2]"},
-		"the spec was written":             {true, 8, "2", "[1]"},
-		"the cache has no newer version":   {true, 7, "1", "[1]"},
-		"the patch does not loosen limits": {false, 7, "2", "[1]"},
+		"the status was written":           {true, 7, "2", "", "[1 2]"},
+		"the spec was written":             {true, 8, "2", "", "[1]"},
+		"the cache has no newer version":   {true, 7, "1", "", "[1]"},
+		"the patch does not loosen limits": {false, 7, "2", "", "[1]"},
+		"another annotation was written":   {true, 7, "2", "team", "[1 2]"},
+		"the consent was written":          {true, 7, "2", karpenter.ConsentAnnotation, "[1]"},
+		"the record was written":           {true, 7, "2", karpenter.RecordAnnotation, "[1]"},
+		"another release wrote it":         {true, 7, "2", karpenter.HolderAnnotation, "[1]"},
 	} {
 		s := newServer(func(s *server, version string) error {
 			if version != "1" {
 				return nil
 			}
-			s.cached = nodePool(w.version, w.generation)
+			u := nodePool(w.version, w.generation).Object
+			if w.annotation != "" {
+				u.SetAnnotations(map[string]string{w.annotation: "limits"})
+			}
+			s.cached = karpenter.DecodeNodePool(u)
 			return conflict(s)
 		})
 		s.writer.Write(raisedLimit(w.loosens), s.base)
