@@ -16,7 +16,7 @@ func (c *cluster) observe() Observation {
 	for i, p := range c.pools {
 		v := PoolView{Exists: !p.gone, Ready: p.ready, Failures: p.failures, Losses: p.losses, Quiet: p.quiet,
 			LaunchesOnDemand: p.kind() == OnDemand, View: nodepool.View{
-				Record: p.record, Consent: p.consent, Weight: p.fields["weight"], ConsolidateAfter: p.fields["disruption.consolidateAfter"],
+				UID: p.uid, Record: p.record, Consent: p.consent, Weight: p.fields["weight"], ConsolidateAfter: p.fields["disruption.consolidateAfter"],
 				ConsolidationPolicy: p.fields["disruption.consolidationPolicy"], Budgets: p.fields["disruption.budgets"]}}
 		v.Weight.Unsupported = p.unsupported
 		if c.nodeGPUs {

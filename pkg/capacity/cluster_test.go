@@ -63,6 +63,7 @@ type simPool struct {
 	fields   map[string]nodepool.FieldView // key: name of the field
 	consent  nodepool.Consent
 	record   string
+	uid      string
 	nodes    []*simNode
 	denied   bool
 	quiet    []QuietTime

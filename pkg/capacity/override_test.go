@@ -1,12 +1,14 @@
 package capacity
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
@@ -56,6 +58,43 @@ func TestEditToTheValueOfAPendingOverrideStays(t *testing.T) {
 	c.run(time.Minute)
 	if c.limit(0) != 0 || c.limit(1) != 16 || c.pools[0].record != "" {
 		t.Errorf("limits %d and %d, want 0 as the owner set it, and the original 16; record %q", c.limit(0), c.limit(1), c.pools[0].record)
+	}
+}
+
+// Demand returns while the writes of a zero limit fail, and then the owner sets the limit to 0. The restore of the former limit, which
+// gpuscaler has begun, must not overwrite it.
+func TestEditToTheValueOfAnAbandonedOverrideStays(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
+	chat := c.add("team-chat/llama", 1)
+	c.deaf = true
+	c.until(20*time.Minute, "a limit of 0 is refused", func() bool { return len(c.d.Actions) > 0 })
+	chat.want = 1
+	restores := func(a Action) bool {
+		p, is := a.(NodePoolPatch)
+		return is && p.Pool == c.pools[0].Name && slices.ContainsFunc(p.Changes, func(c override.Change) bool { return c.Restore })
+	}
+	c.until(time.Minute, "the restore is refused", func() bool { return slices.ContainsFunc(c.d.Actions, restores) })
+	c.edit(0, "limits[nvidia.com/gpu]", `"0"`)
+	c.deaf = false
+	c.run(2 * time.Minute)
+	if c.limit(0) != 0 || c.limit(1) != 16 || c.pools[0].record != "" {
+		t.Errorf("limits %d and %d, want 0 as the owner set it, and the original 16; record %q", c.limit(0), c.limit(1), c.pools[0].record)
+	}
+}
+
+// The owner deletes a NodePool with a zero limit and creates it again between two ticks, as kubectl replace --force does. The new NodePool
+// has the limit 0 in its manifest, which is not an override.
+func TestNodePoolThatWasReplacedHasNoOverride(t *testing.T) {
+	c, chat, _ := zeroLimitCluster(t)
+	c.pools[0].uid = "first"
+	c.run(3 * time.Second)
+	c.edit(0, "limits[nvidia.com/gpu]", `"0"`)
+	c.pools[0].uid, c.pools[0].record = "another", ""
+	c.run(3 * time.Second)
+	chat.want = 1
+	c.run(2 * time.Minute)
+	if c.limit(0) != 0 || c.limit(1) != 16 || c.pools[0].record != "" {
+		t.Errorf("limits %d and %d, want 0 as in the manifest, and the original 16; record %q", c.limit(0), c.limit(1), c.pools[0].record)
 	}
 }
 

@@ -55,7 +55,7 @@ var mutants = []mutant{
 	{what: "a new scale target continues the targets of the deleted one", file: "pkg/engine/origin.go",
 		old: "case v.UID != s.view.UID, now.Sub(s.at) > DefaultMaxAge", new: "case now.Sub(s.at) > DefaultMaxAge"},
 	{what: "a value that an owner set before gpuscaler's write counts as gpuscaler's", file: "pkg/capacity/override/settle.go",
-		old: "	case value.Same(o.To) && !o.Seen && !o.Releasing && !view.Ours && !fs.wasApplied(pool, f):", new: "	case false:"},
+		old: "	case value.Same(o.To) && !o.Seen && !view.Ours && !fs.wasApplied(pool, f):", new: "	case false:"},
 	{what: "a restore overwrites a newer edit", file: "pkg/cluster/nodepoolwriter/patch.go",
 		old: "encode(append([]operation{version}, operations...))", new: "encode(append([]operation{version}[1:], operations...))"},
 	{what: "an annotation of a pod is written without the Lease", file: "pkg/cluster/nodepoolwriter/annotations.go",

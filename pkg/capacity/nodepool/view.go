@@ -4,6 +4,7 @@ import "slices"
 
 // View is the observed state of the fields of one NodePool that may be overridden.
 type View struct {
+	UID     string `json:",omitempty"` // UID of the NodePool
 	Record  string // the annotation with the record; "": none
 	Consent Consent
 

@@ -121,9 +121,9 @@ func (fs *Fields) examineRecord(pool int) {
 	newer := newNewerRecord(text, &fs.State.Limits)
 	switch {
 	case newer == nil && p.newer != nil:
-		*p = Pool{Overrides: p.waits()}
+		*p = Pool{UID: p.UID, Overrides: p.waits()}
 	case newer != nil && p.Record != text: // if they are equal, the state was restored from a snapshot and continues
-		*p = Pool{Record: text, Overrides: p.waits()}
+		*p = Pool{UID: p.UID, Record: text, Overrides: p.waits()}
 	}
 	p.examined, p.newer = text, newer
 }

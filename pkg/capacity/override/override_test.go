@@ -40,7 +40,7 @@ func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
 			[4]settled{kept, keptAsObserved, forgotten, keptAsObserved}},
 		"confirmed": {seen, [4]settled{confirmed, forgotten, forgotten, forgotten}, [4]settled{confirmed, yields, yields, yields},
 			[4]settled{kept, keptAsObserved, forgotten, keptAsObserved}},
-		"releasing": {releasing, [4]settled{confirmed, stays, stays, forgotten}, [4]settled{confirmed, stays, freed, freed},
+		"releasing": {releasing, [4]settled{confirmed, stays, stays, forgotten}, [4]settled{freed, stays, freed, freed},
 			[4]settled{kept, keptAsObserved, forgotten, keptAsObserved}},
 	} {
 		for i, value := range values {

@@ -11,6 +11,10 @@ import (
 // leader's last write.
 func (fs *Fields) Adopt(pool int) {
 	p, v := &fs.State.Pools[pool], fs.Views[pool]
+	if p.UID != "" && p.UID != v.UID {
+		*p = Pool{} // the NodePool was deleted with its overrides, and created again
+	}
+	p.UID = v.UID
 	for i := range v.Limits {
 		if l := &v.Limits[i]; l.Ours {
 			fs.State.Limits.Field(l.Resource) // a limit that another version of the group has set
@@ -85,7 +89,7 @@ func (fs *Fields) settle(pool int, f nodepool.Field) {
 		*o, p.Stale = o.yield(), true
 	case o.Releasing && value.Same(o.Original):
 		// The owner's value is restored, but gpuscaler still owns the field.
-	case value.Same(o.To) && !o.Seen && !o.Releasing && !view.Ours && !fs.wasApplied(pool, f):
+	case value.Same(o.To) && !o.Seen && !view.Ours && !fs.wasApplied(pool, f):
 		// Another manager set the value of the override before gpuscaler's write. This value is now the owner's value, instead of Original.
 		*o, p.Stale = o.overwritten(fs.At), true
 	case value.Same(o.To):

@@ -35,8 +35,9 @@ func (p *Pools) MarshalJSON() ([]byte, error) {
 
 // Pool is the state of one NodePool between two ticks.
 type Pool struct {
-	Adopted   bool                         `json:"adopted"` // the record on the NodePool was read
-	Stale     bool                         `json:"stale"`   // the record must be encoded again
+	UID       string                       `json:"uid,omitempty"` // UID of the NodePool that has the overrides
+	Adopted   bool                         `json:"adopted"`       // the record on the NodePool was read
+	Stale     bool                         `json:"stale"`         // the record must be encoded again
 	Record    string                       `json:"record"`
 	Written   string                       `json:"written"` // the record that this process wrote last; WrittenAt is the time of that write
 	WrittenAt int64                        `json:"writtenAt"`

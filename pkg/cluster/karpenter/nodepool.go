@@ -59,7 +59,7 @@ func DecodeNodePool(u *unstructured.Unstructured) *NodePool {
 	}
 	annotations, owned := u.GetAnnotations(), ownership.Read(u.GetManagedFields())
 	v := &p.view
-	v.Exists = u.GetDeletionTimestamp() == nil
+	v.Exists, v.UID = u.GetDeletionTimestamp() == nil, string(u.GetUID())
 	v.Record, v.Template = annotations[RecordAnnotation], annotations[karpv1.NodePoolHashAnnotationKey]
 	v.Consent, p.UnknownConsent = nodepool.ConsentOf(annotations[ConsentAnnotation])
 	v.Weight = p.field(owned, "spec", "weight")

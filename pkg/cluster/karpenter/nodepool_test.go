@@ -33,8 +33,10 @@ func decodeNodePool(t *testing.T, text string) *NodePool {
 
 func TestViewOfANodePool(t *testing.T) {
 	p := decodeNodePool(t, fixture.SpotNodePool)
+	p.Object.SetUID("a")
+	p = DecodeNodePool(p.Object)
 	v := p.View(groupOf(t, "nvidia.com/gpu"), nil, Schema{Known: true, Limits: true, Weight: true, Budgets: true})
-	if !v.Exists || !v.Ready || v.Mixed || v.NodeGPUs != 8 || v.Usage != 3 {
+	if !v.Exists || v.UID != "a" || !v.Ready || v.Mixed || v.NodeGPUs != 8 || v.Usage != 3 {
 		t.Errorf("view %+v", v)
 	}
 	if v.Weight.Value != "80" || v.Template != "1" || v.Consent.String() != "limits,weight" {
