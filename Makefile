@@ -9,7 +9,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline.Version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo pictures unit explore test test-long hpacheck bench bench-compare bench-replay bench-spot bench-decisions fuzz defences lint fmt cover cover-verify race generate simulate simulate-coverage simulate-mutants mutation commits verify
+.PHONY: help build demo pictures unit explore test test-long hpacheck bench bench-compare bench-replay bench-spot bench-decisions fuzz defences lint fmt cover cover-verify race generate simulate simulate-coverage simulate-exhaustive simulate-mutants mutation commits verify
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,8 +95,12 @@ simulate: ## run two replicas in virtual time with faults from random seeds; SIM
 simulate-coverage: ## extend the table of faults by state of the controller by two minutes of runs, and print it; SIMULATE="-for 1h" runs longer
 	@mkdir -p dist && cd e2e && $(GO) run ./simulate -coverage ../dist/simulate-coverage.json $(SIMULATE)
 
+DEPTH ?= 7
+simulate-exhaustive: ## explore every order of DEPTH=7 events in the life of one override (minutes); each further event takes about five times as long
+	@cd e2e && $(GO) run ./simulate/interleavings -depth $(DEPTH) $(EXHAUSTIVE)
+
 simulate-mutants: ## put defects into the product and expect the simulation to find each (half an hour); MUTANTS='REGEXP' chooses some
-	@cd e2e && SIMULATE_MUTANTS='$(or $(MUTANTS),.)' $(GO) test -count=1 -timeout 3h -v -run '^Test(Mutants|StoriesNeedTheirFix)$$' ./simulate/mutants
+	@cd e2e && SIMULATE_MUTANTS='$(or $(MUTANTS),.)' $(GO) test -count=1 -timeout 3h -v -run '^Test(Mutants|StoriesNeedTheirFix|InterleavingsFindMutants)$$' ./simulate/mutants
 
 mutation: ## change the decision packages at sampled places and expect a unit test to fail for 85% (10 minutes); MUTATION="-seed 2 -sample 100 -groups engine"
 	@cd e2e && $(GO) run ./mutation $(MUTATION)

@@ -9,7 +9,11 @@ type mutant struct {
 	old   string // occurs once in the file
 	new   string
 	seeds int // the number of seeds within which an invariant must be violated; 0: 100 seeds
+	depth int // the number of actions within which ../interleavings must violate an invariant; 0: it need not
 }
+
+// byDepth is the value of mutant.seeds for a mutant that only ../interleavings must find.
+const byDepth = -1
 
 var mutants = []mutant{
 	{what: "a failed query counts as the value 0", file: "pkg/telemetry/runner.go",
@@ -35,28 +39,28 @@ var mutants = []mutant{
 		old: "case s.inForce.Mode == scaling.Hold || s.workload.Mode == scaling.Hold:", new: "case s.at.IsZero():"},
 	{what: "NodePools of removed groups are not restored", file: "pkg/engine/grouptick.go",
 		old: "		if len(g.decision.Actions) > 0 {\n			n.engine.options.Nodes.Act(g.group, g.decision.Actions)\n		}\n	}", new: "	}"},
-	{what: "the original values of a previous leader are not read", file: "pkg/capacity/override/settle.go",
+	{what: "the original values of a previous leader are not read", depth: 5, file: "pkg/capacity/override/settle.go",
 		old: "if !fs.load(pool, v.Record, unknown) {", new: "if false {"},
-	{what: "an override is written without its record", file: "pkg/cluster/nodepoolwriter/patch.go",
+	{what: "an override is written without its record", depth: 5, file: "pkg/cluster/nodepoolwriter/patch.go",
 		old: "	if p.Record != \"\" {", new: "	if p.Record != \"\" && len(p.Overrides) == 0 {"},
-	{what: "the ownership of a restored field is not returned", file: "pkg/cluster/nodepoolwriter/patch.go",
+	{what: "the ownership of a restored field is not returned", depth: 5, file: "pkg/cluster/nodepoolwriter/patch.go",
 		old: "	if !changed {\n		return current, nil\n	}", new: "	if true || !changed {\n		return current, nil\n	}"},
-	{what: "a patch overwrites a newer edit", file: "pkg/cluster/nodepoolwriter/patch.go",
+	{what: "a patch overwrites a newer edit", depth: 5, file: "pkg/cluster/nodepoolwriter/patch.go",
 		old: "	desired.SetResourceVersion(current.GetResourceVersion())\n", new: ""},
-	{what: "a write is sent without the Lease", file: "pkg/cluster/nodepoolwriter/patch.go",
+	{what: "a write is sent without the Lease", depth: 5, file: "pkg/cluster/nodepoolwriter/patch.go",
 		old: "	if !w.options.Leading() {", new: "	if false {"},
-	{what: "demand does not remove a zero limit", file: "pkg/capacity/statemachine/zerolimit.go",
+	{what: "demand does not remove a zero limit", depth: 5, file: "pkg/capacity/statemachine/zerolimit.go",
 		old: "	case in.Lift != explain.NotLifted:\n		return demandExists",
 		new: "	case in.Lift != explain.NotLifted && !in.InForce:\n		return demandExists"},
-	{what: "an edit of the owner counts as an override", file: "pkg/capacity/override/settle.go",
+	{what: "an edit of the owner counts as an override", depth: 5, file: "pkg/capacity/override/settle.go",
 		old: "		*o, p.Stale = o.overwritten(fs.At), true\n	}", new: "		o.Seen = true\n	}"},
-	{what: "an edit of the owner is overwritten", file: "pkg/capacity/override/settle.go",
+	{what: "an edit of the owner is overwritten", depth: 5, file: "pkg/capacity/override/settle.go",
 		old: "	case fs.isBehind(pool, f):\n", new: "	case fs.isBehind(pool, f), !o.Releasing && o.Seen:\n"},
 	{what: "a new scale target continues the targets of the deleted one", file: "pkg/engine/origin.go",
 		old: "case v.UID != s.view.UID, now.Sub(s.at) > DefaultMaxAge", new: "case now.Sub(s.at) > DefaultMaxAge"},
-	{what: "a value that an owner set before gpuscaler's write counts as gpuscaler's", file: "pkg/capacity/override/settle.go",
+	{what: "a value that an owner set before gpuscaler's write counts as gpuscaler's", depth: 5, file: "pkg/capacity/override/settle.go",
 		old: "	case value.Same(o.To) && !o.Seen && !view.Ours && !fs.wasApplied(pool, f):", new: "	case false:"},
-	{what: "a restore overwrites a newer edit", file: "pkg/cluster/nodepoolwriter/patch.go",
+	{what: "a restore overwrites a newer edit", depth: 5, file: "pkg/cluster/nodepoolwriter/patch.go",
 		old: "encode(append([]operation{version}, operations...))", new: "encode(append([]operation{version}[1:], operations...))"},
 	{what: "an annotation of a pod is written without the Lease", file: "pkg/cluster/nodepoolwriter/annotations.go",
 		old: "	if !w.options.Leading() {", new: "	if false {"},
@@ -74,9 +78,9 @@ var mutants = []mutant{
 	{what: "a release leads beside another one", file: "pkg/cluster/otherrelease.go",
 		old: "			if why := OverriddenByOther(ctx, releases, pool); why != \"\" {",
 		new: "			if why := OverriddenByOther(ctx, releases, pool); why != \"\" && false {"},
-	{what: "the override of a failed write without consent is forgotten", file: "pkg/capacity/override/settle.go",
+	{what: "the override of a failed write without consent is forgotten", depth: 5, file: "pkg/capacity/override/settle.go",
 		old: "case view.Ours && !view.Value.Same(o.Original):", new: "case false:"},
-	{what: "a withdrawn consent is ignored", file: "pkg/capacity/nodepool/view.go",
+	{what: "a withdrawn consent is ignored", depth: 5, file: "pkg/capacity/nodepool/view.go",
 		old: "{ return v.Consent&f.Consent() != 0 }", new: "{ return true }"},
 	{what: "an error of Redis counts as an empty queue", file: "pkg/telemetry/redisqueue/redisqueue.go",
 		old: "	if err := c.Err(); err != nil {\n		switch {",
@@ -94,4 +98,11 @@ var mutants = []mutant{
 		old: "!sent || active != last {", new: "!sent || !active && last {"},
 	{what: "the handler of a closed stream does not return", file: "pkg/externalmetrics/scaler.go",
 		old: "		select {\n		case <-stream.Context().Done():\n			return nil\n		case <-repeat.C:", new: "		select {\n		case <-repeat.C:"},
+	{what: "a patch is repeated after the consent was withdrawn", depth: 5, seeds: byDepth, file: "pkg/cluster/nodepoolwriter/writer.go",
+		old: " || current.Consent() != base.Consent() ||\n		current.Record() != base.Record() || current.Holder != base.Holder {", new: " {"},
+	{what: "a value that an owner set during a restore counts as gpuscaler's", depth: 5, seeds: byDepth,
+		file: "pkg/capacity/override/settle.go", old: "!o.Seen && !view.Ours && !fs.wasApplied(pool, f):",
+		new: "!o.Seen && !o.Releasing && !view.Ours && !fs.wasApplied(pool, f):"},
+	{what: "the overrides of a deleted NodePool are those of its successor", depth: 5, seeds: byDepth, file: "pkg/capacity/override/settle.go",
+		old: "	if p.UID != \"\" && p.UID != v.UID {", new: "	if false {"},
 }

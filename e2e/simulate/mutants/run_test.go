@@ -47,9 +47,31 @@ func TestMutants(t *testing.T) {
 	}
 	chosen := regexp.MustCompile(os.Getenv("SIMULATE_MUTANTS"))
 	for _, m := range mutants {
-		if chosen.MatchString(m.what) {
+		if chosen.MatchString(m.what) && m.seeds != byDepth {
 			t.Run(m.what, m.run)
 		}
+	}
+}
+
+// TestInterleavingsFindMutants builds ../interleavings with each mutant that it must find, and explores until an invariant is violated. As
+// TestMutants, it runs only with SIMULATE_MUTANTS.
+func TestInterleavingsFindMutants(t *testing.T) {
+	if os.Getenv("SIMULATE_MUTANTS") == "" {
+		t.Skip("SIMULATE_MUTANTS is not set; make simulate-mutants sets it")
+	}
+	chosen := regexp.MustCompile(os.Getenv("SIMULATE_MUTANTS"))
+	for _, m := range mutants {
+		if m.depth == 0 || !chosen.MatchString(m.what) {
+			continue
+		}
+		t.Run(m.what, func(t *testing.T) {
+			out, err := exec.Command(m.build(t, "../interleavings"), "-depth", fmt.Sprint(m.depth)).CombinedOutput()
+			found := regexp.MustCompile(`(?m)^violated: (.*)\n.*\n  (\d+) actions`).FindStringSubmatch(string(out))
+			if err == nil || found == nil {
+				t.Fatalf("not found within %d actions: %s\n%s", m.depth, m.what, out)
+			}
+			fmt.Printf("found: %s: %s actions: %s\n", m.what, found[2], found[1])
+		})
 	}
 }
 
@@ -71,7 +93,7 @@ func TestStoriesNeedTheirFix(t *testing.T) {
 		}
 		t.Run(story.Name, func(t *testing.T) {
 			file := filepath.Join("..", "schedule", "stories", story.Name+".story")
-			out, err := exec.Command(mutants[i].build(t), "-story", file).CombinedOutput()
+			out, err := exec.Command(mutants[i].build(t, ".."), "-story", file).CombinedOutput()
 			if err == nil || !strings.Contains(string(out), "violated: "+story.Violates+"\n") {
 				t.Errorf("with the mutant %q, the story does not violate %q:\n%s", story.Mutant, story.Violates, out)
 			}
@@ -79,8 +101,8 @@ func TestStoriesNeedTheirFix(t *testing.T) {
 	}
 }
 
-// build builds the simulation with the mutant and returns the file of the program.
-func (m *mutant) build(t *testing.T) string {
+// build builds a command with the mutant and returns the file of the program.
+func (m *mutant) build(t *testing.T, command string) string {
 	t.Helper()
 	text, err := m.source()
 	if err != nil {
@@ -101,14 +123,14 @@ func (m *mutant) build(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", list, "-o", binary, "..").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", list, "-o", binary, command).CombinedOutput(); err != nil {
 		t.Fatalf("%s: does not compile: %v\n%s", m.what, err, out)
 	}
 	return binary
 }
 
 func (m *mutant) run(t *testing.T) {
-	binary := m.build(t)
+	binary := m.build(t, "..")
 	seeds, began := m.seeds, time.Now()
 	if seeds == 0 {
 		seeds = 100

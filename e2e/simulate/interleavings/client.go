@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+)
+
+// request is a request that the product's writer sends.
+type request struct {
+	verb    string
+	apply   *unstructured.Unstructured // the body of a server-side apply; nil: a JSON patch
+	patch   []byte
+	manager string
+	force   bool
+}
+
+// client is the dynamic client of one call of the writer. It implements the requests that nodepoolwriter sends; any other request panics.
+type client struct {
+	dynamic.Interface
+	caller *caller
+}
+
+// Resource implements dynamic.Interface.
+func (c client) Resource(schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	return nodePools{caller: c.caller}
+}
+
+type nodePools struct {
+	dynamic.NamespaceableResourceInterface
+	caller *caller
+}
+
+// errNotAnswered ends the call of a writer whose request has no answer yet.
+var errNotAnswered = errors.New("the request has no answer yet")
+
+// Apply implements dynamic.ResourceInterface.
+func (n nodePools) Apply(_ context.Context, _ string, desired *unstructured.Unstructured, o metav1.ApplyOptions,
+	_ ...string) (*unstructured.Unstructured, error) {
+	return n.caller.send(&request{verb: "apply", apply: desired, manager: o.FieldManager, force: o.Force})
+}
+
+// Patch implements dynamic.ResourceInterface.
+//
+//nolint:revive // the interface has six arguments
+func (n nodePools) Patch(_ context.Context, _ string, _ types.PatchType, body []byte, o metav1.PatchOptions,
+	_ ...string) (*unstructured.Unstructured, error) {
+	return n.caller.send(&request{verb: "patch", patch: body, manager: o.FieldManager})
+}
+
+// List implements dynamic.ResourceInterface. The writer lists NodePools only to choose the message about an invalid patch, so the list can
+// be empty.
+func (n nodePools) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	return &unstructured.UnstructuredList{}, nil
+}
+
+var (
+	nodePoolResource = karpenter.NodePools.GroupResource()
+	errModified      = errors.New("the object has been modified")
+)
+
+// send returns the answer to a request. A request without an answer ends the call.
+func (c *caller) send(r *request) (*unstructured.Unstructured, error) {
+	if len(c.inputs) == 0 {
+		if c.sent == nil {
+			c.sent = r
+		}
+		return nil, errNotAnswered
+	}
+	answer := c.inputs[0]
+	c.inputs = c.inputs[1:]
+	switch answer.kind {
+	case answerObject:
+		return c.model.object(answer.version).DeepCopy(), nil
+	case answerConflict:
+		return nil, apierrors.NewConflict(nodePoolResource, poolName, errModified)
+	case answerNotFound:
+		return nil, apierrors.NewNotFound(nodePoolResource, poolName)
+	case answerInvalid:
+		return nil, apierrors.NewInvalid(karpenter.NodePoolKind.GroupKind(), poolName, nil)
+	case answerTimeout:
+		return nil, context.DeadlineExceeded
+	}
+	panic("the writer did not read the cache again")
+}
+
+// received identifies the execution of a request by the API server.
+type received struct {
+	request *request
+	live    version
+}
+
+// execute returns the answer of the API server to a request. The version of an object that the request changed has the serial after that
+// of live.
+func (m *model) execute(r *request, live version) input {
+	if !live.exists() {
+		return input{kind: answerNotFound}
+	}
+	return m.writes.get(received{r, live}, func() input {
+		f := m.managed.Get().(*apiserver.FieldManagers)
+		defer m.managed.Put(f)
+		before := m.object(live)
+		after, err := r.result(f, before)
+		switch {
+		case apierrors.IsConflict(err):
+			return input{kind: answerConflict}
+		case apierrors.IsInvalid(err):
+			return input{kind: answerInvalid}
+		case err != nil:
+			panic(err)
+		}
+		return input{answerObject, m.successor(live, before, after)}
+	})
+}
+
+// result returns the object that a request stores.
+func (r *request) result(f *apiserver.FieldManagers, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if r.apply != nil {
+		if base := r.apply.GetResourceVersion(); base != "" && base != live.GetResourceVersion() {
+			return nil, apierrors.NewConflict(nodePoolResource, poolName, errModified)
+		}
+		return f.Apply(live, r.apply, r.manager, r.force)
+	}
+	next, err := apiserver.Patch(live, r.patch)
+	if err != nil { // the API server executes the operations before it compares the versions
+		return nil, apierrors.NewInvalid(karpenter.NodePoolKind.GroupKind(), poolName, nil)
+	}
+	if next.GetResourceVersion() != live.GetResourceVersion() {
+		return nil, apierrors.NewConflict(nodePoolResource, poolName, errModified)
+	}
+	return f.Update(live, next, r.manager), nil
+}
+
+// successor returns the version that results if the object before is replaced by after. It is the same version if both are equal.
+func (m *model) successor(v version, before, after *unstructured.Unstructured) version {
+	id := m.intern(after)
+	if id == v.content {
+		return v
+	}
+	next := version{content: id, serial: v.serial + 1, generation: v.generation, uid: v.uid}
+	if apiserver.FieldText(before, "spec") != apiserver.FieldText(after, "spec") {
+		next.generation++
+	}
+	return next
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodepoolwriter"
+)
+
+const (
+	resource  = "nvidia.com/gpu"
+	poolName  = "gpu"
+	groupName = "gpus"
+	release   = "gpuscaler-system/gpuscaler"
+)
+
+// model runs the product's code on states. Several goroutines can use it.
+type model struct {
+	contents table[content]
+	memories table[memory]
+	patches  table[capacity.NodePoolPatch]
+
+	objects memo[version, *unstructured.Unstructured]
+	pools   memo[version, *karpenter.NodePool]
+	aged    memo[aging, int32]
+	ticks   memo[observed, ticked]
+	steps   memo[string, step]
+	writes  memo[received, input]
+	edits   memo[edit, version]
+
+	recovered hashes // states and rounds from which a recovery succeeded
+
+	group   *capacity.Group    // as the policy files define it
+	orphans [2]*capacity.Group // of a NodePool with and without a record that can be read
+	created int32              // the content of a NodePool that its owner has just created
+
+	callers sync.Pool // of *caller
+	managed sync.Pool // of *apiserver.FieldManagers, which only one goroutine can use
+}
+
+// newModel returns a model of a group with zero limits and one NodePool.
+func newModel() *model {
+	m := &model{}
+	m.callers.New = func() any { return newCaller() }
+	m.managed.New = func() any { return apiserver.New(time.Now).Managed }
+	var err error
+	m.group, err = capacity.NewGroup(capacity.Group{Name: groupName, Resource: resource, ZeroLimit: true,
+		Pools: []capacity.Pool{{Name: poolName, Type: capacity.OnDemand}}})
+	if err != nil {
+		panic(err)
+	}
+	for i, record := range []string{fmt.Sprintf(`{"v":1,"group":%q,"resource":%q,"fields":[]}`, groupName, resource), ""} {
+		g, known := capacity.Orphan(poolName, record)
+		if !known { // as in package engine
+			if g, err = capacity.NewGroup(capacity.Group{Name: poolName, Resource: resource, Pools: []capacity.Pool{{Name: poolName}}}); err != nil {
+				panic(err)
+			}
+		}
+		m.orphans[i] = g
+	}
+	m.created = m.newNodePool()
+	return m
+}
+
+// observed are the arguments of a tick. Only one NodePool and one pod exist, so they determine what the engine observes.
+type observed struct {
+	memory, content int32
+	demand, policy  bool
+	same            bool // the memory is about the NodePool with this UID
+}
+
+// ticked is the result of a tick: the new memory, and a patch; 0: none.
+type ticked struct{ memory, patch int32 }
+
+// tick runs the decision of a replica, as package engine does: it decides for the group, or restores a NodePool whose group was removed.
+func (m *model) tick(o observed) ticked {
+	return m.ticks.get(o, func() ticked {
+		var view capacity.PoolView
+		ours, record := false, ""
+		if o.content != 0 {
+			p := m.decoded(version{content: o.content, serial: 1})
+			view, ours, record = p.View(m.group, nil, crd), p.Ours, p.Record()
+		}
+		kind := ofGroup
+		if !o.policy {
+			if !ours {
+				return ticked{}
+			}
+			kind = m.orphanKind(o.memory, record)
+		}
+		var state capacity.State
+		if o.memory != 0 {
+			if before := m.memories.at(o.memory); before.kind == kind {
+				state = before.state
+			}
+		}
+		if view.UID = "1"; !o.same {
+			view.UID = "2"
+		}
+		observation := capacity.Observation{Pools: []capacity.PoolView{view}}
+		if o.demand {
+			observation.UnmanagedPods = []capacity.Pod{{UID: "pod", Namespace: "default", Name: "pod", GPUs: 1, Pool: -1, Node: -1, Pending: true,
+				Since: present.Add(-time.Minute)}}
+		}
+		var decision capacity.Decision
+		if kind == ofGroup {
+			state.Decide(m.group, &observation, present, &decision)
+		} else {
+			state.Release(m.orphans[kind-ofOrphan], &observation, present, &decision)
+		}
+		out := ticked{memory: m.remember(kind, &state)}
+		for _, action := range decision.Actions {
+			out.patch = m.patch(action.(capacity.NodePoolPatch))
+		}
+		return out
+	})
+}
+
+// crd says that the CRD of NodePools has every field.
+var crd = karpenter.Schema{Known: true, Limits: true, Weight: true, ConsolidateAfter: true, ConsolidationPolicy: true, Budgets: true}
+
+// orphanKind returns the kind of memory about a NodePool whose group was removed. Package engine derives the group from the record at the
+// first observation.
+func (m *model) orphanKind(before int32, record string) uint8 {
+	if before != 0 && m.memories.at(before).kind != ofGroup {
+		return m.memories.at(before).kind
+	}
+	if _, known := capacity.Orphan(poolName, record); known {
+		return ofOrphan
+	}
+	return ofOrphanNoText
+}
+
+// step is what a write does next: it sends a request, or ends. added are the inputs that it read before that.
+type step struct {
+	request *request
+	added   []input
+}
+
+// next returns the next step of a write. leading is the replica's Leading and cached the NodePool in its cache. The writer is called from
+// the start with the inputs that it has received so far, so that no write has to wait in a goroutine.
+func (m *model) next(w *write, leading bool, cached version) step {
+	return m.steps.get(stepKey(w, leading, cached), func() step {
+		c := m.callers.Get().(*caller)
+		defer m.callers.Put(c)
+		*c = caller{model: m, writer: c.writer, inputs: w.inputs, leads: leading, cached: cached}
+		c.writer.Write(m.patches.at(w.patch), m.decoded(w.base))
+		if len(c.inputs) > 0 {
+			panic("the writer sent fewer requests than before")
+		}
+		return step{c.sent, c.added}
+	})
+}
+
+func stepKey(w *write, leading bool, cached version) string {
+	c := coder{}
+	at := *w
+	at.progress, at.answer, at.old = notSent, input{}, false
+	c.write(&at)
+	c.flags(&leading)
+	if n := len(w.inputs); n > 0 && w.inputs[n-1].kind == answerConflict {
+		c.version(&cached) // the writer may read the cache after a conflict
+	}
+	return string(c.bytes)
+}
+
+// caller runs one call of the product's writer. It is the client of the writer and its surroundings.
+type caller struct {
+	model  *model
+	writer *nodepoolwriter.Writer
+	inputs []input // the inputs that are left
+	leads  bool
+	cached version
+	sent   *request // the request for which there is no input
+	added  []input
+}
+
+func newCaller() *caller {
+	c := &caller{}
+	c.writer = nodepoolwriter.New(nodepoolwriter.Options{
+		Client: client{caller: c}, Release: release, Leading: c.leading, Current: c.current,
+		OverriddenByOther: func(context.Context, *karpenter.NodePool) string { return "" },
+		Event:             func(corev1.ObjectReference, string, string, string) {},
+		Writes:            nodepoolwriter.NewWritesMetric(), Log: slog.New(slog.DiscardHandler),
+	})
+	return c
+}
+
+// leading is the option Leading of the writer. The requests whose answers are known were sent, so the replica led at that time.
+func (c *caller) leading() bool { return len(c.inputs) > 0 || c.leads }
+
+// current is the option Current of the writer. It returns the NodePool in the cache.
+func (c *caller) current(string) *karpenter.NodePool {
+	at := c.cached
+	if len(c.inputs) > 0 {
+		at, c.inputs = c.inputs[0].version, c.inputs[1:]
+	} else {
+		c.added = append(c.added, input{cacheRead, at})
+	}
+	if !at.exists() {
+		return nil
+	}
+	return c.model.decoded(at)
+}

@@ -1,0 +1,308 @@
+package main
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// version is one version of the NodePool: its content, and its place among the other versions. Contents are compared by their id in the
+// tables. The zero version is that of a NodePool that does not exist.
+type version struct {
+	content    int32
+	serial     int16 // resourceVersion
+	generation int16
+	uid        int16
+}
+
+// exists reports whether the version is that of a NodePool that exists.
+func (v version) exists() bool { return v.content != 0 }
+
+// state is one state of the model. Times are relative to the present, so that states which differ only by their time are equal.
+type state struct {
+	live     version // the NodePool in the API server
+	replicas [2]replica
+	holder   int8 // index of the replica that holds the Lease; -1: none
+	leaseAge int8 // time since the Lease was written, in steps of 10 s; expiredAge: the Lease has expired
+	late     lateRequest
+	owner    owner
+	demand   bool // a pod waits for a node of the NodePool
+	policy   bool // the policy files contain the capacity group
+}
+
+// expiredAge is the first age at which a Lease has expired: two steps are 20 s, and the Lease lasts 15 s.
+const expiredAge = 2
+
+// replica is one process of gpuscaler.
+type replica struct {
+	up, leads  bool // leads: according to the process itself
+	renewed    int8 // time since this process wrote the Lease, in steps of 10 s, at most expiredAge
+	cached     version
+	seesDemand bool  // the pod is in its cache
+	seesPolicy bool  // the loaded files contain the group
+	remembers  int16 // UID of the NodePool that the memory is about
+	memory     int32
+	writes     []write // the first one is sent; the others wait for it
+}
+
+// leading is the value of the product's Leading: the process assumes that it leads, and has written the Lease less than 15 s ago.
+func (r *replica) leading() bool { return r.leads && r.renewed < expiredAge }
+
+// progress of a request.
+const (
+	notSent  uint8 = iota // the write has not begun, because the process is paused or another write is sent
+	inFlight              // the API server has not received the request
+	applied               // the API server has executed or refused the request, and the client has no answer yet
+)
+
+// write is a patch that a replica sends. The requests of the write follow from its patch, its base and the inputs.
+type write struct {
+	patch    int32
+	base     version
+	inputs   []input
+	progress uint8
+	answer   input // if progress is applied
+	old      bool  // the present request was sent in an earlier time step
+}
+
+// kinds of input.
+const (
+	answerObject uint8 = iota + 1
+	answerConflict
+	answerNotFound
+	answerTimeout
+	answerInvalid
+	cacheRead // the writer read the NodePool in the cache
+)
+
+// input is what the writer received: the answer to a request, or a NodePool from the cache.
+type input struct {
+	kind    uint8
+	version version
+}
+
+// lateRequest is a request whose client no longer waits for the answer: the client timed out or was killed.
+type lateRequest struct {
+	exists bool
+	sender int8
+	write  write
+}
+
+// owner contains what the owner of the NodePool did.
+type owner struct {
+	limit uint8 // index into limits of the owner's limit
+	// also is another limit that counts as the owner's. The owner can set another limit and then, before a leader observes this, the limit
+	// of the override. A leader that observes only the second edit cannot distinguish it from its own write.
+	also  uint8
+	edit  int16 // serial of the owner's last write
+	waits int8  // remaining steps of 10 s in which gpuscaler must not change the limit after an edit, at most editWait
+	// unseen reports that the owner edited the limit during an override, and no leader has observed this yet.
+	unseen bool
+}
+
+// has reports whether a limit is the owner's.
+func (o *owner) has(limit string) bool { return limit == limits[o.limit] || limit == limits[o.also] }
+
+// versions calls visit for each version in the state that must stay distinguishable.
+func (s *state) versions(visit func(v *version)) {
+	if s.live.exists() {
+		visit(&s.live)
+	}
+	for i := range s.replicas {
+		r := &s.replicas[i]
+		if r.cached.exists() {
+			visit(&r.cached)
+		}
+		for j := range r.writes {
+			r.writes[j].versions(visit)
+		}
+	}
+	if s.late.exists {
+		s.late.write.versions(visit)
+	}
+}
+
+func (w *write) versions(visit func(v *version)) {
+	visit(&w.base)
+	for i := range w.inputs {
+		if w.inputs[i].version.exists() {
+			visit(&w.inputs[i].version)
+		}
+	}
+	if w.progress == applied && w.answer.version.exists() {
+		visit(&w.answer.version)
+	}
+}
+
+// clone returns a copy that shares no slice with s.
+func (s *state) clone() *state {
+	c := *s
+	for i := range c.replicas {
+		c.replicas[i].writes = slices.Clone(c.replicas[i].writes)
+		for j := range c.replicas[i].writes {
+			w := &c.replicas[i].writes[j]
+			w.inputs = slices.Clone(w.inputs)
+		}
+	}
+	c.late.write.inputs = slices.Clone(c.late.write.inputs)
+	return &c
+}
+
+// normalize renumbers serials, generations and UIDs by their order, because only their order and equality have an effect.
+func (s *state) normalize() {
+	var serials, generations, uids []int16
+	add := func(all *[]int16, n int16) {
+		if !slices.Contains(*all, n) {
+			*all = append(*all, n)
+		}
+	}
+	s.versions(func(v *version) {
+		add(&serials, v.serial)
+		add(&generations, v.generation)
+		add(&uids, v.uid)
+	})
+	for i := range s.replicas {
+		add(&uids, s.replicas[i].remembers)
+	}
+	slices.Sort(serials)
+	slices.Sort(generations)
+	slices.Sort(uids)
+	rank := func(all []int16, n int16) int16 {
+		i, _ := slices.BinarySearch(all, n)
+		return int16(i + 1)
+	}
+	for i := range s.replicas {
+		r := &s.replicas[i]
+		r.remembers = rank(uids, r.remembers)
+	}
+	// The owner's edit has no version of its own. What matters is which versions are older than the edit.
+	s.owner.edit = rank(serials, s.owner.edit)
+	s.versions(func(v *version) {
+		v.serial, v.generation, v.uid = rank(serials, v.serial), rank(generations, v.generation), rank(uids, v.uid)
+	})
+}
+
+// key returns the encoding of the normalized state. States that differ only by the names of the replicas have the same key. swapped
+// reports whether the key is that of the state with exchanged replicas.
+func (s *state) key() (key []byte, swapped bool) {
+	a, other := s.encode(), s.swapped()
+	b := other.encode()
+	if string(b) < string(a) {
+		return b, true
+	}
+	return a, false
+}
+
+// swapped returns the state with exchanged replicas.
+func (s *state) swapped() *state {
+	c := *s
+	c.replicas[0], c.replicas[1] = s.replicas[1], s.replicas[0]
+	if c.holder >= 0 {
+		c.holder = 1 - c.holder
+	}
+	if c.late.exists {
+		c.late.sender = 1 - c.late.sender
+	}
+	return &c
+}
+
+// coder writes or reads the encoding of a state.
+type coder struct {
+	bytes []byte
+	reads bool
+}
+
+func number[T ~int8 | ~int16 | ~int32 | ~uint8](c *coder, n *T) {
+	if !c.reads {
+		c.bytes = binary.AppendVarint(c.bytes, int64(*n))
+		return
+	}
+	v, size := binary.Varint(c.bytes)
+	*n, c.bytes = T(v), c.bytes[size:]
+}
+
+func (c *coder) flags(all ...*bool) {
+	var bits uint8
+	for i, b := range all {
+		if *b {
+			bits |= 1 << i
+		}
+	}
+	number(c, &bits)
+	for i, b := range all {
+		*b = bits&(1<<i) != 0
+	}
+}
+
+func (c *coder) version(v *version) {
+	number(c, &v.content)
+	number(c, &v.serial)
+	number(c, &v.generation)
+	number(c, &v.uid)
+}
+
+func (c *coder) input(in *input) {
+	number(c, &in.kind)
+	c.version(&in.version)
+}
+
+func (c *coder) write(w *write) {
+	number(c, &w.patch)
+	c.version(&w.base)
+	number(c, &w.progress)
+	c.input(&w.answer)
+	c.flags(&w.old)
+	n := uint8(len(w.inputs))
+	number(c, &n)
+	if c.reads {
+		w.inputs = make([]input, n)
+	}
+	for i := range w.inputs {
+		c.input(&w.inputs[i])
+	}
+}
+
+func (c *coder) replica(r *replica) {
+	c.flags(&r.up, &r.leads, &r.seesDemand, &r.seesPolicy)
+	number(c, &r.renewed)
+	c.version(&r.cached)
+	number(c, &r.memory)
+	number(c, &r.remembers)
+	n := uint8(len(r.writes))
+	number(c, &n)
+	if c.reads {
+		r.writes = make([]write, n)
+	}
+	for i := range r.writes {
+		c.write(&r.writes[i])
+	}
+}
+
+func (c *coder) state(s *state) {
+	c.version(&s.live)
+	c.replica(&s.replicas[0])
+	c.replica(&s.replicas[1])
+	number(c, &s.holder)
+	number(c, &s.leaseAge)
+	number(c, &s.owner.limit)
+	number(c, &s.owner.also)
+	number(c, &s.owner.edit)
+	number(c, &s.owner.waits)
+	c.flags(&s.demand, &s.policy, &s.late.exists, &s.owner.unseen)
+	if s.late.exists {
+		number(c, &s.late.sender)
+		c.write(&s.late.write)
+	}
+}
+
+func (s *state) encode() []byte {
+	c := coder{bytes: make([]byte, 0, 160)}
+	c.state(s)
+	return c.bytes
+}
+
+func decode(key []byte) *state {
+	s := &state{}
+	c := coder{bytes: key, reads: true}
+	c.state(s)
+	return s
+}
