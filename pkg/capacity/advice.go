@@ -99,7 +99,7 @@ func (a *analysis) expectedLosses() int32 {
 	for i := range a.views() {
 		losses.Add(a.o.Pools[i].Losses, a.at)
 	}
-	return losses.Expected(a.g.LeadTime)
+	return losses.Expected(a.lead())
 }
 
 // capTargets caps the targets of the group's workloads while no NodePool provides a node. The cap is one replica above the number of

@@ -54,6 +54,19 @@ type poolFacts struct {
 	exhausted bool
 }
 
+// lead returns how long before the start of known demand its replicas are requested: the lead time of the group, or, if it is not set, the
+// longest one that was learned for a workload of the group.
+func (a *analysis) lead() time.Duration {
+	if a.g.LeadTime > 0 {
+		return a.g.LeadTime
+	}
+	longest := time.Duration(0)
+	for i := range a.o.Workloads {
+		longest = max(longest, a.o.Workloads[i].LeadTime)
+	}
+	return longest
+}
+
 // views returns the number of NodePools for which both the group and the observation have an entry, at most MaxPools.
 func (a *analysis) views() int { return min(len(a.g.Pools), len(a.o.Pools), nodepool.MaxPools) }
 

@@ -85,7 +85,7 @@ func (t *tick) shield(p *Pod) string {
 	if !p.Loading {
 		return ""
 	}
-	return strconv.Itoa(int(max(2*t.g.LeadTime, minShield)/time.Minute)) + "m"
+	return strconv.Itoa(int(max(2*t.lead(), minShield)/time.Minute)) + "m"
 }
 
 // deletionCost returns the value of pod-deletion-cost that a pod needs, or "", and the rule that needs it. A ReplicaSet deletes the pod

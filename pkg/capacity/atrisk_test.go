@@ -89,6 +89,38 @@ func TestReserveIsTheExpectedLossOfOneColdStart(t *testing.T) {
 	}
 }
 
+// Without a lead time of its own, a group uses the longest one that was learned for a workload: known demand is expected that much earlier,
+// and the reserve covers the losses of that time.
+func TestGroupWithoutALeadTimeUsesTheLongestLearnedOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		own, first, second, want time.Duration
+	}{
+		"nothing was learned":         {0, 0, 0, 0},
+		"one workload":                {0, 0, 4 * time.Minute, 4 * time.Minute},
+		"the longest":                 {0, 20 * time.Minute, 4 * time.Minute, 20 * time.Minute},
+		"the user's has precedence":   {3 * time.Minute, 20 * time.Minute, 4 * time.Minute, 3 * time.Minute},
+		"the user's, nothing learned": {3 * time.Minute, 0, 0, 3 * time.Minute},
+	} {
+		g, o := pairOf(t, func(g *Group) { g.LeadTime, g.ConsolidationFreeze = c.own, true })
+		o.Workloads = []Workload{{Key: "team/a", LeadTime: c.first}, {Key: "team/b", LeadTime: c.second}}
+		o.Ahead = []Span{{From: midnight.Add(time.Hour), Until: midnight.Add(2 * time.Hour), GPUs: 1, Workload: "team/a", Replicas: 1}}
+		begins := midnight.Add(time.Hour - c.want - freezeAhead)
+		for _, now := range []time.Time{begins.Add(-time.Second), begins} {
+			a := analysis{g: g, o: &o, now: now, at: statemachine.Stamp(now)}
+			if _, inUse := a.knownDemandUntil(); (inUse > 0) != now.Equal(begins) {
+				t.Errorf("%s: known demand at %v: %v, want it from %v on", name, now, inUse > 0, begins)
+			}
+		}
+		for i := range 4 {
+			o.Pools[0].Losses = append(o.Pools[0].Losses, evidence.Loss{UID: string(rune('a' + i)), At: midnight.Add(time.Duration(i+1) * -10 * time.Minute)})
+		}
+		a := analysis{g: g, o: &o, now: midnight, at: statemachine.Stamp(midnight)}
+		if n := a.expectedLosses(); (n > 1) != (c.want >= 20*time.Minute) {
+			t.Errorf("%s: %d expected losses in a cold start of %v", name, n, c.want)
+		}
+	}
+}
+
 func TestReserveCountsTheReplicasOfANode(t *testing.T) {
 	lost := func(n int) (all []evidence.Loss) {
 		for i := range n {

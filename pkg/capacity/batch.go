@@ -54,7 +54,7 @@ func (t *tick) moveInput() (in statemachine.MoveInput, w *Workload, foreign *Pod
 	w = &t.o.Workloads[i]
 	m.DropGone(func(uid string) bool { return slices.ContainsFunc(w.Pods, func(p Pod) bool { return p.UID == uid }) })
 	foreign = t.foreignVictim(w)
-	in.Phase, in.Victims, in.Foreign, in.Limit = t.s.Spot.Phase, m.Count, foreign != nil, successorTimeout+t.g.LeadTime
+	in.Phase, in.Victims, in.Foreign, in.Limit = t.s.Spot.Phase, m.Count, foreign != nil, successorTimeout+t.lead()
 	in.Age = time.Duration(t.at-m.Since) * time.Millisecond
 	in.Came, in.Grew = t.successors(w), w.Uncapped >= int32(len(w.Pods))
 	in.Annotated, in.ReadyGone = t.victimsAnnotated(w), t.readyVictims(w)

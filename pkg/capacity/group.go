@@ -80,13 +80,13 @@ type Group struct {
 	Fallback           FallbackMode
 	ReturnNodesPerHour int64 // pace of the return to spot; 0: DefaultReturn
 
-	ZeroLimit           bool // a limit of 0 while no demand exists
-	ConsolidationFreeze bool // no consolidation while known demand arrives
-	StartupShield       bool // loading pods are not disrupted
-	EmptyWholeNodes     bool // a scale-in first deletes the pods whose deletion makes whole nodes empty
-	Buffer              bool // gpuscaler writes CapacityBuffers before known demand, in clusters that support CapacityBuffers
-	LeadTime            time.Duration
-	Schedules           []Schedule // at most MaxSchedules
+	ZeroLimit           bool          // a limit of 0 while no demand exists
+	ConsolidationFreeze bool          // no consolidation while known demand arrives
+	StartupShield       bool          // loading pods are not disrupted
+	EmptyWholeNodes     bool          // a scale-in first deletes the pods whose deletion makes whole nodes empty
+	Buffer              bool          // gpuscaler writes CapacityBuffers before known demand, in clusters that support CapacityBuffers
+	LeadTime            time.Duration // 0: the longest one that was learned for a workload of the group
+	Schedules           []Schedule    // at most MaxSchedules
 
 	// NodeSelector contains the labels of the group's nodes if the group has no NodePools: nodes that Cluster Autoscaler, GKE or AKS adds,
 	// or a static fleet. Pools then has one entry for all of these nodes, and nothing is overridden.

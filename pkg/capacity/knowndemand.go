@@ -38,7 +38,7 @@ func (t *tick) needsBuffer(s *Span) bool {
 	if !t.g.Buffer || t.g.Advisory || t.leaving {
 		return false
 	}
-	near := t.now.Add(t.g.LeadTime+liftAhead).After(s.From) && t.now.Before(s.From.Add(freezeEmpty)) && t.now.Before(s.Until)
+	near := t.now.Add(t.lead()+liftAhead).After(s.From) && t.now.Before(s.From.Add(freezeEmpty)) && t.now.Before(s.Until)
 	if near && !t.o.Buffers {
 		t.find(explain.Finding{Kind: explain.FindUnsupported, Pool: -1, Name: s.Workload, Rule: explain.RuleBuffer})
 	}
@@ -97,7 +97,7 @@ func (a *analysis) knownDemandUntil() (empty, inUse int64) {
 	for i := range a.o.Ahead {
 		s := &a.o.Ahead[i]
 		from, until := statemachine.Stamp(s.From), statemachine.Stamp(s.Until)
-		if s.GPUs <= 0 || a.at < from-(a.g.LeadTime+freezeAhead).Milliseconds() || a.at >= until {
+		if s.GPUs <= 0 || a.at < from-(a.lead()+freezeAhead).Milliseconds() || a.at >= until {
 			continue
 		}
 		if end := min(from+freezeEmpty.Milliseconds(), until); a.at < end && !(a.at >= from && a.arrived(s)) {

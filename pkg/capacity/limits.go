@@ -217,7 +217,7 @@ func (a *analysis) liftReason() explain.LiftReason {
 		return explain.LiftedByDemand
 	case a.unknownPodWaits():
 		return explain.LiftedByPendingPod
-	case a.knownDemandWithin(a.g.LeadTime + liftAhead):
+	case a.knownDemandWithin(a.lead() + liftAhead):
 		return explain.LiftedByKnownDemand
 	}
 	return explain.NotLifted

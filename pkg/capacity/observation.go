@@ -139,7 +139,9 @@ type Workload struct {
 	Infeasible bool `json:",omitempty"`
 	// ColdStart is the learned time from a decision to a ready replica, rounded up to minutes; 0: unknown
 	ColdStart time.Duration `json:",omitempty"`
-	Pods      []Pod         // the pods of one replica are adjacent
+	// LeadTime is the 95th percentile of the observed cold starts, or the cold start that the policy states, rounded up to minutes; 0: unknown
+	LeadTime time.Duration `json:",omitempty"`
+	Pods     []Pod         // the pods of one replica are adjacent
 }
 
 // Pod is one pod that requests the resource. A terminating pod is not listed.

@@ -16,6 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/buffers"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/deviceclaims"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
@@ -73,6 +74,7 @@ func newNodeAdapter(c *Cluster) *nodeAdapter {
 		ReadSchema: c.readSchema, BetaServed: n.betaServed, SkipNodePools: c.options.SkipNodePools, Buffers: n.buffers, Claims: n.claims,
 		Log: c.log,
 	})
+	c.cache.SetNodeStarts(n.nodeStart)
 	n.bufferWriter = &buffers.Writer{Client: c.dynamic, Leading: c.leading, Writes: c.writes, Log: c.log}
 	n.writer = nodepoolwriter.New(nodepoolwriter.Options{
 		Client: c.dynamic, Release: c.options.Release, Leading: c.leading, Current: n.NodePool,
@@ -83,6 +85,12 @@ func newNodeAdapter(c *Cluster) *nodeAdapter {
 	n.Watch(n.pool, n.claim)
 	n.buffers.Watch(n.buffer)
 	return n
+}
+
+// nodeStart returns the times of the start of a node as package cache needs them.
+func (n *nodeAdapter) nodeStart(node string) cache.NodeStart {
+	s := n.StartOf(node)
+	return cache.NodeStart{Launched: cache.Stamp(s.Launched), Registered: cache.Stamp(s.Registered), Allocatable: cache.Stamp(s.Initialized)}
 }
 
 // newKinds creates the kinds whose CRD can be absent. If karpenters returns false, Karpenter's kinds are not watched. The kinds of dynamic

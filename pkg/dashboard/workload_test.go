@@ -11,6 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain/explaintest"
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
 // scaledUp returns a service and its page after a scale-up from six to nine replicas at 09:04:06, while half of the pods had no GPU
@@ -44,6 +45,19 @@ func TestTablesAsHTML(t *testing.T) {
 	v := workloadView{Signals: signalViews(e, d), Rules: ruleViews(e)}
 	golden.Compare(t, "testdata/signals.html", fragment("workload", "signals", v))
 	golden.Compare(t, "testdata/rules.html", fragment("workload", "rules", v))
+}
+
+// The page of a workload with an objective shows the phases of the cold start that were observed.
+func TestPageShowsThePhasesOfColdStarts(t *testing.T) {
+	shown := ""
+	for _, start := range []planner.ReplicaStart{explaintest.Karpenter(), explaintest.WithoutKarpenter()} {
+		s := explaintest.NewWithColdStarts(start)
+		body := ask(NewPage(s.Engine.Decisions(), Options{Cluster: "prod", Clock: s.Clock}), "/workloads/team-chat/llama-chat").Body.String()
+		_, body, _ = strings.Cut(body, `<dt>Objective</dt>`)
+		body, _, _ = strings.Cut(body, "</div>")
+		shown += body + "\n"
+	}
+	golden.Compare(t, "testdata/coldstarts.html", shown)
 }
 
 func TestPageExplainsNowAndEarlierTimes(t *testing.T) {

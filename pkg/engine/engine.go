@@ -229,7 +229,7 @@ func (e *Engine) publish(s *workloadEntry, w *scaling.Workload, t *evaluation, n
 func observe(v View, readings []scaling.Reading) scaling.Observation {
 	o := scaling.Observation{
 		Replicas: v.Replicas, Ready: v.Ready, Loading: v.Loading, Pending: v.Pending,
-		Readings: readings, Advice: v.Advice.forScaling(), Operator: v.Operator, Limit: v.Limit, Version: v.Version,
+		Readings: readings, Advice: v.Advice.forScaling(), Operator: v.Operator, Limit: v.Limit, Version: v.Version, Started: v.Started,
 	}
 	o.Advice.Rejected = v.Rejected > 0
 	// The maxReplicas of an HPA limits the target only if the HPA reads gpuscaler's metric. If an HPA reads another metric, the user is

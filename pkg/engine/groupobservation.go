@@ -69,7 +69,10 @@ func (g *groupTick) fillDecided(i int, w *capacity.Workload) {
 	t, of := &g.evaluations[i], g.workloads[i]
 	w.Key = g.keys[i]
 	w.Known, w.Paused, w.Extra = t.decided && !t.decision.Degraded, of.Mode != scaling.Auto, 0
-	w.Bounded, w.Room, w.ColdStart = true, 0, 0
+	w.Bounded, w.Room, w.ColdStart, w.LeadTime = true, 0, 0, 0
+	if m := g.entries[i].state.Learned(); m != nil && of.Policy.Objective != nil {
+		w.LeadTime = minutes(m.LeadTime(of.Policy.Objective))
+	}
 	if !t.decided {
 		// The workload was not decided in this tick. Its demand is the demand of its last decision.
 		w.Uncapped = g.entries[i].decision.Uncapped
@@ -77,13 +80,16 @@ func (g *groupTick) fillDecided(i int, w *capacity.Workload) {
 	}
 	w.Paused = w.Paused || t.view.Operator.Paused
 	if plan := t.decision.Plan; plan != nil {
-		w.ColdStart = (plan.ColdStart + time.Minute - 1) / time.Minute * time.Minute
+		w.ColdStart = minutes(plan.ColdStart)
 	}
 	w.Uncapped, w.Extra, w.Room = t.decision.Uncapped, t.decision.Extra, t.decision.Room
 	if m := g.entries[i].member; m != nil {
 		w.Room = min(w.Room, m.room)
 	}
 }
+
+// minutes rounds a duration up to whole minutes, so that the observation does not change in each tick.
+func minutes(d time.Duration) time.Duration { return (d + time.Minute - 1) / time.Minute * time.Minute }
 
 // refreshAhead finds the schedules that open soon. It runs once a minute, because evaluating the cron expressions in each tick would take
 // more time than all rules.
@@ -93,6 +99,12 @@ func (g *groupTick) refreshAhead(now time.Time) {
 		return
 	}
 	g.refreshed, g.ahead = minute, g.ahead[:0]
+	group := g.group.LeadTime
+	for i := range g.observation.Workloads {
+		if g.group.LeadTime == 0 {
+			group = max(group, g.observation.Workloads[i].LeadTime)
+		}
+	}
 	for i, w := range g.workloads {
 		if w.Mode != scaling.Auto {
 			continue
@@ -104,7 +116,7 @@ func (g *groupTick) refreshAhead(now time.Time) {
 			}
 			from, until, ok := spanNear(&s.Window, now)
 			// Package capacity subtracts the group's lead time later, so only the rest of the schedule's own lead is subtracted here.
-			if from = from.Add(-max(s.Lead-g.group.LeadTime, 0)); ok && from.Sub(now) < lookahead {
+			if from = from.Add(-max(s.Lead-group, 0)); ok && from.Sub(now) < lookahead {
 				g.ahead = append(g.ahead, aheadSpan{i, from, until, s.Min})
 			}
 		}

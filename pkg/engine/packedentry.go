@@ -6,6 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
 // packedDecision is a scaling.Decision whose reasons are in a slice. An array with space for all possible reasons would need four times the
@@ -54,6 +55,7 @@ type packedView struct {
 	MinReplicas, MaxReplicas          int32
 	HPADesired                        int32
 	Version                           uint64
+	Started                           *planner.ReplicaStarts
 	HPAKind, HPAName                  string
 	HPAExact                          bool
 	seldom                            *seldomView // nil: all of its fields have the values of noSeldomView
@@ -92,7 +94,7 @@ func (k *packedView) set(v *View) {
 	}
 	*k = packedView{
 		UID: v.UID, Replicas: v.Replicas, Ready: v.Ready, Loading: v.Loading, Pending: v.Pending, GPUs: v.GPUs,
-		MinReplicas: v.MinReplicas, MaxReplicas: v.MaxReplicas, Version: v.Version,
+		MinReplicas: v.MinReplicas, MaxReplicas: v.MaxReplicas, Version: v.Version, Started: v.Started,
 		HPAKind: v.ManagedHPA.Kind, HPAName: v.ManagedHPA.Name, HPADesired: v.ManagedHPA.Desired, HPAExact: v.ManagedHPA.Exact,
 		seldom: stored,
 	}
@@ -106,7 +108,7 @@ func (k *packedView) unpack() View {
 	}
 	return View{
 		UID: k.UID, Replicas: k.Replicas, Ready: k.Ready, Loading: k.Loading, Pending: k.Pending, GPUs: k.GPUs,
-		MinReplicas: k.MinReplicas, MaxReplicas: k.MaxReplicas, Version: k.Version,
+		MinReplicas: k.MinReplicas, MaxReplicas: k.MaxReplicas, Version: k.Version, Started: k.Started,
 		ManagedHPA: ManagedHPA{Kind: k.HPAKind, Name: k.HPAName, Desired: k.HPADesired, Exact: k.HPAExact, Why: seldom.HPAWhy},
 		Crashing:   seldom.Crashing, CrashingPod: seldom.CrashingPod, Rejected: seldom.Rejected, Rejection: seldom.Rejection,
 		Operator: seldom.Operator, OperatorBy: seldom.OperatorBy, Advice: seldom.Advice, Limit: seldom.Limit,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
 // Policies returns the workloads to decide for, as defined in files and annotations. Callers must not change the slice.
@@ -55,6 +56,9 @@ type View struct {
 	// Version is a hash of the properties that determine the capacity of a replica: the image, the command, the arguments and the GPUs of
 	// the server, and the selected GPU type. If the ready pods have different hashes, Version is the most frequent one. 0: not known.
 	Version uint64 `json:",omitempty"`
+	// Started contains the newest completed starts of replicas. It is nil if there are none or their times are not known. It is not changed
+	// after it is set.
+	Started *planner.ReplicaStarts `json:",omitempty"`
 	// MinReplicas and MaxReplicas are the bounds of the HPA or ScaledObject of the scale target, -1 if there is none.
 	MinReplicas, MaxReplicas int32
 	Operator                 scaling.Operator

@@ -94,4 +94,20 @@ func TestGroupObservesTheLearnedColdStart(t *testing.T) {
 	if cold := last.Workloads[1].ColdStart; cold != 0 {
 		t.Errorf("without an objective: cold start %v", cold)
 	}
+	if a, b := last.Workloads[0].LeadTime, last.Workloads[1].LeadTime; a != 0 || b != 0 {
+		t.Errorf("lead times %v and %v before a cold start was observed", a, b)
+	}
+	w.view(0, func(v *View) { v.Replicas, v.Pending = 2, 1 })
+	for range 100 {
+		w.tick(e)
+	}
+	w.view(0, func(v *View) { v.Ready, v.Pending = 2, 0 })
+	w.tick(e)
+	cold := last.Workloads[0].LeadTime
+	if cold < time.Minute || cold > 3*time.Minute || cold%time.Minute != 0 {
+		t.Errorf("learned a lead time of %v from a start of 100 ticks", cold)
+	}
+	if other := last.Workloads[1].LeadTime; other != 0 {
+		t.Errorf("without an objective: lead time %v", other)
+	}
 }

@@ -99,7 +99,8 @@ func (s *State) appendWords(words []int64, schedules int) []int64 {
 	}
 	words = s.steps.Append(s.up.Append(s.down.Append(words)))
 	if schedules > 0 {
-		words = append(words, s.schedules.from, s.schedules.until, int64(s.schedules.open)<<16|int64(s.schedules.ahead))
+		words = append(words, s.schedules.from, s.schedules.until,
+			int64(s.schedules.learned)<<32|int64(s.schedules.open)<<16|int64(s.schedules.ahead))
 		words = append(words, s.schedules.change[:schedules]...)
 	}
 	return words
@@ -133,7 +134,7 @@ func (s *State) readWords(r *history.Reader) {
 	} else if schedules > 0 {
 		s.schedules.from, s.schedules.until = r.Next(), r.Next()
 		bits := r.Next()
-		s.schedules.open, s.schedules.ahead = uint16(bits>>16), uint16(bits)
+		s.schedules.learned, s.schedules.open, s.schedules.ahead = uint16(bits>>32), uint16(bits>>16), uint16(bits)
 		for i := range schedules {
 			s.schedules.change[i] = r.Next()
 		}

@@ -21,7 +21,7 @@ func (t *tick) observe() {
 	high := max(t.maxReplicas(), 0)
 	limits := objective.Limits{Min: clamp(t.p.MinReplicas, 0, high), Max: high}
 	now := planner.Tick{At: t.at, Current: t.current, Ready: t.ready, Loading: t.loading, Pending: clamp(t.o.Pending, 0, maxReplicas),
-		LastTarget: t.s.lastTarget, Evidence: t.evidence()}
+		Started: t.o.Started, LastTarget: t.s.lastTarget, Evidence: t.evidence()}
 	learned.Observe(&now, t.p.Objective, limits)
 }
 

@@ -194,6 +194,42 @@ func TestRestoreContinuesWithWhatWasLearned(t *testing.T) {
 	}
 }
 
+// A schedule without a lead time needs 8 replicas at 10:00 and at 12:00. Before the first start of a replica, its cold start is not known, so
+// the replicas are requested at 10:00 and are late. Each takes three minutes. At 12:00 they must be ready, because they are requested earlier
+// by the learned lead time. A lead time in the policy has precedence.
+func TestScheduleBeginsEarlierByTheLearnedColdStart(t *testing.T) {
+	p := chat()
+	p.Schedules = []Schedule{on("first", time.Hour, 90*time.Minute, 8, -1), on("second", 3*time.Hour, 4*time.Hour, 8, -1)}
+	w := newDay(t, p, 1)
+	w.cold = 3 * time.Minute
+	w.run(59*time.Minute, 0.5, 0, 0.5)
+	if w.ready >= 8 || w.last.Replicas >= 8 {
+		t.Fatalf("%d of 8 replicas ready a minute before 10:00, although no cold start was observed\n%s", w.ready, table(w.p, &w.last))
+	}
+	w.run(26*time.Minute, 0.5, 0, 0.5)
+	if lead := w.s.Learned().LeadTime(p.Objective); w.ready != 8 || lead < 175*time.Second || lead > 185*time.Second {
+		t.Fatalf("%d of 8 replicas ready, learned a lead time of %v, want about 3m", w.ready, lead)
+	}
+	w.run(85*time.Minute, 0.5, 0, 0.5)
+	if w.last.Replicas >= 8 {
+		t.Fatalf("%d replicas ten minutes before 12:00\n%s", w.last.Replicas, table(w.p, &w.last))
+	}
+	w.run(10*time.Minute+2*time.Second, 0.5, 0, 0.5) // a new target is observed one tick later
+	if w.ready != 8 {
+		t.Errorf("%d of 8 replicas ready at 12:00\n%s", w.ready, table(w.p, &w.last))
+	}
+	stated := *p
+	stated.Schedules = []Schedule{p.Schedules[0]}
+	stated.Schedules[0].Lead = 30 * time.Minute
+	s := Seed(&stated, 1, nine)
+	s.Restore(&stated, w.s.Learned(), nine)
+	o := w.o
+	o.Replicas, o.Ready, o.Loading = 1, 1, 0
+	if d := s.Decide(&stated, &o, nine.Add(31*time.Minute)); d.Replicas < 8 {
+		t.Errorf("%d replicas 29 minutes before 10:00, want 8 by the lead time of the policy", d.Replicas)
+	}
+}
+
 // anyObjective returns a random policy with an objective, whose signals measure a quantity for the objective, have a target, or both.
 func anyObjective(t *rapid.T, calm bool) *Policy {
 	p := anyPolicy(t, calm)

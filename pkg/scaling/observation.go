@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
 // Reading is the newest sample of one signal. Observation.Readings has the same order as Policy.Signals.
@@ -64,6 +65,8 @@ type Observation struct {
 	Ready    int32 // ready replicas
 	Loading  int32 // replicas that have a node but are not ready yet (image pull, model load), except those in a crash loop
 	Pending  int32 // replicas without a node
+	// Started contains the newest completed starts of replicas, from which the phases of cold starts are learned. nil: not known.
+	Started  *planner.ReplicaStarts
 	Readings []Reading
 	Advice   Advice
 	Operator Operator

@@ -183,7 +183,7 @@ type Fallback struct {
 type Schedule struct {
 	Window   calendar.Window
 	Min, Max int32
-	// Lead is how long before the window opens Min already applies.
+	// Lead is how long before the window opens Min already applies. 0: the lead time that the model of the Objective has learned, or 0.
 	Lead time.Duration
 }
 

@@ -11,19 +11,21 @@ import (
 // expressions of 10,000 policies in each tick would take longer than all rules together.
 type scheduleCache struct {
 	from, until int64
-	open, ahead uint16 // bit i of open: schedule i is open; bit i of ahead: its minimum already applies because of Lead
+	open, ahead uint16 // bit i of open: schedule i is open; bit i of ahead: its minimum already applies because of its lead time
+	learned     uint16 // the learned lead time, in seconds, for which the cache was computed
 	change      [MaxSchedules]int64
 }
 
 // never is the time of an event that will not occur.
 const never = math.MaxInt64
 
-func (a *scheduleCache) refresh(p *Policy, now time.Time) {
-	at := history.Stamp(now)
-	if len(p.Schedules) == 0 || a.from <= at && at < a.until {
+// refresh updates the cache. learned is the lead time that the model of the objective has learned. It is used for schedules without Lead.
+func (a *scheduleCache) refresh(p *Policy, learned time.Duration, now time.Time) {
+	at, lead := history.Stamp(now), uint16(min(learned/time.Second, math.MaxUint16))
+	if len(p.Schedules) == 0 || a.from <= at && at < a.until && a.learned == lead {
 		return
 	}
-	*a = scheduleCache{from: at, until: never}
+	*a = scheduleCache{from: at, until: never, learned: lead}
 	for i := range min(len(p.Schedules), MaxSchedules) {
 		s := &p.Schedules[i]
 		open, until := s.Window.At(now)
@@ -31,20 +33,23 @@ func (a *scheduleCache) refresh(p *Policy, now time.Time) {
 		if !until.IsZero() {
 			a.change[i] = history.Stamp(until)
 		}
-		next := a.change[i]
+		next, lead := a.change[i], s.Lead.Milliseconds()
+		if lead == 0 && s.Min >= 0 {
+			lead = int64(a.learned) * 1000
+		}
 		switch {
 		case open:
 			a.open |= 1 << i
-		case s.Lead > 0 && next != never && next-s.Lead.Milliseconds() <= at:
+		case lead > 0 && next != never && next-lead <= at:
 			a.ahead |= 1 << i
-		case s.Lead > 0 && next != never:
-			next -= s.Lead.Milliseconds()
+		case lead > 0 && next != never:
+			next -= lead
 		}
 		a.until = min(a.until, next)
 	}
 }
 
-// scheduleFloor raises the target to the greatest minimum of the open schedules, and of the schedules whose Lead has begun. It ignores
+// scheduleFloor raises the target to the greatest minimum of the open schedules, and of the schedules whose lead time has begun. It ignores
 // stabilization windows and rates, because the time at which the replicas are needed is known in advance.
 func (t *tick) scheduleFloor() {
 	a, best := &t.s.schedules, -1

@@ -100,7 +100,7 @@ func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) 
 	}
 	s.Adopt(p)
 	s.adoptLearned(p, p)
-	s.schedules.refresh(p, now)
+	s.schedules.refresh(p, s.planner.LeadTime(p.Objective), now)
 	return history.Stamp(now) - s.at
 }
 

@@ -35,7 +35,8 @@ type Cache struct {
 	version uint64                     // incremented at each change of a target or a pod
 
 	unmanaged   map[unmanagedKey]unmanagedSum
-	countClaims CountClaims // set by SetClaims
+	countClaims CountClaims                 // set by SetClaims
+	nodeStarts  func(node string) NodeStart // set by SetNodeStarts
 }
 
 // CountClaims counts the devices of claims as units of a resource, as deviceclaims.Cache.Count does.
@@ -54,6 +55,7 @@ func (c *Cache) SetClaims(count CountClaims) {
 type entry struct {
 	target       *Target // nil: not read, or it does not exist
 	minor        int
+	nodeStarts   func(node string) NodeStart // nil: no start of a node is known
 	pods         map[string]*Pod
 	hpas         map[string]*HPA
 	scaledObject *ScaledObject
@@ -98,7 +100,7 @@ func (c *Cache) SetServerMinor(minor int) {
 func (c *Cache) at(r Ref) *entry {
 	e := c.entries[r]
 	if e == nil {
-		e = &entry{minor: c.minor, pods: map[string]*Pod{}, hpas: map[string]*HPA{}}
+		e = &entry{minor: c.minor, nodeStarts: c.nodeStarts, pods: map[string]*Pod{}, hpas: map[string]*HPA{}}
 		c.entries[r] = e
 	}
 	return e

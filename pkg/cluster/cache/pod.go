@@ -11,6 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
 // phase is the state by which countReplicas counts a pod.
@@ -29,11 +30,12 @@ type Pod struct {
 	metav1.ObjectMeta // only name, namespace, uid, resourceVersion, creationTimestamp and labels
 	phase             phase
 	pod               engine.Pod
-	gpu               *gpupods.Facts   // nil: it requests no extended resource and claims no device
-	daemon            bool             // the pod belongs to a DaemonSet or is a static pod
-	software          uint64           // result of softwareOf
-	blocksDisruption  bool             // the pod has the annotation karpenter.sh/do-not-disrupt
-	sizes             map[string]int32 // see WithSizes
+	gpu               *gpupods.Facts        // nil: it requests no extended resource and claims no device
+	daemon            bool                  // the pod belongs to a DaemonSet or is a static pod
+	software          uint64                // result of softwareOf
+	blocksDisruption  bool                  // the pod has the annotation karpenter.sh/do-not-disrupt
+	sizes             map[string]int32      // see WithSizes
+	start             *planner.ReplicaStart // result of startOf; nil: the pod is not Ready
 }
 
 // NodeName returns the name of the pod's node, empty while it has none.
@@ -90,6 +92,9 @@ func TrimPod(obj any) (any, error) {
 		Ready:     pod.phase == ready,
 		Leader:    p.Labels[lwsGroupLabel] != "" && p.Labels[lwsWorkerLabel] == "0",
 		SharedGPU: gpupods.SharesGPU(&p.Spec),
+	}
+	if pod.phase == ready {
+		pod.start = startOf(p)
 	}
 	if p.Status.StartTime != nil {
 		pod.pod.Started = p.Status.StartTime.Time

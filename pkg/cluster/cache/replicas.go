@@ -23,6 +23,7 @@ func (e *entry) refresh() {
 		v.Replicas, v.GPUs = e.target.Replicas, e.gpus()
 		e.countReplicas(&v)
 		v.Version = e.softwareVersion(e.view.Version)
+		e.setStarted(&v)
 		if v.Rejection = e.rejection(); v.Rejection.Kind != "" {
 			// If no replica is missing, the rejected pod is an additional one, as in a rolling update.
 			v.Rejected = max(e.missingReplicas(), 1)

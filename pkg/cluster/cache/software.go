@@ -21,7 +21,7 @@ func softwareOf(spec *corev1.PodSpec) uint64 {
 			_, _ = h.Write([]byte(text)) // never returns an error
 		}
 	}
-	all := !slices.ContainsFunc(spec.Containers, usesGPUs)
+	all := !anyUsesGPUs(spec.Containers)
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
 		if !all && !usesGPUs(*c) {
@@ -38,6 +38,11 @@ func softwareOf(spec *corev1.PodSpec) uint64 {
 		add(label, spec.NodeSelector[label])
 	}
 	return max(h.Sum64(), 1)
+}
+
+// anyUsesGPUs reports whether at least one of the containers uses GPUs.
+func anyUsesGPUs(containers []corev1.Container) bool {
+	return slices.ContainsFunc(containers, usesGPUs)
 }
 
 // usesGPUs reports whether a container has an extended resource or a device claim.

@@ -29,7 +29,16 @@ type NodeClaim struct {
 	Zone, Region      string
 	Extended          map[string]int64   // extended resources in status.capacity; while that is not set, the requested ones
 	Capacity          map[string]float64 // every resource of status.capacity; the limits of a NodePool count these
-	Err               error              // why the NodeClaim could not be decoded; only its metadata is known then
+	Start             StartTimes
+	Err               error // why the NodeClaim could not be decoded; only its metadata is known then
+}
+
+// StartTimes are the times at which the phases of the start of a node ended, according to the conditions of its NodeClaim. A time is zero
+// until the phase has ended.
+type StartTimes struct {
+	Launched    time.Time // the cloud provider launched the instance
+	Registered  time.Time // the node joined the cluster
+	Initialized time.Time // the node is Ready and has reported all requested resources, such as GPUs
 }
 
 // TrimNodeClaim is the transform of the NodeClaim informer.
@@ -60,17 +69,21 @@ func DecodeNodeClaim(u *unstructured.Unstructured) *NodeClaim {
 }
 
 func (c *NodeClaim) read(typed *karpv1.NodeClaim) {
-	is := func(kind string) bool {
+	since := func(kind string) (at time.Time, is bool) {
 		for i := range typed.Status.Conditions {
-			if typed.Status.Conditions[i].Type == kind {
-				return typed.Status.Conditions[i].Status == metav1.ConditionTrue
+			if c := &typed.Status.Conditions[i]; c.Type == kind && c.Status == metav1.ConditionTrue {
+				return c.LastTransitionTime.Time, true
 			}
 		}
-		return false
+		return at, false
 	}
+	is := func(kind string) bool { _, is := since(kind); return is }
 	c.Node = typed.Status.NodeName
 	c.Launched = typed.Status.ProviderID != "" || is(karpv1.ConditionTypeLaunched)
 	c.Initialized, c.Voluntary = is(karpv1.ConditionTypeInitialized), is(karpv1.ConditionTypeDisruptionReason)
+	c.Start.Launched, _ = since(karpv1.ConditionTypeLaunched)
+	c.Start.Registered, _ = since(karpv1.ConditionTypeRegistered)
+	c.Start.Initialized, _ = since(karpv1.ConditionTypeInitialized)
 	c.Drifted = is(karpv1.ConditionTypeDrifted)
 	if typed.Spec.ExpireAfter.Duration != nil {
 		c.ExpireAfter = *typed.Spec.ExpireAfter.Duration

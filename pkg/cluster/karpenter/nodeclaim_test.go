@@ -25,7 +25,10 @@ status:
   nodeName: n1
   providerID: x
   capacity: {cpu: "4", nvidia.com/gpu: "2"}
-  conditions: [{type: Launched, status: "True"}, {type: Initialized, status: "True"}]`
+  conditions:
+  - {type: Launched, status: "True", lastTransitionTime: "2026-11-21T08:00:05Z"}
+  - {type: Registered, status: "True", lastTransitionTime: "2026-11-21T08:00:35Z"}
+  - {type: Initialized, status: "True", lastTransitionTime: "2026-11-21T08:00:50Z"}`
 
 func TestTrimKeepsOnlyTheUsedPartsOfANodeClaim(t *testing.T) {
 	kept, err := TrimNodeClaim(decode(t, spotClaim))
@@ -44,6 +47,11 @@ func TestTrimKeepsOnlyTheUsedPartsOfANodeClaim(t *testing.T) {
 	}
 	if c.Extended["nvidia.com/gpu"] != 2 || len(c.Extended) != 1 || c.Capacity["cpu"] != 4 || c.Offer(nil).InstanceType != "g6e.xlarge" {
 		t.Errorf("resources %v, %v, offer %+v", c.Extended, c.Capacity, c.Offer(nil))
+	}
+	begin := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	want := StartTimes{begin.Add(5 * time.Second), begin.Add(35 * time.Second), begin.Add(50 * time.Second)}
+	if s := c.Start; !s.Launched.Equal(want.Launched) || !s.Registered.Equal(want.Registered) || !s.Initialized.Equal(want.Initialized) {
+		t.Errorf("started at %+v, want %+v", s, want)
 	}
 	again, err := TrimNodeClaim(kept)
 	if err != nil || again != kept {

@@ -60,6 +60,7 @@ type Cache struct {
 	// UIDs of NodeClaims that Karpenter keeps for a CapacityBuffer; value: time of the last Event about it
 	buffered     map[string]time.Time
 	outcomes     outcomes
+	starts       starts
 	schema       karpenter.Schema
 	nodesSynced  cache.InformerSynced   // the informer of Nodes; nil: it was not started
 	claimsSeen   bool                   // a NodeClaim was seen, and the informer of Events was therefore started
@@ -77,7 +78,8 @@ func New(o Options) *Cache {
 	return &Cache{
 		options: o, pools: map[string]*karpenter.NodePool{}, claims: map[string]*karpenter.NodeClaim{}, nodes: map[string]*Node{},
 		deleted: map[string]outcome{}, interrupted: map[string]time.Time{}, buffered: map[string]time.Time{}, outcomes: outcomes{},
-		views: map[*capacity.Group]*groupView{},
+		starts: starts{nodes: map[string]nodeStart{}},
+		views:  map[*capacity.Group]*groupView{},
 	}
 }
 
@@ -137,6 +139,7 @@ func (n *Cache) PutNodeClaim(c *karpenter.NodeClaim) {
 	if c.Err != nil {
 		n.options.Log.Error("a NodeClaim cannot be read", "nodeclaim", c.Name, "error", c.Err)
 	}
+	n.starts.put(c)
 	n.change(func() {
 		n.claims[c.Name] = c
 		p := n.pools[c.NodePool]
@@ -178,6 +181,7 @@ func (n *Cache) takenByProvider(c *karpenter.NodeClaim) bool {
 
 // DeleteNodeClaim removes a NodeClaim. If no instance was launched for the NodeClaim, it records a failed launch.
 func (n *Cache) DeleteNodeClaim(c *karpenter.NodeClaim) {
+	n.starts.remove(c)
 	now := time.Now() // may use the clock: when the deletion was received
 	n.change(func() {
 		if known := n.claims[c.Name]; known != nil && known.UID == c.UID {

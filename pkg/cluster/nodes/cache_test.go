@@ -294,3 +294,33 @@ func TestNodesThatKarpenterIsAboutToDisrupt(t *testing.T) {
 		}
 	}
 }
+
+// A condition that is not True has no time. If a node's name is used again, the deletion of the old NodeClaim must not remove the start of
+// the new one. Without its NodeClaim, the start of a node is not known.
+func TestStartOfANodeIsThatOfItsNodeClaim(t *testing.T) {
+	n := newCache(t, nil)
+	claim := func(name, conditions string) *karpenter.NodeClaim {
+		u := decode(t, claimS1)
+		u.SetName(name)
+		u.SetUID(types.UID("uid-" + name))
+		if err := unstructured.SetNestedSlice(u.Object, decode(t, "conditions: ["+conditions+"]").Object["conditions"].([]any), "status",
+			"conditions"); err != nil {
+			t.Fatal(err)
+		}
+		return karpenter.DecodeNodeClaim(u)
+	}
+	launched := `{type: Launched, status: "True", lastTransitionTime: "2026-11-21T08:00:05Z"}`
+	n.PutNodeClaim(claim("s1", launched+`, {type: Initialized, status: Unknown, lastTransitionTime: "2026-11-21T08:00:00Z"}`))
+	if s := n.StartOf("n1"); s.Launched.Second() != 5 || !s.Registered.IsZero() || !s.Initialized.IsZero() {
+		t.Errorf("a launched node: %+v", s)
+	}
+	n.PutNodeClaim(claim("s2", launched+`, {type: Initialized, status: "True", lastTransitionTime: "2026-11-21T08:00:50Z"}`))
+	n.DeleteNodeClaim(claim("s1", launched))
+	if s := n.StartOf("n1"); s.Initialized.Second() != 50 {
+		t.Errorf("after the deletion of another NodeClaim: %+v", s)
+	}
+	n.DeleteNodeClaim(claim("s2", launched))
+	if s := n.StartOf("n1"); s != (karpenter.StartTimes{}) {
+		t.Errorf("without its NodeClaim: %+v", s)
+	}
+}

@@ -25,14 +25,23 @@ type Objective struct {
 	Capacity *objective.Distribution `json:"capacityPerReplica,omitempty"`
 	// ColdStart is the time from the decision to a ready replica, in seconds; absent until one was observed.
 	ColdStart *objective.Distribution `json:"coldStartSeconds,omitempty"`
-	Attained  float64                 `json:"sloAttained"`    // share of the work that met the SLO, 0..1
-	Budget    float64                 `json:"lateBudgetLeft"` // share of the late work that the SLO allows and that has not occurred yet, 0..1
+	// Phases are the parts of the cold start that were observed, in seconds, in the order of time. "node" is the time from the decision until
+	// the pod was assigned to a node. Without Karpenter, its parts are not known.
+	Phases   []Phase `json:"coldStartPhases,omitempty"`
+	Attained float64 `json:"sloAttained"`    // share of the work that met the SLO, 0..1
+	Budget   float64 `json:"lateBudgetLeft"` // share of the late work that the SLO allows and that has not occurred yet, 0..1
 }
 
 // Term is one part of the number of replicas that an objective needs.
 type Term struct {
 	Name     string `json:"name"`
 	Replicas int32  `json:"replicas"`
+}
+
+// Phase is the observed duration of one part of a cold start.
+type Phase struct {
+	Name    string                 `json:"name"`
+	Seconds objective.Distribution `json:"seconds"`
 }
 
 // newObjective returns the objective of a record; nil if the policy has none.
@@ -58,7 +67,7 @@ func newObjective(r *engine.Record) *Objective {
 			out.Capacity = &l.Capacity
 		}
 		if l.ColdStart.Count > 0 {
-			out.ColdStart = &l.ColdStart
+			out.ColdStart, out.Phases = &l.ColdStart, phases(l)
 		}
 	}
 	return out
@@ -93,17 +102,46 @@ func coldStartText(l *objective.Learned, o *objective.Objective) string {
 	case c.Count == 0:
 		return "cold start not observed yet"
 	}
-	text := fmt.Sprintf("cold start p50 %s, p95 %s", seconds(c.P50), seconds(c.P95))
-	var phases []string
-	for p, d := range l.Phase {
-		if d.Count > 0 {
-			phases = append(phases, fmt.Sprintf("%s %s", objective.Phase(p), seconds(d.P50)))
+	parts := partsOf(l, objective.ImagePull, objective.ModelLoad)
+	if node := l.Node; node.Count > 0 {
+		text := "node " + seconds(node.P50)
+		if of := partsOf(l, objective.NodeLaunch, objective.Registration, objective.GPUAllocatable); of != nil {
+			text += " [" + strings.Join(of, ", ") + "]"
+		}
+		parts = append([]string{text}, parts...)
+	}
+	observations := "1 observation"
+	if c.Count > 1 {
+		observations = fmt.Sprintf("%d observations", c.Count)
+	}
+	return fmt.Sprintf("cold start p50 %s, p95 %s (%s)", seconds(c.P50), seconds(c.P95), strings.Join(append(parts, observations), ", "))
+}
+
+// phaseWords are the names of the phases in the line of LearnedText.
+var phaseWords = [objective.Phases]string{objective.NodeLaunch: "launch", objective.Registration: "registration",
+	objective.GPUAllocatable: "GPUs", objective.ImagePull: "image", objective.ModelLoad: "model"}
+
+// partsOf returns the median duration of each of the given phases that was observed.
+func partsOf(l *objective.Learned, of ...objective.Phase) (parts []string) {
+	for _, p := range of {
+		if d := l.Phase[p]; d.Count > 0 {
+			parts = append(parts, phaseWords[p]+" "+seconds(d.P50))
 		}
 	}
-	if phases != nil {
-		text += " (" + strings.Join(phases, ", ") + ")"
+	return parts
+}
+
+// phases returns the phases that were observed.
+func phases(l *objective.Learned) (out []Phase) {
+	if l.Node.Count > 0 {
+		out = append(out, Phase{"node", l.Node})
 	}
-	return text
+	for p, d := range l.Phase {
+		if d.Count > 0 {
+			out = append(out, Phase{objective.Phase(p).String(), d})
+		}
+	}
+	return out
 }
 
 func attainedText(l *objective.Learned, o *objective.Objective) string {

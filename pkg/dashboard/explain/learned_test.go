@@ -1,13 +1,16 @@
 package explain
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain/explaintest"
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
 // The explanation of a policy with an objective contains the SLO, the terms of the target, and the learned values. For a signal without a
@@ -40,11 +43,37 @@ func TestAnObjectiveIsExplained(t *testing.T) {
 	}
 }
 
+// Each row is the output of a cluster in which replicas have started. Without Karpenter, the phases of the node are not known and must be
+// absent, not zero. A replica that started on a node with free GPUs has no phase of the node either.
+func TestColdStartsAreExplainedByPhase(t *testing.T) {
+	warm := planner.ReplicaStart{Scheduled: 1, Running: 3, Ready: 31}
+	for name, starts := range map[string][]planner.ReplicaStart{
+		"karpenter":     {explaintest.Karpenter(), warm, explaintest.Karpenter()},
+		"cold-nodes":    {explaintest.WithoutKarpenter()},
+		"warm-nodes":    {warm, warm},
+		"unknown-times": {{Ready: 40}},
+	} {
+		e := FromRecord(explaintest.NewWithColdStarts(starts...).Record(), "prod")
+		encoded, err := json.MarshalIndent(e.Objective, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden.Compare(t, "testdata/coldstart-"+name+".txt", text(t, e)+string(encoded)+"\n")
+	}
+}
+
 func TestLearnedAsText(t *testing.T) {
 	known := objective.Learned{Capacity: objective.Distribution{P10: 1.1, P50: 1.2, P90: 1.3, Count: 412},
 		ColdStart: objective.Distribution{P50: 71, P95: 118, Count: 9}, Attained: 0.993, Budget: 0.71, Observed: 48 * time.Hour}
-	known.Phase[objective.NodeLaunch] = objective.Distribution{P50: 48, Count: 9}
+	known.Phase[objective.ImagePull] = objective.Distribution{P50: 22, Count: 9}
 	known.Phase[objective.ModelLoad] = objective.Distribution{P50: 31, Count: 9}
+	noKarpenter := known
+	known.Node = objective.Distribution{P50: 48, Count: 4}
+	launched := known
+	launched.ColdStart.Count = 1
+	for p, s := range []float64{3, 31, 14} {
+		launched.Phase[p] = objective.Distribution{P50: s, Count: 1}
+	}
 	bound := objective.Learned{Capacity: objective.Distribution{P50: 2}, Attained: 1, Budget: 1, Observed: 30 * time.Minute}
 	tried := bound
 	tried.Capacity = objective.Distribution{P10: 1.5, P50: 2}
@@ -56,8 +85,12 @@ func TestLearnedAsText(t *testing.T) {
 		o       objective.Objective
 		want    string
 	}{
-		{known, o, "capacity 1.2/s per replica (p10 1.1, p90 1.3, 412 observations) | cold start p50 71s, p95 118s (node launch 48s, " +
-			"model load 31s) | SLO 99.3% of the last 24h, late budget left 71%"},
+		{known, o, "capacity 1.2/s per replica (p10 1.1, p90 1.3, 412 observations) | cold start p50 71s, p95 118s (node 48s, image 22s, " +
+			"model 31s, 9 observations) | SLO 99.3% of the last 24h, late budget left 71%"},
+		{launched, o, "capacity 1.2/s per replica (p10 1.1, p90 1.3, 412 observations) | cold start p50 71s, p95 118s (node 48s [launch 3s, " +
+			"registration 31s, GPUs 14s], image 22s, model 31s, 1 observation) | SLO 99.3% of the last 24h, late budget left 71%"},
+		{noKarpenter, o, "capacity 1.2/s per replica (p10 1.1, p90 1.3, 412 observations) | cold start p50 71s, p95 118s (image 22s, " +
+			"model 31s, 9 observations) | SLO 99.3% of the last 24h, late budget left 71%"},
 		{objective.Learned{}, o, "capacity per replica not known yet | cold start not observed yet | SLO not measured yet"},
 		{bound, o, "capacity at least 2/s per replica (no replica was saturated yet) | cold start not observed yet | " +
 			"SLO 100% of the last 30 minutes, late budget left 100%"},

@@ -19,15 +19,17 @@ func sendColdStart(r *engine.Record, send func(float64, ...string)) {
 	if r.Learned == nil {
 		return
 	}
-	both := func(d objective.Distribution, phase string) {
+	all := func(d objective.Distribution, phase string) {
 		if d.Count > 0 {
 			send(d.P50, phase, "0.5")
+			send(d.P90, phase, "0.9")
 			send(d.P95, phase, "0.95")
 		}
 	}
-	both(r.Learned.ColdStart, "total")
+	all(r.Learned.ColdStart, "total")
+	all(r.Learned.Node, "node")
 	for p, d := range r.Learned.Phase {
-		both(d, objective.Phase(p).String())
+		all(d, objective.Phase(p).String())
 	}
 }
 

@@ -31,14 +31,24 @@ func TestWhatWasLearnedIsExported(t *testing.T) {
 	if n := testutil.CollectAndCount(c, names...); n != 0 {
 		t.Errorf("%d series before anything was learned", n)
 	}
-	r.Learned = &objective.Learned{Capacity: objective.Distribution{P50: 1.2}, ColdStart: objective.Distribution{P50: 70, P95: 110, Count: 3},
-		Attained: 0.993, Budget: 0.3, Observed: time.Hour}
+	r.Learned = &objective.Learned{Capacity: objective.Distribution{P50: 1.2},
+		ColdStart: objective.Distribution{P50: 70, P90: 100, P95: 110, Count: 3},
+		Node:      objective.Distribution{P50: 40, P90: 60, P95: 65, Count: 2},
+		Attained:  0.993, Budget: 0.3, Observed: time.Hour}
+	r.Learned.Phase[objective.ImagePull] = objective.Distribution{P50: 20, P90: 25, P95: 26, Count: 3}
 	r.Decision.Plan = &objective.Plan{Safe: objective.FeedbackFails}
 	r.Decision.Plan.Added[objective.TermLimits] = -3
 	if err := testutil.CollectAndCompare(c, strings.NewReader(`
-# HELP gpuscaler_cold_start_seconds Quantiles of the observed time from a decision to a ready replica, by phase; total is the whole time.
+# HELP gpuscaler_cold_start_seconds Quantiles of the observed cold starts, by phase; total: until the replica is ready, node: until it has a node.
 # TYPE gpuscaler_cold_start_seconds gauge
+gpuscaler_cold_start_seconds{namespace="team-chat",phase="image pull",policy="llama",quantile="0.5"} 20
+gpuscaler_cold_start_seconds{namespace="team-chat",phase="image pull",policy="llama",quantile="0.9"} 25
+gpuscaler_cold_start_seconds{namespace="team-chat",phase="image pull",policy="llama",quantile="0.95"} 26
+gpuscaler_cold_start_seconds{namespace="team-chat",phase="node",policy="llama",quantile="0.5"} 40
+gpuscaler_cold_start_seconds{namespace="team-chat",phase="node",policy="llama",quantile="0.9"} 60
+gpuscaler_cold_start_seconds{namespace="team-chat",phase="node",policy="llama",quantile="0.95"} 65
 gpuscaler_cold_start_seconds{namespace="team-chat",phase="total",policy="llama",quantile="0.5"} 70
+gpuscaler_cold_start_seconds{namespace="team-chat",phase="total",policy="llama",quantile="0.9"} 100
 gpuscaler_cold_start_seconds{namespace="team-chat",phase="total",policy="llama",quantile="0.95"} 110
 # HELP gpuscaler_learned_capacity Work per second that one replica serves, as learned for the objective of the policy (median).
 # TYPE gpuscaler_learned_capacity gauge
@@ -52,7 +62,7 @@ gpuscaler_slo_attained_ratio{namespace="team-chat",policy="llama"} 0.993
 `), names[0], names[1], names[2], names[5]); err != nil {
 		t.Error(err)
 	}
-	if n := testutil.CollectAndCount(c, names...); n != 7 {
-		t.Errorf("%d series, want 7", n)
+	if n := testutil.CollectAndCount(c, names...); n != 14 {
+		t.Errorf("%d series, want 14", n)
 	}
 }

@@ -78,7 +78,7 @@ var (
 		{describe("signal_usable", "1 while the signal can raise and lower the target.", perSignal), sendSignalsUsable},
 		{describe("learned_capacity", "Work per second that one replica serves, as learned for the objective of the policy (median).", perPolicy),
 			sendLearnedCapacity},
-		{describe("cold_start_seconds", "Quantiles of the observed time from a decision to a ready replica, by phase; total is the whole time.",
+		{describe("cold_start_seconds", "Quantiles of the observed cold starts, by phase; total: until the replica is ready, node: until it has a node.",
 			append(perPolicy[:2:2], "phase", "quantile")), sendColdStart},
 		{describe("slo_attained_ratio", "Share of the work that met the objective of the policy, over its window; absent until work was "+
 			"observed.", perPolicy), sendAttained},

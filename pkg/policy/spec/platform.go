@@ -113,7 +113,7 @@ type Group struct {
 	ConsolidationFreeze  *bool             `yaml:"consolidationFreeze,omitempty" default:"true"`
 	StartupShield        bool              `yaml:"startupShield,omitempty" default:"false"`
 	EmptyWholeNodes      bool              `yaml:"emptyWholeNodes,omitempty" default:"false"`
-	LeadTime             Duration          `yaml:"leadTime,omitempty" default:"0"`
+	LeadTime             Duration          `yaml:"leadTime,omitempty" default:"the longest learned cold start (p95) of its objectives"`
 	Buffer               bool              `yaml:"buffer,omitempty" default:"false"`
 	Schedules            []GroupSchedule   `yaml:"schedules,omitempty"`
 }

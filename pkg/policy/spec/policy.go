@@ -91,7 +91,7 @@ type Schedule struct {
 	Until       string   `yaml:"until,omitempty"`
 	MinReplicas *int32   `yaml:"minReplicas,omitempty"`
 	MaxReplicas *int32   `yaml:"maxReplicas,omitempty"`
-	LeadTime    Duration `yaml:"leadTime,omitempty" default:"the capacity group's leadTime"`
+	LeadTime    Duration `yaml:"leadTime,omitempty" default:"the capacity group's leadTime; with objective, else the learned cold start (p95)"`
 }
 
 // Behavior contains the fields of an HPA's behavior, and the additional field panic.

@@ -13,6 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/waits"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
 // load is the state of a workload.
@@ -50,6 +51,7 @@ type load struct {
 	loadTime reproducible.Spread
 	random   *reproducible.Draws // random numbers for model loads
 	meter    meter
+	started  *planner.ReplicaStarts // the newest completed starts, for a policy with an objective; nil: none
 }
 
 func (w *Simulator) newLoad(c *Workload) (*load, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
 // exact returns assumptions with a cold start of fixed duration: 60 s node launch, 60 s until the GPUs are ready, 130 s image pull and 50 s
@@ -322,5 +323,38 @@ func TestANodeIsAsLikelyToGoAsAnyOther(t *testing.T) {
 	// are lost in a run, so 180 in 300 runs, with a standard deviation of about 11.
 	if lost < 140 || lost > 220 {
 		t.Errorf("%d of our nodes went in 300 runs, want about 180", lost)
+	}
+}
+
+// A policy with an objective runs on simulated nodes, and its load rises. It must learn the phases of the cold start that the simulation
+// uses. The simulator has one phase for the launch and the registration of a node, so these two are not known separately.
+func TestObjectiveLearnsThePhasesOfTheColdStart(t *testing.T) {
+	p := chat("chat", func(p *scaling.Policy) {
+		p.MinReplicas, p.Objective = 1, &objective.Objective{Limit: 10 * time.Second, Percentile: 99}
+		p.Signals[0].Target, p.Signals[0].Measures = 0, scaling.MeasureQueued
+		p.Signals[1].Target, p.Signals[1].Measures = 0, scaling.MeasureInFlight
+	})
+	c := Config{Seed: 1, Assumptions: exact(), NodePools: []karpenter.NodePool{nodePool("od", karpenter.OnDemand, 1, 2, 0)},
+		Workloads: []Workload{{Policy: p, Traffic: generate(t, "bursty", time.Hour, nil), Service: Chat8B, Initial: 1}}}
+	w, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for w.Now() < time.Hour {
+		w.Step(context.Background())
+	}
+	r, ok := w.Engine().Decisions().Record(p.Workload.Key)
+	if !ok || r.Learned == nil {
+		t.Fatal("nothing was learned")
+	}
+	l := r.Learned
+	if l.ColdStart.Count < 2 || l.ColdStart.P50 < 299 || l.ColdStart.P50 > 320 || l.Node.P50 < 119 || l.Node.P50 > 140 {
+		t.Errorf("cold start %+v, node %+v; want about 300 s, 120 s of them for the node", l.ColdStart, l.Node)
+	}
+	want := [objective.Phases]float64{objective.GPUAllocatable: 60, objective.ImagePull: 130, objective.ModelLoad: 50}
+	for i, d := range l.Phase {
+		if d.P50 != want[i] {
+			t.Errorf("%s: %+v, want %v s", objective.Phase(i), d, want[i])
+		}
 	}
 }

@@ -28,7 +28,7 @@ func (w *Simulator) View(of *scaling.Workload) (engine.View, bool) {
 		return engine.View{}, false
 	}
 	v := engine.View{
-		Replicas: l.target, Ready: l.ready, Loading: l.loading, Pending: l.pending, GPUs: l.gpus,
+		Replicas: l.target, Ready: l.ready, Loading: l.loading, Pending: l.pending, GPUs: l.gpus, Started: l.started,
 		MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator,
 	}
 	if f, ok := l.actuator.(interface{ ManagedHPA() engine.ManagedHPA }); ok {

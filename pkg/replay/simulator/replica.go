@@ -6,6 +6,8 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/events"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
 // state is the lifecycle state of a replica.
@@ -41,6 +43,8 @@ type replica struct {
 	pod     karpenter.Pod
 	serial  int64
 	made    time.Duration
+	placed  time.Duration // time at which it was assigned to a node
+	loads   time.Duration // time at which it began to load its model
 	readyAt time.Duration
 
 	cost int // value of the annotation pod-deletion-cost
@@ -85,7 +89,7 @@ func (r *replica) Start(pull time.Duration) {
 	l.touch()
 	l.pending--
 	l.loading++
-	r.state = pulling
+	r.state, r.placed = pulling, l.w.queue.Now
 	r.after(pull, phase)
 }
 
@@ -93,12 +97,13 @@ func (r *replica) Start(pull time.Duration) {
 func (r *replica) advance() {
 	switch r.state {
 	case pulling:
-		r.state = starting
+		r.state, r.loads = starting, r.load.w.queue.Now
 		r.after(r.load.loadTime.Draw(r.load.random), phase)
 	case starting:
 		r.load.touch()
 		r.load.loading--
 		r.open()
+		r.report()
 	}
 }
 
@@ -109,6 +114,29 @@ func (r *replica) open() {
 	r.state, r.readyAt = ready, l.w.queue.Now
 	l.idlest.add(r)
 	l.dispatch()
+}
+
+// report adds the start of the replica to the completed starts of its workload, if the policy learns from them. The engine keeps pointers to
+// these values, so each one is a copy.
+func (r *replica) report() {
+	l := r.load
+	if p := l.config.Policy; p == nil || p.Workload.Policy.Objective == nil {
+		return
+	}
+	at := func(t time.Duration) int64 {
+		if t == 0 {
+			return 0
+		}
+		return history.Stamp(l.w.config.Start.Add(t))
+	}
+	registered, allocatable := r.pod.Node().Started()
+	next := planner.ReplicaStarts{}
+	if l.started != nil {
+		next = *l.started
+	}
+	next.Add(planner.ReplicaStart{Created: at(max(r.made, 1)), Registered: at(registered), Allocatable: at(allocatable), Scheduled: at(r.placed),
+		Running: at(r.loads), Ready: at(r.readyAt)})
+	l.started = &next
 }
 
 // serve starts a request in a free slot.

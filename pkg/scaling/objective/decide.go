@@ -120,7 +120,7 @@ func (p *Plan) limit(l Limits) { p.add(TermLimits, max(min(p.Replicas, l.Max), l
 func (m *Model) Learned() Learned {
 	s := &m.saved
 	out := Learned{Capacity: s.Capacity.summary(m.perInFlight()), ColdStart: s.Cold.Total.summary(),
-		Load: s.F.Level[2], Attained: 1, Budget: 1,
+		Node: s.Ahead.Node.summary(), Load: s.F.Level[2], Attained: 1, Budget: 1,
 		IdleGap: time.Duration(s.F.Gap * float64(time.Second)), Observed: time.Duration(s.Observed * float64(time.Second))}
 	for i := range s.Cold.Phase {
 		out.Phase[i] = s.Cold.Phase[i].summary()

@@ -14,8 +14,8 @@ var ErrEncoding = errors.New("saved objective model cannot be read")
 // encodingVersion is the first byte of the encoding. Increase it if the layout of the type saved or the list of rules changes.
 // UnmarshalBinary must still read the previous version, because an upgrade must not lose what was learned. The folder testdata has a file
 // of each version. UnmarshalBinary returns an error for version 1, which was never released, and for later versions, and the model then
-// learns again. Version 2 does not have the numbers at the end of the type saved, and version 3 has other numbers in their place.
-const encodingVersion = 4
+// learns again. Each version since 2 has added numbers at the end of the type saved, except that version 4 has replaced those of version 3.
+const encodingVersion = 5
 
 // MaxEncoded is the maximum number of bytes that AppendBinary appends.
 const MaxEncoded = 5 << 10
@@ -35,6 +35,9 @@ func (m *Model) AppendBinary(dst []byte) ([]byte, error) {
 func (m *Model) UnmarshalBinary(data []byte) error {
 	var s saved
 	size := binary.Size(&s)
+	if len(data) > 0 && data[0] < 5 {
+		size -= binary.Size(&s.Ahead)
+	}
 	if len(data) > 0 && data[0] == 2 {
 		size -= binary.Size(&s.Lag)
 	}
@@ -42,13 +45,18 @@ func (m *Model) UnmarshalBinary(data []byte) error {
 		crc32.ChecksumIEEE(data[:size+1]) != binary.LittleEndian.Uint32(data[size+1:]) {
 		return ErrEncoding
 	}
-	numbers := make([]byte, binary.Size(&s)) // the numbers that version 2 does not have are 0
+	numbers := make([]byte, binary.Size(&s)) // the numbers that earlier versions do not have are 0
 	copy(numbers, data[1:size+1])
 	if _, err := binary.Decode(numbers, binary.LittleEndian, &s); err != nil || !plausible(reflect.ValueOf(&s).Elem()) || !s.valid() {
 		return ErrEncoding
 	}
 	if data[0] < 4 {
 		s.Lag = lag{}
+	}
+	if data[0] < 5 {
+		// Earlier versions measured only two phases: the wait for a node, and the time from then on.
+		s.Ahead = lead{s.Cold.Phase[NodeLaunch], s.Cold.Total.summary().P95}
+		s.Cold.Phase = [Phases]phaseSamples{}
 	}
 	m.saved = s
 	return nil

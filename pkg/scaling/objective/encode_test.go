@@ -2,8 +2,10 @@ package objective
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"testing"
 	"time"
@@ -80,5 +82,34 @@ func TestModelsOfALaterVersionAreRefusedAndLowerNoTarget(t *testing.T) {
 		if w.plan.Replicas < 5 {
 			t.Fatalf("at %s: %s, want at least the 5 replicas that the load needs", w.now.Sub(start), w.plan.Text())
 		}
+	}
+}
+
+// The versions before 5 recorded the wait for a node as the phase "node launch", and the rest as the phase "model load". The wait must be
+// kept under its new name, and the model load must not be kept, because it included the image pull. The lead time must be known at once.
+func TestPhasesOfEarlierVersions(t *testing.T) {
+	w := taught(t)
+	w.m.saved.measureColdStart(&ColdStart{Total: time.Minute})
+	s := w.m.saved
+	s.Cold.Phase[NodeLaunch].add(40)
+	s.Cold.Phase[ModelLoad].add(20)
+	data, err := binary.Append([]byte{4}, binary.LittleEndian, &s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data = data[:len(data)-binary.Size(&s.Ahead)]
+	m := New()
+	if err := m.UnmarshalBinary(binary.LittleEndian.AppendUint32(data, crc32.ChecksumIEEE(data))); err != nil {
+		t.Fatal(err)
+	}
+	l := m.Learned()
+	if l.Node.Count != 1 || l.Node.P50 != 40 || l.Phase != [Phases]Distribution{} {
+		t.Errorf("node %+v, phases %+v; want 40 s for the node and no phases", l.Node, l.Phase)
+	}
+	if lead := m.LeadTime(&w.o); lead != time.Minute {
+		t.Errorf("lead time %v, want 1m", lead)
+	}
+	if lead := m.LeadTime(&Objective{ColdStart: 2 * time.Minute}); lead != 2*time.Minute {
+		t.Errorf("lead time %v, want the 2m of the objective", lead)
 	}
 }

@@ -6,7 +6,8 @@ import "time"
 type Learned struct {
 	Capacity  Distribution         // work per second that a replica serves
 	ColdStart Distribution         // seconds from the decision to a ready replica
-	Phase     [Phases]Distribution // seconds that each part of the cold start takes
+	Node      Distribution         // seconds from the decision until the pod was assigned to a node, of the starts that had to wait for one
+	Phase     [Phases]Distribution // seconds that each phase of the cold start takes, of the starts in which it was observed
 	Attained  float64              // share of the work in the objective's window that was served within the limit
 	Budget    float64              // share of the late budget of the window that is not used yet, 0..1
 	Load      float64              // work per second, as a mean of the last minutes

@@ -56,6 +56,8 @@ type saved struct {
 	// The following field is not part of encodingVersion 2, and version 3 had other numbers in its place. It is 0 in a model that was read
 	// from such a version.
 	Lag lag
+	// The following field is not part of the versions before 5.
+	Ahead lead
 }
 
 // New returns a Model that knows nothing.
@@ -87,7 +89,7 @@ func (m *Model) Observe(now time.Time, e *Evidence) {
 	s.Last = signedInt(now.UnixNano())
 	m.newVersion(e.Version)
 	for i := range e.ColdStarts {
-		s.Cold.measure(&e.ColdStarts[i])
+		s.measureColdStart(&e.ColdStarts[i])
 	}
 	m.readQueue(now, e)
 	m.measureCapacity(now, e)

@@ -75,7 +75,7 @@ const (
 	NodeLaunch     Phase = iota // from the decision to a launched node
 	Registration                // from the launch of the node until the node has joined the cluster
 	GPUAllocatable              // from joining the cluster until the node reports its GPUs
-	ImagePull                   // from the time at which the node reports its GPUs until the container has started
+	ImagePull                   // from the assignment of the pod to a node until its container has started, including init containers
 	ModelLoad                   // from the start of the container until the replica is ready
 	Phases                      // the number of phases
 )
@@ -86,6 +86,8 @@ func (p Phase) String() string {
 
 // ColdStart is one completed start of a replica.
 type ColdStart struct {
-	Total time.Duration         // from the decision to the ready replica
+	Total time.Duration // from the decision to the ready replica
+	// Node is the time from the decision until the pod was assigned to a node. 0: not known, or there was a node with free GPUs.
+	Node  time.Duration
 	Phase [Phases]time.Duration // 0: not known, or not part of this start
 }

@@ -1,6 +1,7 @@
 package objective
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -69,4 +70,29 @@ func (c *coldStarts) measure(s *ColdStart) {
 		}
 	}
 	c.Lead = c.Total.summary().P90
+}
+
+// lead contains what version 5 of the encoding added to coldStarts.
+type lead struct {
+	Node  phaseSamples // seconds from the decision until the pod was assigned to a node
+	Early float64      // 95th percentile of coldStarts.Total, in seconds; 0: not known
+}
+
+// LeadTime returns the cold start that the objective states, or else the 95th percentile of the observed cold starts. It is 0 if neither is
+// known. Schedules and capacity groups use it, because they know the time at which the replicas are needed. Plans use the 90th percentile:
+// they are computed again in each tick, and the rest of the risk is part of the late budget.
+func (m *Model) LeadTime(o *Objective) time.Duration {
+	if o.ColdStart > 0 {
+		return min(o.ColdStart, maxColdStart)
+	}
+	return time.Duration(math.Ceil(m.saved.Ahead.Early)) * time.Second
+}
+
+// measureColdStart adds a cold start.
+func (s *saved) measureColdStart(c *ColdStart) {
+	s.Cold.measure(c)
+	if c.Node > 0 {
+		s.Ahead.Node.add(min(c.Node, maxColdStart).Seconds())
+	}
+	s.Ahead.Early = s.Cold.Total.summary().P95
 }

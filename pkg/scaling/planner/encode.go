@@ -13,9 +13,9 @@ import (
 func (p *Planner) Append(words []int64) []int64 {
 	b := &p.starts
 	words = append(words, p.at, int64(p.keep.replicas), p.keep.until)
-	words = append(words, truth(b.known), int64(b.ready), int64(b.pending), int64(b.target), b.targetAt, int64(b.n))
+	words = append(words, truth(b.known), int64(b.ready), int64(b.target), b.targetAt, int64(b.n))
 	for _, e := range b.list[:b.n] {
-		words = append(words, e.at, e.placed, int64(e.count), truth(e.whole))
+		words = append(words, e.at, int64(e.count), truth(e.whole))
 	}
 	data, _ := p.model.AppendBinary(nil) // the error is always nil
 	words = append(words, int64(len(data)))
@@ -41,10 +41,10 @@ const maxModel = 1 << 16
 func Read(r *history.Reader) (*Planner, error) {
 	p := &Planner{model: objective.New(), at: r.Next(), keep: keep{int32(r.Next()), r.Next()}}
 	b := &p.starts
-	b.known, b.ready, b.pending, b.target, b.targetAt = r.Next() == 1, int32(r.Next()), int32(r.Next()), int32(r.Next()), r.Next()
+	b.known, b.ready, b.target, b.targetAt = r.Next() == 1, int32(r.Next()), int32(r.Next()), r.Next()
 	b.n = int8(r.Count(len(b.list)))
 	for i := range b.n {
-		b.list[i] = start{r.Next(), r.Next(), int32(r.Next()), r.Next() == 1}
+		b.list[i] = start{r.Next(), int32(r.Next()), r.Next() == 1}
 	}
 	data := make([]byte, 0, 4096)
 	size := r.Count(maxModel)

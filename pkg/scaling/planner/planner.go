@@ -1,5 +1,5 @@
 // Package planner connects the model of package objective to the ticks of one workload. It measures cold starts, from the request of a
-// replica until the replica is ready. It passes the evidence to the model, and keeps the running replicas for some time after an
+// replica until the replica is ready, and their phases from the times of the objects. It passes the evidence to the model, and keeps the running replicas for some time after an
 // interruption of the observation. It does not depend on policies and signals: a Tick contains only numbers, and package scaling computes
 // the evidence. All times are in Unix milliseconds, as in package history.
 package planner
@@ -12,7 +12,7 @@ import (
 )
 
 // Planner contains what was learned about a workload, and the plan of the newest tick. It keeps the plan, so that a second decision in the
-// same tick, for example with a team limit, uses the same plan. The methods Clone, Model, Plan and Observed can be called on a nil Planner.
+// same tick, for example with a team limit, uses the same plan. The methods Clone, LeadTime, Model, Plan and Observed can be called on a nil Planner.
 type Planner struct {
 	model  *objective.Model
 	at     int64           // time of the newest tick that the model observed
@@ -59,6 +59,14 @@ func (p *Planner) Plan() *objective.Plan {
 	return p.plan
 }
 
+// LeadTime returns how long before the replicas are needed they must be requested, or 0 if it is not known.
+func (p *Planner) LeadTime(o *objective.Objective) time.Duration {
+	if p == nil || o == nil {
+		return 0
+	}
+	return p.model.LeadTime(o)
+}
+
 // Observed reports whether the newest tick was at the time at.
 func (p *Planner) Observed(at int64) bool { return p != nil && p.at == at }
 
@@ -67,8 +75,9 @@ type Tick struct {
 	At      int64
 	Current int32 // spec.replicas of the scale target
 	Ready   int32
-	Loading int32 // replicas that have a node but are not ready yet, except those in a crash loop
-	Pending int32 // replicas without a node
+	Loading int32          // replicas that have a node but are not ready yet, except those in a crash loop
+	Pending int32          // replicas without a node
+	Started *ReplicaStarts // the newest completed starts; nil: not known
 	// LastTarget is the target before this tick, without the replicas that the rules about nodes added.
 	LastTarget int32
 	// Evidence is the evidence for the model. The caller sets the readings and the version. Planner.Observe sets the fields Ready, Starting

@@ -13,7 +13,6 @@ import (
 type starts struct {
 	known    bool
 	ready    int32 // ready replicas in the last tick
-	pending  int32
 	target   int32 // the last target; targetAt is the tick in which it was first observed
 	targetAt int64
 	n        int8
@@ -30,10 +29,9 @@ const decisionLag = 60_000
 
 // start is a number of replicas that were requested at the same time.
 type start struct {
-	at     int64
-	placed int64 // time at which all of them had a node; 0: not yet
-	count  int32
-	whole  bool // whether the time of the request was observed; if not, no cold start is measured
+	at    int64
+	count int32
+	whole bool // whether the time of the request was observed; if not, no cold start is measured
 }
 
 // follow updates the starts with the numbers of a tick. It sets p.cold to the cold starts that ended in this tick, and p.ages to the times
@@ -50,10 +48,7 @@ func (p *Planner) follow(t *Tick) {
 		s.n, s.known = 0, false
 	}
 	if s.known {
-		p.cold = s.finish(p.cold, t.Ready-s.ready, t.At)
-		if t.Pending == 0 && s.pending > 0 {
-			s.place(t.At)
-		}
+		p.cold = s.finish(p.cold, t)
 	}
 	switch more := starting - s.total(); {
 	case more > 0:
@@ -63,7 +58,7 @@ func (p *Planner) follow(t *Tick) {
 	case more < 0:
 		s.drop(-more)
 	}
-	s.known, s.ready, s.pending = true, t.Ready, t.Pending
+	s.known, s.ready = true, t.Ready
 	p.ages = s.ages(p.ages[:0], t.At)
 }
 
@@ -72,45 +67,34 @@ func (p *Planner) follow(t *Tick) {
 // replica was lost. Otherwise their start began in this tick.
 func (s *starts) begin(t *Tick, count int32) start {
 	out := start{at: t.At, count: count, whole: s.known && t.Ready >= s.ready}
-	if t.Pending == 0 {
-		out.placed = t.At
-	}
 	if out.whole && t.LastTarget >= t.Current && t.At-s.targetAt <= decisionLag {
 		out.at = min(s.targetAt, t.At)
 	}
 	return out
 }
 
-// finish removes the oldest replicas from the list. ready is the number to remove: the replicas that became ready in this tick. finish
-// appends the cold starts of the removed replicas to the slice cold, and returns that slice.
-func (s *starts) finish(cold []objective.ColdStart, ready int32, at int64) []objective.ColdStart {
-	for ready > 0 && s.n > 0 {
+// finish removes the replicas that became ready in this tick from the list, with the oldest requests first. It appends the cold starts of
+// the removed replicas to the slice cold, and returns that slice. The phases of a cold start are those of the replica that became ready
+// last.
+func (s *starts) finish(cold []objective.ColdStart, t *Tick) []objective.ColdStart {
+	ready, done := t.Ready-s.ready, int32(0)
+	for done < ready && s.n > 0 {
 		first := &s.list[0]
-		taken := min(ready, first.count)
-		if first.whole && at > first.at {
-			c := objective.ColdStart{Total: milliseconds(at - first.at)}
-			if first.placed > first.at {
-				c.Phase[objective.NodeLaunch] = milliseconds(first.placed - first.at)
-				c.Phase[objective.ModelLoad] = milliseconds(at - first.placed)
+		taken := min(ready-done, first.count)
+		done += taken
+		if first.whole && t.At > first.at {
+			c := objective.ColdStart{Total: milliseconds(t.At - first.at)}
+			if started, ok := t.Started.newest(done-1, ready); ok {
+				started.phases(first.at, &c)
 			}
 			cold = append(cold, c)
 		}
-		ready -= taken
 		if first.count -= taken; first.count == 0 {
 			copy(s.list[:], s.list[1:s.n])
 			s.n--
 		}
 	}
 	return cold
-}
-
-// place records the time at which all starting replicas have a node.
-func (s *starts) place(at int64) {
-	for i := range s.n {
-		if s.list[i].placed == 0 {
-			s.list[i].placed = at
-		}
-	}
 }
 
 func (s *starts) push(b start) {

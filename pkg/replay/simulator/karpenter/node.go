@@ -37,6 +37,8 @@ type Node struct {
 	boots       *boots
 	serial      int64
 	made        time.Duration // time of the launch
+	joined      time.Duration // time of the registration; 0: it was registered at the start
+	usable      time.Duration // time from which its GPUs could be allocated; 0: since the start
 	gpus        int32
 	used        int32
 	pods        []*Pod
@@ -56,6 +58,10 @@ func (n *Node) State() State { return n.state }
 
 // GPUs returns the number of GPUs of the node.
 func (n *Node) GPUs() int32 { return n.gpus }
+
+// Started returns the times at which the node registered and at which its GPUs became allocatable. Both are 0 for a node that existed at the
+// start.
+func (n *Node) Started() (registered, allocatable time.Duration) { return n.joined, n.usable }
 
 // Pods returns the pods of the node. The caller must not change the slice.
 func (n *Node) Pods() []*Pod { return n.pods }
@@ -118,12 +124,12 @@ func (n *Node) after(d time.Duration, k events.Kind) {
 func (n *Node) boot() {
 	p := n.pool
 	if n.state == Launched {
-		n.state = Registered
+		n.state, n.joined = Registered, p.cluster.queue.Now
 		n.after(p.gpuReady().Draw(n.boots.gpuReady), boot)
 		return
 	}
 	n.change(func() { n.state = Usable })
-	n.changed = p.cluster.queue.Now
+	n.changed, n.usable = p.cluster.queue.Now, p.cluster.queue.Now
 	for _, pod := range n.pods {
 		n.start(pod)
 	}
