@@ -1,7 +1,9 @@
 package evaluate
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -13,49 +15,114 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 )
 
-// spotBenchCommand returns the command of `make bench-spot`. For each recorded spot market it simulates a workload with as many replicas as
-// the market has nodes on average.
+// spotBench contains the options of `make bench-spot`.
+type spotBench struct {
+	data  string
+	cold  time.Duration
+	seeds int
+	only  string
+	out   io.Writer
+}
+
+// spotBenchCommand returns the command of `make bench-spot`. For each recorded spot market, it simulates a workload with as many replicas
+// as the market has nodes on average. It then uses all recorded markets as NodePools of one group, and generated markets of several zones.
 func spotBenchCommand() *cobra.Command {
-	var data string
-	var cold time.Duration
+	var o spotBench
 	c := &cobra.Command{
 		Use:    "bench-spot",
 		Hidden: true,
-		Short:  "Availability and cost on the shared spot traces, compared with Karpenter alone, SkyServe and a plan that knows the trace",
+		Short:  "Availability and cost on recorded and generated spot markets, compared with Karpenter alone, SkyServe and a plan that knows them",
 		Args:   cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			files, err := filepath.Glob(filepath.Join(data, "spot", "*"))
-			if err != nil {
-				return err
-			}
-			ran := 0
-			for _, file := range files {
-				if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
-					continue
-				}
-				s, err := spotmarket.Open(file)
-				if err != nil {
+			o.out = c.OutOrStdout()
+			if o.only != "generated" {
+				if err := o.recorded(c.Context()); err != nil {
 					return err
 				}
-				r, err := spotbench.Compare(c.Context(), spotbench.Case{Spot: s, Replicas: int32(s.Summarize().Mean),
-					SpotHourly:     evaluate.DefaultSpotHourly,
-					OnDemandHourly: evaluate.DefaultHourly, ColdStart: cold, Seed: 1})
-				if err != nil {
-					return err
-				}
-				if err := r.WriteText(c.OutOrStdout()); err != nil {
-					return err
-				}
-				fmt.Fprintln(c.OutOrStdout())
-				ran++
 			}
-			if ran == 0 {
-				return fmt.Errorf("--data %s: no spot traces found", data)
+			if o.only == "recorded" {
+				return nil
 			}
-			return nil
+			return spotbench.WriteGenerated(c.Context(), o.out, o.generated())
 		},
 	}
-	c.Flags().StringVar(&data, "data", "../shared/data", "directory of the shared traces")
-	c.Flags().DurationVar(&cold, "cold-start", 5*time.Minute, "time from the request for a node until a replica on it is ready")
+	f := c.Flags()
+	f.StringVar(&o.data, "data", "../shared/data", "directory of the shared traces")
+	f.DurationVar(&o.cold, "cold-start", 5*time.Minute, "time from the request for a node until a replica on it is ready")
+	f.IntVar(&o.seeds, "seeds", 5, "number of seeds of the generated markets")
+	f.StringVar(&o.only, "only", "", "recorded or generated; empty: both")
 	return c
+}
+
+// prices returns a case without markets and replicas.
+func (o *spotBench) prices() spotbench.Case {
+	return spotbench.Case{SpotHourly: evaluate.DefaultSpotHourly, OnDemandHourly: evaluate.DefaultHourly, ColdStart: o.cold, Seed: 1}
+}
+
+// recorded runs each recorded market alone, and then all of them as NodePools of one group. The replicas are as many as a market has nodes
+// on average, and in the group also twice as many.
+func (o *spotBench) recorded(ctx context.Context) error {
+	files, err := filepath.Glob(filepath.Join(o.data, "spot", "*"))
+	if err != nil {
+		return err
+	}
+	all, mean := o.prices(), 0.0
+	for _, file := range files {
+		if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		s, err := spotmarket.Open(file)
+		if err != nil {
+			return err
+		}
+		alone := o.prices()
+		alone.Spot, alone.Replicas = []*spotmarket.Trace{s}, int32(s.Summarize().Mean)
+		if err := o.compare(ctx, alone); err != nil {
+			return err
+		}
+		all.Spot, mean = append(all.Spot, s), mean+s.Summarize().Mean
+	}
+	if len(all.Spot) == 0 {
+		return fmt.Errorf("--data %s: no spot traces found", o.data)
+	}
+	if mean /= float64(len(all.Spot)); len(all.Spot) > 1 {
+		for _, times := range []float64{1, 2} {
+			all.Name, all.Replicas = fmt.Sprintf("%d recorded markets as NodePools of one group", len(all.Spot)), int32(times*mean)
+			if err := o.compare(ctx, all); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (o *spotBench) compare(ctx context.Context, c spotbench.Case) error {
+	r, err := spotbench.Compare(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := r.WriteText(o.out); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(o.out)
+	return err
+}
+
+// generated returns markets of three zones with independent, partly common and mostly common shortages, for replicas that fill one zone and
+// two zones. A market of one zone is the comparison.
+func (o *spotBench) generated() (all []spotbench.Generated) {
+	g := spotbench.Generated{Case: o.prices()}
+	for seed := range o.seeds {
+		g.Seeds = append(g.Seeds, uint64(seed+1))
+	}
+	add := func(zones int, common float64, replicas int32) {
+		g.Zones, g.Replicas = spotmarket.Zones{Count: zones, Nodes: 12, Duration: 24 * time.Hour, Common: common}, replicas
+		all = append(all, g)
+	}
+	add(1, 0, 12)
+	for _, common := range []float64{0, 0.5, 0.9} {
+		add(3, common, 12)
+		add(3, common, 24)
+	}
+	return all
 }

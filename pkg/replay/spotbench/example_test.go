@@ -15,7 +15,7 @@ func ExampleCompare() {
 	market := &spotmarket.Trace{Name: "outage", Duration: 6 * time.Hour, Initial: 6,
 		Events: []spotmarket.Event{{At: time.Hour, Lost: 6}, {At: 2 * time.Hour, Added: 6}}}
 	r, err := spotbench.Compare(context.Background(), spotbench.Case{
-		Spot: market, Replicas: 4, SpotHourly: 1, OnDemandHourly: 3, ColdStart: 5 * time.Minute, Seed: 1,
+		Spot: []*spotmarket.Trace{market}, Replicas: 4, SpotHourly: 1, OnDemandHourly: 3, ColdStart: 5 * time.Minute, Seed: 1,
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -30,7 +30,7 @@ func TestGuideShowsTheResultsOnRecordedMarkets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := Compare(t.Context(), Case{Spot: market, Replicas: int32(market.Summarize().Mean), SpotHourly: evaluate.DefaultSpotHourly,
+			r, err := Compare(t.Context(), Case{Spot: []*spotmarket.Trace{market}, Replicas: int32(market.Summarize().Mean), SpotHourly: evaluate.DefaultSpotHourly,
 				OnDemandHourly: evaluate.DefaultHourly, ColdStart: 5 * time.Minute, Seed: 1})
 			if err != nil {
 				t.Fatal(err)
@@ -45,7 +45,7 @@ func TestGuideShowsTheResultsOnRecordedMarkets(t *testing.T) {
 // guideRow returns the row of a market: the share of the replica time that is available, and the cost as a multiple of the lowest one.
 func guideRow(name string, r *Report) string {
 	row := "| " + name + " |"
-	for _, column := range []string{"gpuscaler", "SkyServe, dynamic fallback", "more on demand", "Karpenter, two weighted pools",
+	for _, column := range []string{"gpuscaler", "SkyServe, dynamic fallback", "more on demand", "Karpenter, weighted pools",
 		"Karpenter, consolidating to cheaper nodes"} {
 		for _, run := range r.Runs {
 			if reserve, isReserve := strings.CutSuffix(run.Name, " more on demand"); isReserve && column == "more on demand" {

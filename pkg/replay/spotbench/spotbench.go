@@ -1,14 +1,16 @@
-// Package spotbench simulates gpuscaler, Karpenter alone, SkyServe and on-demand nodes on a recorded trace of spot capacity. Each run keeps
-// a fixed number of replicas. The report has the availability and the cost of each run, and the lowest cost of a plan that knows the whole
-// trace.
+// Package spotbench simulates gpuscaler, Karpenter alone, SkyServe and on-demand nodes on traces of spot capacity. Each trace is the market
+// of one spot NodePool. Each run keeps a fixed number of replicas. The report has the availability and the cost of each run, and the lowest
+// cost of a plan that knows all traces.
 //
 // Compare runs a Case and returns its Report.
 package spotbench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -24,14 +26,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Case is the input of a comparison: a trace of spot capacity, the number of replicas to keep available, and the prices of a node per hour.
+// Case is the input of a comparison: traces of spot capacity, the number of replicas to keep available, and the prices of a node per hour.
 type Case struct {
-	Spot           *spotmarket.Trace
-	Replicas       int32 // number of replicas, each with one GPU
+	Name           string              // name of the traces in the report; empty: the name of the first one
+	Spot           []*spotmarket.Trace // the market of each spot NodePool, at least one; the shortest one limits the duration
+	Replicas       int32               // number of replicas, each with one GPU
 	SpotHourly     float64
 	OnDemandHourly float64
 	ColdStart      time.Duration // time from a node that is ready until the replica on it is ready
 	Seed           uint64
+	Only           []string // names of the runs; empty: all of them
 }
 
 // Run is the result of one autoscaler on a Case. OverLeast is Cost divided by Report.Least. Losses is the number of lost spot nodes.
@@ -68,6 +72,12 @@ type Report struct {
 	Runs     []Run         `json:"runs"`
 }
 
+// Names of runs that other packages compare.
+const (
+	Ours     = "gpuscaler"
+	Fallback = "SkyServe, dynamic fallback"
+)
+
 const (
 	spotPool     = "spot"
 	onDemandPool = "on-demand"
@@ -77,18 +87,21 @@ const (
 // Compare simulates gpuscaler and each baseline on the case and returns the results. The result is reproducible: it depends only on the
 // case.
 func Compare(ctx context.Context, c Case) (*Report, error) {
-	out := &Report{Trace: c.Spot.Name, Duration: c.Spot.Duration, Replicas: c.Replicas, Least: c.lowestCost()}
+	out := &Report{Trace: cmp.Or(c.Name, c.Spot[0].Name), Duration: c.duration(), Replicas: c.Replicas, Least: c.lowestCost()}
 	for _, way := range []struct {
 		name   string
 		config func() (simulator.Config, error)
 	}{
-		{"gpuscaler", c.gpuscaler},
-		{"Karpenter, two weighted pools", func() (simulator.Config, error) { return c.karpenterOnly(false), nil }},
+		{Ours, c.gpuscaler},
+		{"Karpenter, weighted pools", func() (simulator.Config, error) { return c.karpenterOnly(false), nil }},
 		{"Karpenter, consolidating to cheaper nodes", func() (simulator.Config, error) { return c.karpenterOnly(true), nil }},
-		{"SkyServe, dynamic fallback", func() (simulator.Config, error) { return c.skyServe(0, 0), nil }},
+		{Fallback, func() (simulator.Config, error) { return c.skyServe(0, 0), nil }},
 		{"SkyServe, one extra replica", func() (simulator.Config, error) { return c.skyServe(1, 0), nil }},
 		{"on demand only", func() (simulator.Config, error) { return c.onDemand(), nil }},
 	} {
+		if !c.includes(way.name) {
+			continue
+		}
 		config, err := way.config()
 		if err != nil {
 			return nil, err
@@ -100,6 +113,9 @@ func Compare(ctx context.Context, c Case) (*Report, error) {
 		run.Name, run.OverLeast = way.name, run.Cost/out.Least
 		out.Runs = append(out.Runs, run)
 	}
+	if len(c.Only) > 0 {
+		return out, nil
+	}
 	best, err := c.leastReserve(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", best.Name, err)
@@ -108,6 +124,9 @@ func Compare(ctx context.Context, c Case) (*Report, error) {
 	out.Runs = append(out.Runs, best)
 	return out, nil
 }
+
+// includes reports whether the case has a run with the given name.
+func (c *Case) includes(name string) bool { return len(c.Only) == 0 || slices.Contains(c.Only, name) }
 
 // targetAvailability is the required availability: the time with a ready replica, summed over the requested replicas, as a share of their
 // total time.
@@ -137,7 +156,7 @@ func (c *Case) simulate(ctx context.Context, config simulator.Config) (out Run, 
 	ready, demanded := int64(0), int64(0)
 	var withoutNode int64
 	var excess time.Duration
-	for w.Now() < c.Spot.Duration {
+	for duration := c.duration(); w.Now() < duration; {
 		if err := ctx.Err(); err != nil {
 			return out, err
 		}
@@ -145,7 +164,7 @@ func (c *Case) simulate(ctx context.Context, config simulator.Config) (out Run, 
 		ready += int64(min(w.Ready(), c.Replicas))
 		demanded += int64(c.Replicas)
 		withoutNode += int64(min(w.ReplicasWithoutNode(), max(c.Replicas-w.Ready(), 0)))
-		excess += time.Duration(max(w.Nodes(onDemandPool)-max(int(c.Replicas)-c.Spot.Available(w.Now()), 0), 0)) * tick
+		excess += time.Duration(max(w.Nodes(onDemandPool)-max(int(c.Replicas)-c.available(w.Now()), 0), 0)) * tick
 	}
 	r := w.Result()
 	out = Run{Availability: float64(ready) / float64(demanded), Cost: r.Cost, Spot: r.CostBy[karpenter.Spot]}
@@ -172,18 +191,52 @@ func (c *Case) simulate(ctx context.Context, config simulator.Config) (out Run, 
 	return out, nil
 }
 
-// lowestCost returns the lowest cost of keeping all replicas available all the time. At each time it includes the cost of spot nodes up to
-// the available spot capacity, and of on-demand nodes for the other replicas. A replacement does not overlap with the node that it
-// replaces.
-func (c *Case) lowestCost() float64 {
-	available, at, hours := c.Spot.Initial, time.Duration(0), 0.0
-	for _, e := range append(c.Spot.Events[:len(c.Spot.Events):len(c.Spot.Events)], spotmarket.Event{At: c.Spot.Duration}) {
-		hours += float64(min(int64(available), int64(c.Replicas))) * (e.At - at).Hours()
-		at, available = e.At, available+e.Added-e.Lost
+// duration returns the duration of the shortest trace.
+func (c *Case) duration() time.Duration {
+	return slices.MinFunc(c.Spot, func(a, b *spotmarket.Trace) int { return cmp.Compare(a.Duration, b.Duration) }).Duration
+}
+
+// available returns the number of available spot nodes of all NodePools.
+func (c *Case) available(at time.Duration) (n int) {
+	for _, s := range c.Spot {
+		n += s.Available(at)
 	}
-	all := float64(c.Replicas) * c.Spot.Duration.Hours()
+	return n
+}
+
+// lowestCost returns the lowest cost of keeping all replicas available all the time. At each time it includes the cost of spot nodes up to
+// the available spot capacity of all NodePools, and of on-demand nodes for the other replicas. A replacement does not overlap with the node
+// that it replaces.
+func (c *Case) lowestCost() float64 {
+	changes, available := []spotmarket.Event{{At: c.duration()}}, 0
+	for _, s := range c.Spot {
+		available += s.Initial
+		for _, e := range s.Events {
+			if e.At < c.duration() {
+				changes = append(changes, e)
+			}
+		}
+	}
+	slices.SortFunc(changes, func(a, b spotmarket.Event) int { return cmp.Compare(a.At, b.At) })
+	now, hours := time.Duration(0), 0.0
+	for _, e := range changes {
+		hours += float64(min(int64(available), int64(c.Replicas))) * (e.At - now).Hours()
+		now, available = e.At, available+e.Added-e.Lost
+	}
+	all := float64(c.Replicas) * c.duration().Hours()
 	cheap := min(c.SpotHourly, c.OnDemandHourly)
 	return hours*cheap + (all-hours)*c.OnDemandHourly
+}
+
+// spotPools returns the names of the spot NodePools.
+func (c *Case) spotPools() (names []string) {
+	if len(c.Spot) == 1 {
+		return []string{spotPool}
+	}
+	for i := range c.Spot {
+		names = append(names, fmt.Sprintf("%s-%d", spotPool, i+1))
+	}
+	return names
 }
 
 func (c *Case) config() simulator.Config {
@@ -195,10 +248,14 @@ func (c *Case) config() simulator.Config {
 		return karpenter.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight,
 			ConsolidateAfter: time.Minute, OnlyWhenEmpty: true, Budgets: []karpenter.Budget{{Percent: 100}}}
 	}
-	spot := pool(spotPool, karpenter.Spot, 80, c.SpotHourly)
-	spot.Market = c.Spot
-	return simulator.Config{Seed: c.Seed, Tick: tick, Assumptions: &a, Resolution: -1,
-		NodePools: []karpenter.NodePool{spot, pool(onDemandPool, karpenter.OnDemand, 20, c.OnDemandHourly)}}
+	out := simulator.Config{Seed: c.Seed, Tick: tick, Assumptions: &a, Resolution: -1}
+	for i, name := range c.spotPools() {
+		spot := pool(name, karpenter.Spot, 80, c.SpotHourly)
+		spot.Market = c.Spot[i]
+		out.NodePools = append(out.NodePools, spot)
+	}
+	out.NodePools = append(out.NodePools, pool(onDemandPool, karpenter.OnDemand, 20, c.OnDemandHourly))
+	return out
 }
 
 func (c *Case) load(name string, n int32, factory autoscaler.Factory, pools ...string) simulator.Workload {
@@ -207,8 +264,12 @@ func (c *Case) load(name string, n int32, factory autoscaler.Factory, pools ...s
 
 func (c *Case) gpuscaler() (simulator.Config, error) {
 	config := c.config()
-	g, err := capacity.NewGroup(capacity.Group{Name: "spotbench", Resource: "nvidia.com/gpu",
-		Pools: []capacity.Pool{{Name: spotPool, Type: capacity.Spot}, {Name: onDemandPool, Type: capacity.OnDemand}}})
+	var pools []capacity.Pool
+	for _, name := range c.spotPools() {
+		pools = append(pools, capacity.Pool{Name: name, Type: capacity.Spot})
+	}
+	pools = append(pools, capacity.Pool{Name: onDemandPool, Type: capacity.OnDemand})
+	g, err := capacity.NewGroup(capacity.Group{Name: "spotbench", Resource: "nvidia.com/gpu", Pools: pools})
 	if err != nil {
 		return config, err
 	}
@@ -234,9 +295,9 @@ func (c *Case) skyServe(over, reserve int32) simulator.Config {
 	config := c.config()
 	// All replicas are ready at the start, as in the other runs. Replicas for which the initial spot capacity is too small start on
 	// on-demand nodes.
-	short := max(c.Replicas+reserve-min(c.Replicas, int32(c.Spot.Available(0))), 0)
+	short := max(c.Replicas+reserve-min(c.Replicas, int32(c.available(0))), 0)
 	config.Workloads = []simulator.Workload{
-		c.load("spot", c.Replicas, baseline.Static(c.Replicas+over), spotPool),
+		c.load("spot", c.Replicas, baseline.Static(c.Replicas+over), c.spotPools()...),
 		c.load("fallback", short, baseline.SkyFallback{Spot: "spot", Demanded: c.Replicas + reserve}.NewActuator, onDemandPool),
 	}
 	return config

@@ -17,7 +17,7 @@ func gone() *spotmarket.Trace {
 }
 
 func TestFourReplicasOnAMarketWithAnOutage(t *testing.T) {
-	c := Case{Spot: gone(), Replicas: 4, SpotHourly: 1, OnDemandHourly: 3, ColdStart: 5 * time.Minute, Seed: 1}
+	c := Case{Spot: []*spotmarket.Trace{gone()}, Replicas: 4, SpotHourly: 1, OnDemandHourly: 3, ColdStart: 5 * time.Minute, Seed: 1}
 	r, err := Compare(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestFourReplicasOnAMarketWithAnOutage(t *testing.T) {
 			t.Errorf("%s: %.3f available for $%.2f, the lowest cost is $%.2f", run.Name, run.Availability, run.Cost, r.Least)
 		}
 	}
-	gpuscaler, karpenterOnly := by["gpuscaler"], by["Karpenter, two weighted pools"]
+	gpuscaler, karpenterOnly := by["gpuscaler"], by["Karpenter, weighted pools"]
 	skyServe, onDemand := by["SkyServe, dynamic fallback"], by["on demand only"]
 	if gpuscaler.Cost >= karpenterOnly.Cost || gpuscaler.Availability < karpenterOnly.Availability-0.001 {
 		t.Errorf("gpuscaler %+v, Karpenter alone, which does not return to spot, %+v", gpuscaler, karpenterOnly)
