@@ -24,7 +24,9 @@ func TestPagesNameExistingCommands(t *testing.T) {
 	pages = append(pages, guides(t)...)
 	pages = append(pages, "../../charts/gpuscaler/templates/NOTES.txt")
 	known, named := map[string]bool{}, 0
-	for _, c := range rootCommand().Commands() {
+	root := rootCommand()
+	root.InitDefaultCompletionCmd() // cobra adds it when a command is executed
+	for _, c := range root.Commands() {
 		known[c.Name()] = true
 	}
 	for _, page := range pages {
