@@ -31,6 +31,12 @@ const steadyWithin = 4 * time.Minute
 // errTooSlow is the error of a run in which the API server itself did not respond long after the fault.
 var errTooSlow = errors.New("the machine is too slow for a verdict")
 
+// errNoCluster is the error of a run before which the cluster or the target did not start.
+var errNoCluster = errors.New("no cluster")
+
+// mostStarts is the number of failed starts after which the command ends.
+const mostStarts = 5
+
 // reachableAfter is the time after a fault in which the API server must respond again.
 const reachableAfter = 30 * time.Second
 
@@ -51,6 +57,7 @@ type matrix struct {
 // run runs each fault until it has the number of runs, all faults once before a fault is repeated.
 func (m *matrix) run(ctx context.Context) error {
 	defer m.end()
+	starts := 0 // failed starts
 	for n := 1; n <= m.runs; n++ {
 		for i, f := range m.faults {
 			if ctx.Err() != nil {
@@ -65,9 +72,12 @@ func (m *matrix) run(ctx context.Context) error {
 			}
 			m.say("%s run %d of %d, fault %d of %d, %s", m.target.name(), n, m.runs, i+1, len(m.faults), f.name)
 			r, err := m.once(ctx, f)
-			if errors.Is(err, errTooSlow) {
+			if errors.Is(err, errTooSlow) || errors.Is(err, errNoCluster) && starts < mostStarts && ctx.Err() == nil {
 				m.say("  not recorded: %v", err)
 				m.end()
+				if errors.Is(err, errNoCluster) {
+					starts++
+				}
 				continue
 			}
 			if err != nil {
@@ -133,7 +143,7 @@ func (m *matrix) end() {
 func (m *matrix) once(ctx context.Context, f fault) (r result, err error) {
 	if m.lab == nil {
 		if err := m.begin(ctx); err != nil {
-			return r, err
+			return r, fmt.Errorf("%w: %w", errNoCluster, err)
 		}
 	}
 	m.seen.forget()
