@@ -238,8 +238,7 @@ func (m *Model) measureLoad(now time.Time, e *Evidence, rate, elapsed float64) {
 
 // measureInFlight adds a sample of the work in flight. In the mean service time, the samples of the times with the most load have the most
 // weight, because servers that batch requests need longer for each request under load. The load of the last ten minutes determines the
-// weight, and not the sample itself: samples that are great by chance would otherwise make the service time seem longer. After a time
-// without samples, for example at the start, a sample has at most the weight of the time over which its averages were taken.
+// weight, and not the sample itself: samples that are great by chance would otherwise make the service time seem longer.
 func (m *Model) measureInFlight(now time.Time, e *Evidence, throughput float64) {
 	s := &m.saved
 	c := &s.Capacity
@@ -251,7 +250,7 @@ func (m *Model) measureInFlight(now time.Time, e *Evidence, throughput float64) 
 	if !isNew {
 		return
 	}
-	elapsed = min(max(elapsed, 0), s.Lag.Time)
+	elapsed = min(max(elapsed, 0), maxGap)
 	n, inFlight := e.InFlight.V/float64(e.Ready), s.Lag.InFlight/float64(e.Ready)
 	twice := min(n, c.Before)
 	if c.Peak > 0 {
