@@ -86,7 +86,8 @@ var supportTables = []supportTable{
 			"e2e/line TestHPAWithMinReplicasZeroIsTheOnlyWriterOfReplicas",
 			"the HPA scales to and from zero, and `activate` has no effect; a workload that a user scaled to zero stays there"},
 		{"HPA with a `fallback` of the metric (feature gate HPAExternalMetricFallback)", refused,
-			"cmd/gpuscaler/policies TestLintChecksTheObjectsOfFiles", "`gpuscaler lint` reports an error; Kubernetes 1.36.3 does not have the field"},
+			"cmd/gpuscaler/policies TestLintChecksTheObjectsOfFiles",
+			"`gpuscaler lint` reports an error; Kubernetes 1.36.3 does not have the field"},
 		{"KEDA ScaledObject", works, "e2e/keda TestFromZeroToManyToZero", "[KEDA](keda.md)"},
 		{"a second HPA or ScaledObject on the same workload", refused,
 			"pkg/cluster/cache TestScaledObjectAndHPAOnOneTargetAreTwoOwners", "reported in explain and in Events"},
@@ -113,7 +114,8 @@ var supportTables = []supportTable{
 			"a query of the PlatformConfig with `workloadLabel: workload`: `avg by (namespace, workload) (label_replace(" +
 				"gpu_gfx_activity{pod!=\"\"}, \"workload\", \"$1\", \"pod\", \"(.+)-[a-z0-9]+-[a-z0-9]{5}\"))`; a signal with `target: 70` and " +
 				"`metricType: Value`"},
-		{"activity of Intel Gaudi accelerators", untested, "", "the documentation of its exporter names `habanalabs_utilization` and no labels of pods"},
+		{"activity of Intel Gaudi accelerators", untested, "",
+			"the documentation of its exporter names `habanalabs_utilization` and no labels of pods"},
 	}},
 	{"Model servers and routers", "The tests run no model server. They read " +
 		"[samples](../../pkg/telemetry/exposition/testdata/servers/README.md)" +

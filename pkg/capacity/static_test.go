@@ -14,8 +14,8 @@ import (
 func staticPool(replicas int64, used int) PoolView {
 	v := PoolView{Exists: true, Ready: true, Replicas: &replicas, View: nodepool.View{Weight: nodepool.FieldView{Unsupported: true}}}
 	for i := range replicas {
-		n := Node{Name: fmt.Sprint("node-", i), UID: fmt.Sprint("node-", i), Type: OnDemand, Stage: Usable, Ready: true, GPUs: 1, Created: midnight,
-			Hourly: 2}
+		name := fmt.Sprint("node-", i)
+		n := Node{Name: name, UID: name, Type: OnDemand, Stage: Usable, Ready: true, GPUs: 1, Created: midnight, Hourly: 2}
 		if int(i) < used {
 			n.Used = 1
 		}
@@ -80,13 +80,14 @@ func TestIdleNodesOfAStaticNodePoolAreReported(t *testing.T) {
 		change func(*Observation)
 		want   string
 	}{
-		"three idle nodes": {OnDemand, func(*Observation) {}, "nvidia.com/gpu, $6.00/h: to remove these nodes, run kubectl scale nodepool fixed --replicas=1"},
-		"reserved":         {Reserved, func(*Observation) {}, ""},
-		"all are in use":   {OnDemand, func(o *Observation) { o.Pools[0] = staticPool(4, 4) }, ""},
-		"a pod waits":      {OnDemand, func(o *Observation) { o.Workloads[0] = replicasOn(1, 1) }, ""},
-		"unknown demand":   {OnDemand, func(o *Observation) { o.Workloads[0].Known = false }, ""},
-		"not static":       {OnDemand, func(o *Observation) { o.Pools[0].Replicas = nil }, ""},
-		"a blocking pod":   {OnDemand, func(o *Observation) { o.Pools[0].Nodes[3].BlockingPods = 1 }, "--replicas=2"},
+		"three idle nodes": {OnDemand, func(*Observation) {}, "nvidia.com/gpu, $6.00/h: " +
+			"to remove these nodes, run kubectl scale nodepool fixed --replicas=1"},
+		"reserved":       {Reserved, func(*Observation) {}, ""},
+		"all are in use": {OnDemand, func(o *Observation) { o.Pools[0] = staticPool(4, 4) }, ""},
+		"a pod waits":    {OnDemand, func(o *Observation) { o.Workloads[0] = replicasOn(1, 1) }, ""},
+		"unknown demand": {OnDemand, func(o *Observation) { o.Workloads[0].Known = false }, ""},
+		"not static":     {OnDemand, func(o *Observation) { o.Pools[0].Replicas = nil }, ""},
+		"a blocking pod": {OnDemand, func(o *Observation) { o.Pools[0].Nodes[3].BlockingPods = 1 }, "--replicas=2"},
 	} {
 		g, err := NewGroup(Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"fixed", c.kind}}})
 		if err != nil {

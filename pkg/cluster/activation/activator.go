@@ -183,8 +183,8 @@ func (a *Activator) next(w *scaling.Workload, now time.Time) (s step, needed boo
 		return s, false
 	}
 	state, ok := a.options.Cache.ScaleState(cache.RefOfWorkload(w))
-	// An HPA with minReplicas 0 (feature gate HPAScaleToZero, on by default from Kubernetes 1.37) scales to and from zero itself. A write would
-	// race with it, and would start a workload that a user scaled to zero, which the HPA does not touch.
+	// An HPA with minReplicas 0 (feature gate HPAScaleToZero, on by default from Kubernetes 1.37) scales to and from zero itself. A write
+	// would race with it, and would start a workload that a user scaled to zero, which the HPA does not touch.
 	if !ok || state.Paused || state.HasScaledObject || state.MinReplicas == 0 {
 		return s, false
 	}

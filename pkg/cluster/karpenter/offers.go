@@ -17,8 +17,8 @@ import (
 )
 
 // Offers reads the instance type, capacity type and location of every node, by node name: from the NodeClaim of the node, and from the
-// labels of nodes that Karpenter did not launch. Offers of NodeClaims have the price changes of NodeOverlays. A cluster without Karpenter has
-// no NodeClaims; this is not an error.
+// labels of nodes that Karpenter did not launch. Offers of NodeClaims have the price changes of NodeOverlays. A cluster without Karpenter
+// has no NodeClaims; this is not an error.
 func Offers(ctx context.Context, c dynamic.Interface) (map[string]cost.Offer, error) {
 	out := map[string]cost.Offer{}
 	nodes, err := c.Resource(corev1.SchemeGroupVersion.WithResource("nodes")).List(ctx, metav1.ListOptions{})

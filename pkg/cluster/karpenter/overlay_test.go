@@ -12,7 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// overlay returns a decoded NodeOverlay. The parameter spec contains fields besides the weight, and validated is the status of its condition.
+// overlay returns a decoded NodeOverlay. The parameter spec contains fields besides the weight, and validated is the status of its
+// condition.
 func overlay(t *testing.T, name string, weight int64, spec map[string]any, validated string) *NodeOverlay {
 	t.Helper()
 	spec["weight"] = weight
@@ -38,8 +39,8 @@ func TestNodeOverlaysChangePricesAsInKarpenter(t *testing.T) {
 	everywhere := []any{map[string]any{"key": kind, "operator": "Exists"}}
 	overlays := []*NodeOverlay{
 		overlay(t, "discount", 1, map[string]any{"requirements": everywhere, "priceAdjustment": "-20%"}, "True"),
-		overlay(t, "contract", 10, map[string]any{"price": "30.5", "requirements": append(requires(kind, "p5.48xlarge"), requires(zone, "use1-az1")...)},
-			"True"),
+		overlay(t, "contract", 10, map[string]any{"price": "30.5",
+			"requirements": append(requires(kind, "p5.48xlarge"), requires(zone, "use1-az1")...)}, "True"),
 		overlay(t, "conflicting", 100, map[string]any{"requirements": everywhere, "price": "1"}, "False"),
 		overlay(t, "hugepages", 100, map[string]any{"requirements": everywhere, "capacity": map[string]any{"hugepages-2Mi": "8Gi"}}, "True"),
 		overlay(t, "another team", 50, map[string]any{"requirements": requires("karpenter.sh/nodepool", "batch"), "price": "2"}, "True"),
