@@ -371,3 +371,31 @@ func TestTickReportsEveryPanicWithItsStack(t *testing.T) {
 		}
 	}
 }
+
+// lengths is a fakeCluster that records how many readings the engine requests.
+type lengths struct {
+	*fakeCluster
+	last int
+}
+
+func (l *lengths) Read(w *scaling.Workload, out []scaling.Reading) {
+	l.last = len(out)
+	l.fakeCluster.Read(w, out)
+}
+
+// A policy has two signals. After an edit removes one, data sources are asked for one reading, and after another edit for three.
+func TestEachSignalHasAReading(t *testing.T) {
+	l := &lengths{fakeCluster: newFakeCluster("chat")}
+	e := New(l, l, l, Options{})
+	for _, n := range []int{2, 1, 3} {
+		l.edited(func(w *scaling.Workload) {
+			p := *w.Policy
+			p.Signals = slices.Repeat(p.Signals[:1], n)
+			w.Policy = &p
+		})
+		l.after(e, time.Second)
+		if r, _ := e.Decisions().Record(l.workloads[0].Key); l.last != n || len(r.Readings) != n {
+			t.Errorf("%d signals: %d readings requested, %d recorded", n, l.last, len(r.Readings))
+		}
+	}
+}

@@ -192,3 +192,18 @@ func TestHistoryCountsItsRecords(t *testing.T) {
 	}
 	check("after the readers")
 }
+
+// What the API server rejects the pods with decides what the user does next.
+func TestNextStepAfterARejection(t *testing.T) {
+	for rejection, want := range map[Rejection]string{
+		{Kind: "ResourceQuota", Name: "gpus"}: "raise the quota or lower maxReplicas: kubectl -n team describe resourcequota gpus",
+		{Kind: "ResourceQuota"}:               "raise the quota or lower maxReplicas: kubectl -n team describe resourcequota",
+		{Kind: "LimitRange"}:                  "change the pod template or the LimitRange: kubectl -n team describe limitrange",
+		{Kind: "admission"}: "change the pod template or the admission policy: " +
+			"kubectl -n team get events --field-selector reason=FailedCreate",
+	} {
+		if got := rejection.NextStep("team"); got != want {
+			t.Errorf("%v: %q, want %q", rejection, got, want)
+		}
+	}
+}

@@ -27,6 +27,9 @@ type fakeNodes struct {
 	served  func() int32
 	acts    []string // the applied actions, each with the target that was served at that time
 	observe int
+	gpus    int64 // of a replica; 0: one
+
+	annotated []capacity.Action // actions for pods that belong to no workload any more
 }
 
 func newFakeNodes(groups ...capacity.Group) *fakeNodes {
@@ -57,7 +60,7 @@ func (g *fakeNodes) Observe(group *capacity.Group, of []*scaling.Workload, o *ca
 		o.Pools = append(o.Pools, *g.pools[p.Name])
 	}
 	for i, w := range of {
-		o.Workloads[i].GPUs, o.Workloads[i].Pods = 1, g.pods[w.Key.String()]
+		o.Workloads[i].GPUs, o.Workloads[i].Pods = max(g.gpus, 1), g.pods[w.Key.String()]
 		o.Workloads[i].Current = int32(len(o.Workloads[i].Pods))
 	}
 }
@@ -96,7 +99,7 @@ func (g *fakeNodes) Orphans(groups []*capacity.Group, _ []scaling.Workload) (out
 			out = append(out, Orphan{name, v.Record})
 		}
 	}
-	return out, nil
+	return out, g.annotated
 }
 
 func zeroLimited(name string) capacity.Group {
@@ -390,5 +393,92 @@ func TestNodeReplicasAreAddedToTheMinimum(t *testing.T) {
 	r, _ := e.Decisions().Group("gpu")
 	if of := r.Workloads[0]; of.Uncapped != 4 || of.Extra != 1 {
 		t.Errorf("a node with notice, three replicas by the minimum alone: %+v", of)
+	}
+}
+
+// The record on the NodePool of a removed group cannot be read. Its original limit is unknown, so the limit that gpuscaler owns is removed.
+// The recording of the decision contains that the NodePool belongs to no group.
+func TestRemovedGroupWithAnUnreadableRecordIsRestored(t *testing.T) {
+	w, g, e, _ := night(t)
+	orphaned := 0
+	e.options.OnGroupTick = func(d GroupTick) {
+		if d.Orphaned {
+			orphaned++
+		}
+	}
+	w.after(e, time.Second)
+	if orphaned != 0 {
+		t.Errorf("%d decisions for a NodePool without a group while its group exists", orphaned)
+	}
+	g.groups, g.pools["gpu-pool"].Record = nil, "{"
+	w.after(e, 2*time.Second)
+	if len(g.acts) == 0 || g.pools["gpu-pool"].Limits[0].Ours || orphaned == 0 {
+		t.Errorf("the NodePool has %+v, after %q in %d decisions", g.pools["gpu-pool"], g.acts, orphaned)
+	}
+}
+
+// One pod keeps an annotation although its workload was removed. The annotation is removed in the next tick.
+func TestAnnotationOfAPodWithoutAWorkloadIsRemoved(t *testing.T) {
+	w, g, e, _ := night(t)
+	g.annotated = []capacity.Action{capacity.PodAnnotation{Namespace: "team", Name: "former"}}
+	w.after(e, time.Second)
+	if len(g.acts) != 1 || !strings.Contains(g.acts[0], "former") {
+		t.Errorf("actions %q, want the removal from the pod", g.acts)
+	}
+}
+
+// A workload leaves its group while the group adds a successor for a replica at risk. Without the group, no advice applies to it.
+func TestAdviceEndsWithTheGroupOfAWorkload(t *testing.T) {
+	w, g, e, chat := night(t)
+	w.views[chat] = View{Replicas: 2, Ready: 2, GPUs: 1, Operator: scaling.NoOperator}
+	g.pods["team/chat"] = []capacity.Pod{{UID: "a", GPUs: 1, Ready: true}, {UID: "b", GPUs: 1, Ready: true, Node: 1}}
+	g.pools["gpu-pool"].Nodes = []capacity.Node{
+		{Name: "n1", Type: capacity.OnDemand, Stage: capacity.Usable, Ready: true, GPUs: 1, Used: 1, Notice: true},
+		{Name: "n2", Type: capacity.OnDemand, Stage: capacity.Usable, Ready: true, GPUs: 1, Used: 1},
+	}
+	w.backlog[chat] = 20
+	w.after(e, 2*time.Second)
+	if n := g.served(); n != 3 {
+		t.Fatalf("with a replica at risk %d was served, want 3", n)
+	}
+	left := w.workloads[0]
+	left.Group = ""
+	w.workloads = []scaling.Workload{left}
+	w.after(e, time.Second)
+	if r, _ := e.Decisions().Record(chat); r.View.Advice != (Advice{}) {
+		t.Errorf("without its group: %+v", r.View.Advice)
+	}
+}
+
+// The minimum of a schedule counts ahead with the GPUs of its replicas.
+func TestScheduleAheadCountsTheGPUsOfItsReplicas(t *testing.T) {
+	w, g, e, chat := night(t)
+	policy := *w.workloads[0].Policy
+	opens := w.now.Add(time.Hour)
+	policy.Schedules = []scaling.Schedule{{Window: calendar.Window{Name: "office", From: opens, To: opens.Add(time.Hour)}, Min: 6, Max: -1}}
+	changed := w.workloads[0]
+	changed.Policy = &policy
+	w.workloads = []scaling.Workload{changed}
+	var ahead []capacity.Span
+	e.options.OnGroupTick = func(d GroupTick) { ahead = slices.Clone(d.Observation.Ahead) }
+	g.gpus = 4
+	w.after(e, time.Minute)
+	if len(ahead) != 1 || ahead[0].GPUs != 24 || ahead[0].Replicas != 6 || ahead[0].Workload != chat.String() || !ahead[0].From.Equal(opens) {
+		t.Errorf("ahead %+v, want 24 GPUs for 6 replicas at %v", ahead, opens)
+	}
+}
+
+// The deployment of a workload whose replicas had an extra one at risk is deleted. Its demand is unknown then, and no replica is extra.
+func TestWorkloadThatIsNotFoundHasNoExtraReplicas(t *testing.T) {
+	w, _, e, chat := night(t)
+	var seen capacity.Workload
+	e.options.OnGroupTick = func(d GroupTick) { seen = d.Observation.Workloads[0] }
+	w.views[chat] = View{Replicas: 2, Ready: 2, GPUs: 1, Operator: scaling.NoOperator}
+	w.backlog[chat] = 20
+	w.after(e, time.Second)
+	delete(w.views, chat)
+	w.after(e, time.Second)
+	if seen.Known || seen.Uncapped != 2 || seen.Extra != 0 || seen.Room != 0 || seen.ColdStart != 0 || !seen.Bounded {
+		t.Errorf("the group observes %+v, want the last demand of 2 and nothing else", seen)
 	}
 }

@@ -30,8 +30,12 @@ func TestHistoryOfTenThousandBusyPoliciesIsBounded(t *testing.T) {
 			h.add(&Record{At: at, Workload: workloads[i]}, &workloads[i])
 		}
 	}
-	if h.total > historyTotal {
-		t.Errorf("%d records, more than %d", h.total, historyTotal)
+	stored := 0
+	for _, list := range h.byKey {
+		stored += len(list)
+	}
+	if h.total > historyTotal || h.total != stored {
+		t.Errorf("%d records of which %d are counted, want at most %d", stored, h.total, historyTotal)
 	}
 	for _, k := range []scaling.Key{keys[0], keys[policies/2], keys[policies-1]} {
 		first, ok := h.Begins(k)

@@ -80,6 +80,13 @@ func TestAnotherScaleTargetStartsFromItsReplicas(t *testing.T) {
 	if err != nil || got.Replicas < 11 {
 		t.Errorf("new target with 12 replicas: served %d, %v, want >= 11", got.Replicas, err)
 	}
+	if origin := e.Decisions().StateOrigin(chat); origin != Replaced {
+		t.Errorf("the recording contains the origin %v, want Replaced", origin)
+	}
+	w.after(e, time.Second)
+	if origin := e.Decisions().StateOrigin(chat); origin != Continued {
+		t.Errorf("one tick later the origin is %v, want Continued", origin)
+	}
 }
 
 func TestHoldAppliesToAMissingScaleTarget(t *testing.T) {

@@ -133,3 +133,63 @@ func TestModelsAreSavedWhenTheyChange(t *testing.T) {
 		t.Error("a model was saved although the workload had no load for hours")
 	}
 }
+
+// A model is saved when it has learned something that a new leader would lack: at most once a minute, and every ten minutes if only the
+// pattern of the load changes.
+func TestWhenAModelIsSavedAgain(t *testing.T) {
+	capacity := func(p50 float64) objective.Learned {
+		return objective.Learned{Capacity: objective.Distribution{P50: p50}}
+	}
+	starts := func(n int64) objective.Learned { return objective.Learned{ColdStart: objective.Distribution{Count: n}} }
+	saved := func(before time.Duration, l objective.Learned) *SavedModel {
+		return &SavedModel{At: nine.Add(-before), summary: l}
+	}
+	for name, c := range map[string]struct {
+		saved *SavedModel
+		now   objective.Learned
+		want  bool
+	}{
+		"the first minute":                     {nil, objective.Learned{Observed: time.Minute}, false},
+		"the first ten minutes":                {nil, objective.Learned{Observed: 10 * time.Minute}, true},
+		"the first capacity":                   {nil, capacity(0.5), true},
+		"the first cold start":                 {nil, starts(1), true},
+		"a cold start within a minute":         {saved(59*time.Second, starts(1)), starts(2), false},
+		"a cold start after a minute":          {saved(time.Minute, starts(1)), starts(2), true},
+		"the capacity increased by 1 percent":  {saved(time.Minute, capacity(100)), capacity(101), false},
+		"the capacity increased by 3 percent":  {saved(time.Minute, capacity(100)), capacity(103), true},
+		"the capacity decreased by 3 percent":  {saved(time.Minute, capacity(100)), capacity(97), true},
+		"less work was served within the SLO":  {saved(time.Minute, objective.Learned{Attained: 1}), objective.Learned{Attained: 0.99}, true},
+		"nine minutes of load":                 {saved(9*time.Minute, objective.Learned{}), objective.Learned{Load: 1}, false},
+		"ten minutes of load":                  {saved(10*time.Minute, objective.Learned{}), objective.Learned{Load: 1}, true},
+		"ten minutes without load":             {saved(10*time.Minute, objective.Learned{}), objective.Learned{}, false},
+		"a first gap in the load":              {saved(10*time.Minute, objective.Learned{}), objective.Learned{IdleGap: time.Hour}, true},
+		"the clock was set back by an instant": {saved(-1, objective.Learned{}), objective.Learned{}, true},
+	} {
+		if got := c.saved.isOutdated(&c.now, nine); got != c.want {
+			t.Errorf("%s: saved again: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// Readers of the store receive a new summary of the model every 15 s, because computing it takes more time than a decision. A leader that
+// never had a reading has learned nothing, so it saves no model when it ends.
+func TestSummariesAndModelsWithoutEvidence(t *testing.T) {
+	w, key, _ := learned(t, time.Minute)
+	e := New(w, w, w, Options{})
+	summaries := map[*objective.Learned]bool{}
+	for range 60 {
+		w.after(e, time.Second)
+		r, _ := e.Decisions().Record(key)
+		summaries[r.Learned] = true
+	}
+	if len(summaries) != 4 {
+		t.Errorf("%d summaries in a minute, want 4", len(summaries))
+	}
+	w.silent = true
+	e = New(w, w, w, Options{})
+	w.after(e, time.Minute)
+	e.SaveModels()
+	if all := e.Decisions().SavedModels(); len(all) != 0 {
+		t.Errorf("saved %+v without a reading", all[0])
+	}
+}

@@ -180,3 +180,65 @@ func TestHugeAmountDoesNotOverflow(t *testing.T) {
 	w.set(1, 9, 0)
 	w.tickAndExpect("no replica of that size fits", 0, 4)
 }
+
+// A workload in mode hold runs two replicas of two GPUs. When the GPUs per replica can no longer be read, and later its pods are not found
+// either, its replicas still use four GPUs of the limit of ten.
+func TestLastKnownAmountOfAWorkloadThatIsNotServed(t *testing.T) {
+	w := newTeamOfTwo(t, 10)
+	held := w.workloads[0].Key
+	w.requests[held] = 2
+	w.workloads[0].Mode = scaling.Hold
+	w.set(0, 2, 2)
+	w.set(1, 9, 0)
+	w.tick(w.e)
+	expect := func(when string, want int32) {
+		t.Helper()
+		w.tick(w.e)
+		if got := w.targets(w.e)[1]; got != want {
+			t.Errorf("%s: the other workload has %d replicas, want %d", when, got, want)
+		}
+	}
+	expect("the amount is known", 6)
+	delete(w.requests, held)
+	w.pods[held] = 4
+	expect("only its pods are known", 6)
+	w.pods[held] = 0
+	expect("nothing is known", 6)
+}
+
+// The object of a workload is replaced by one that already has replicas, of which nothing is known. They still count with the last known
+// amount, because running replicas are not a first one that must be tried.
+func TestReplacedObjectWithReplicasKeepsTheAmount(t *testing.T) {
+	w := newTeamOfTwo(t, 10)
+	w.requests[w.workloads[0].Key] = 2
+	w.view(0, func(v *View) { v.UID = "old" })
+	w.set(0, 2, 2)
+	w.tickAndExpect("two replicas of two GPUs", 2, 0)
+	delete(w.requests, w.workloads[0].Key)
+	w.view(0, func(v *View) { v.UID = "new" })
+	w.set(1, 9, 0)
+	w.tickAndExpect("the new object has two replicas", 2, 6)
+}
+
+// The target of a workload is cut by the limit, and then its signals fail. It has no target that the limit cuts any more.
+func TestFailedMemberIsNotCountedAsCut(t *testing.T) {
+	w := newTeamOfTwo(t, 4)
+	w.set(0, 9, 2)
+	w.set(1, 9, 2)
+	w.tick(w.e)
+	if u := w.e.Decisions().Teams()[0].Limits[0]; u.Cut != 2 {
+		t.Errorf("%d of two workloads are cut, want 2", u.Cut)
+	}
+	w.explode = append(w.explode, w.workloads[0].Key)
+	w.tick(w.e)
+	if u := w.e.Decisions().Teams()[0].Limits[0]; u.Cut != 1 {
+		t.Errorf("after one failed, %d are cut, want 1", u.Cut)
+	}
+	w.explode = nil
+	w.set(0, 1, 2)
+	w.set(1, 1, 2)
+	w.tick(w.e)
+	if u := w.e.Decisions().Teams()[0].Limits[0]; u.Cut != 0 {
+		t.Errorf("with little load, %d are cut, want none", u.Cut)
+	}
+}
