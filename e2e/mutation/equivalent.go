@@ -13,7 +13,52 @@ type equivalent struct {
 }
 
 // equivalents lists the mutants of earlier samples that no test can detect.
-var equivalents = []equivalent{}
+var equivalents = []equivalent{
+	{identity{"pkg/calendar/calendar.go", "Window.NeverEnds", "constant", "0", "(-1)", 0},
+		everyYear},
+	{identity{"pkg/calendar/calendar.go", "Window.NeverEnds", "constant", "0", "1", 0},
+		everyYear},
+	{identity{"pkg/calendar/calendar.go", "Window.NeverFires", "constant", "0", "(-1)", 0},
+		everyYear},
+	{identity{"pkg/calendar/calendar.go", "Window.recurrenceAfter", "result", "from", "0", 2},
+		"the span has begun before every time that callers compare with its start"},
+	{identity{"pkg/calendar/cron.go", "moments.firstOn", "boundary", "hour < 24", "hour <= 24", 0},
+		hour24},
+	{identity{"pkg/calendar/cron.go", "moments.firstOn", "constant", "24", "25", 0},
+		hour24},
+	{identity{"pkg/calendar/cron.go", "moments.atOrBefore", "constant", "24", "25", 0},
+		hour24},
+	{identity{"pkg/calendar/cron.go", "moments.atOrBefore", "constant", "1", "0", 5},
+		hour24},
+	{identity{"pkg/calendar/cron.go", "moments.lastOn", "constant", "1", "0", 1},
+		"only expressions without exceptions are searched backward"},
+	{identity{"pkg/calendar/cron.go", "moments.lastOn", "constant", "0", "1", 3},
+		"the value is not used if the result is false"},
+	{identity{"pkg/engine/engine.go", "maxKeptChanges", "constant", "256", "255", 0},
+		"only determines which memory is reused"},
+	{identity{"pkg/engine/groupobservation.go", "groupTick.observe", "boundary",
+		"len(o.Workloads) < len(g.workloads)", "len(o.Workloads) <= len(g.workloads)", 0},
+		"the next statement cuts the slice to its length"},
+	{identity{"pkg/engine/grouptick.go", "nodeTicks.tick", "statement", "n.cancel()", "removed", 0},
+		"the context ends by itself after ApplyTimeout"},
+	{identity{"pkg/engine/grouptick.go", "nodeTicks.release", "constant", "0", "(-1)", 0},
+		"a call of Act without an action writes nothing"},
+	{identity{"pkg/engine/grouptick.go", "split", "constant", "1", "2", 0},
+		sign},
+	{identity{"pkg/engine/grouptick.go", "split", "constant", "1", "2", 1},
+		sign},
+	{identity{"pkg/engine/grouptick.go", "split", "logic", "y && !x", "y || !x", 0},
+		sign},
+	{identity{"pkg/engine/saved.go", "Engine.SaveModels", "logic", "m != nil && learned != nil", "m != nil || learned != nil", 0},
+		"a tick sets both or none"},
+}
+
+// Reasons of several mutants.
+const (
+	everyYear = "the search covers 41 years and the expression matches every year, or every 40 years, so its first second does not matter"
+	hour24    = "a compiled cron expression has no bit for hour 24"
+	sign      = "the sort uses only whether the result is negative"
+)
 
 // excuse marks the equivalent mutants of the group. It returns an error for an entry that no longer matches a mutant.
 func (g *group) excuse(list []equivalent) error {
