@@ -48,7 +48,8 @@ func valuesOf(t *testing.T, node *yaml.Node, schema map[string]any, path ...stri
 	return all
 }
 
-// description returns the text of the comments above a value and beside it, without examples, which begin with a hyphen, and their comments.
+// description returns the text of the comments above a value and at the end of its line. It omits examples, which begin with a hyphen, and
+// their comments.
 func description(nodes ...*yaml.Node) string {
 	var words []string
 	for _, n := range nodes {

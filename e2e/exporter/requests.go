@@ -10,8 +10,8 @@ import (
 )
 
 // Requests is a Load that serves each request of a trace in real time. Requests wait in one queue at the gateway, first in, first out. The
-// next request is served by the ready pod that serves the fewest requests. A pod that is deleted has Grace to finish its requests; the
-// others are put back at the head of the queue. The replay's simulator serves requests in the same way.
+// next request is served by the ready pod that serves the fewest requests. A pod that is deleted has Grace to finish its requests.
+// Requests that it cannot finish are put back at the head of the queue. The replay's simulator serves requests in the same way.
 type Requests struct {
 	Arrivals trace.Stream
 	Slots    int           // requests that a pod serves at once
@@ -270,7 +270,7 @@ func (q *Requests) dispatch(now time.Time) {
 	}
 }
 
-// state returns the present state.
+// state returns the current state.
 func (q *Requests) state(now time.Time) (s State) {
 	s = State{At: now, Arrived: q.tally.Arrived, Queued: len(q.queue)}
 	for _, v := range q.servers {

@@ -56,7 +56,7 @@ func TestRequestsAreServedAsInTheReplay(t *testing.T) {
 }
 
 // Ten requests arrive at once. One pod serves two of them at a time and is deleted after 3 s. It finishes the requests of 5 s within its
-// grace period of 10 s, but not those of 20 s, which another pod then serves first.
+// grace period of 10 s, but not the requests of 20 s, which another pod then serves first.
 func TestDeletedPodFinishesRequestsOnlyInItsGracePeriod(t *testing.T) {
 	for _, c := range []struct {
 		takes          time.Duration

@@ -146,7 +146,8 @@ func gpusOf(p *corev1.Pod) (gpus int64) {
 	return gpus
 }
 
-// scaleUp adds as many nodes as the unschedulable pods need beside the nodes that are still starting, up to the maximum of the group.
+// scaleUp adds as many nodes as the unschedulable pods need in addition to the nodes that are still starting, up to the maximum of the
+// group.
 func (a *autoscaler) scaleUp(ctx context.Context, s *state) error {
 	free := int64(0)
 	for i := range s.nodes {

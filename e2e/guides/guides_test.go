@@ -235,7 +235,7 @@ spec:
 }
 
 // pastMetrics is the age of the timestamp of the first DCGM sample. Each second, the timestamps of the samples advance by one minute until
-// they reach the present. As a result, the cost report has data of the past 50 minutes.
+// they reach the current time. As a result, the cost report has data of the past 50 minutes.
 const pastMetrics = 50 * time.Minute
 
 // serveMetrics lets Prometheus scrape the metrics of a gateway and of a DCGM exporter.

@@ -51,7 +51,7 @@ func hasStatus(o client.Object, texts ...string) func(context.Context) error {
 }
 
 // A team applies an HPA with a GitOps tool. First, the policy in the HPA's annotation is wrong, and the status annotation of the HPA must
-// contain the refusal. Then the team corrects the policy, and the status must report that it is accepted. At last the team removes the
+// contain the refusal. Then the team corrects the policy, and the status must report that it is accepted. Finally the team removes the
 // policy, and gpuscaler must remove the status.
 func TestATeamReadsTheStatusOfItsPolicyOnTheHPA(t *testing.T) {
 	t.Parallel()

@@ -150,8 +150,8 @@ func active(t *testing.T, groups []*rules.Group) (names []string) {
 	return names
 }
 
-// runbook returns the name of the page of an alert: GPUIdle for GpuscalerGPUIdle. The prefix separates gpuscaler's alerts from those of other
-// programs.
+// runbook returns the name of the page of an alert: GPUIdle for GpuscalerGPUIdle. The prefix separates gpuscaler's alerts from the alerts
+// of other programs.
 func runbook(alert string) string { return strings.TrimPrefix(alert, prefix) }
 
 const prefix = "Gpuscaler"

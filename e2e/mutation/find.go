@@ -23,7 +23,7 @@ type finder struct {
 	found    []*mutant
 }
 
-// find finds the mutants of the package in the order of its files, then those of its constants.
+// find finds the mutants of the package in the order of its files, then the mutants of its constants.
 func (f *finder) find(root string) error {
 	for _, visit := range []func(ast.Decl){f.declaration, f.constants} {
 		for i, file := range f.pkg.Syntax {

@@ -113,7 +113,7 @@ func (s *settings) run(ctx context.Context, groups []string, file string) error 
 	return judge(results, s.least)
 }
 
-// group finds the mutants of a group, draws the sample, and runs those without a result for the present sources.
+// group finds the mutants of a group, draws the sample, and runs those without a result for the current sources.
 func (s *settings) group(ctx context.Context, name string, r *record) (*group, error) {
 	g, err := load(s.module, "pkg/"+name)
 	if err != nil {

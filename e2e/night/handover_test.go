@@ -224,7 +224,7 @@ func bothReady(ctx context.Context) error {
 	return nil
 }
 
-// rolled returns a check that two replicas are ready and no former pod exists.
+// rolled returns a check that two replicas are ready and no previous pod exists.
 func rolled(before []corev1.Pod) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pods, err := suite.Pods(ctx)

@@ -34,7 +34,7 @@ type step struct {
 	served int32
 }
 
-// read returns the present step.
+// read returns the current step.
 func read(ctx context.Context, s controller.Workload) (step, error) {
 	before, err := explained(ctx, s)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *step) signal(name string) *explain.Signal {
 }
 
 // spread is the greatest time between a change of the workload and its observation: the interval at which the exporter reads pods, and a
-// stall of this machine. For a value in Prometheus, the scrape interval is added: the time of a query's result is that of the query.
+// stall of this machine. For a value in Prometheus, the scrape interval is added: a query's result has the time of the query.
 const spread = 5 * time.Second
 
 // recordedState returns an error unless the explanation agrees with the state of the workload at the times of its samples.

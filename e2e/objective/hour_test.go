@@ -128,7 +128,7 @@ func begin(t *testing.T, requests *trace.Trace, name string) *played {
 	return p
 }
 
-// check compares the present explanation with the recorded state.
+// check compares the current explanation with the recorded state.
 func (p *played) check(t *testing.T) {
 	t.Helper()
 	s, err := read(t.Context(), p.Workload)
@@ -194,7 +194,7 @@ func (p *played) knows(t *testing.T, truth, share float64) {
 	}
 }
 
-// continues fails the test unless the leader after a restart has the capacity that the former leader had learned, and its first target is
+// continues fails the test unless the leader after a restart has the capacity that the previous leader had learned, and its first target is
 // not lower.
 func (p *played) continues(t *testing.T, since time.Time, before float64) {
 	t.Helper()

@@ -1,5 +1,5 @@
 // Command properties runs the property tests of the product with random seeds, longer than `make unit` does. It counts their checks in a
-// record, so that it can be interrupted and continued. The record is the file checks.json beside this one. It is part of the repository, so
+// record, so that it can be interrupted and continued. The record is the file checks.json in this folder. It is part of the repository, so
 // that every machine continues it, and it counts the checks of all versions of the product:
 //
 //	go run ./properties -for 10m

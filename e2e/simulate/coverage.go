@@ -96,7 +96,7 @@ func (s *simulation) direct(second int) {
 	}
 }
 
-// possible reports whether events of a kind can happen in this run at present.
+// possible reports whether events of a kind can happen in this run now.
 func (s *simulation) possible(kind schedule.Kind) bool {
 	switch groups := s.people.settings.groups; kind {
 	case schedule.SecondInstalled:

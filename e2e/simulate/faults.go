@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 )
 
-// faults are the failures that affect the run at present.
+// faults are the failures that affect the run now.
 type faults struct {
 	kind        prometheus.Fault
 	sourceSince time.Time

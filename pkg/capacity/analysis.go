@@ -172,12 +172,12 @@ func (a *analysis) sideOf(kind CapacityType) (s side) {
 // paired reports whether the group has a spot and an on-demand NodePool.
 func (a *analysis) paired() bool { return a.spot.count > 0 }
 
-// isReserved reports whether a NodePool is one of only reserved capacity beside the spot and the on-demand NodePools of the group.
+// isReserved reports whether a NodePool is one of only reserved capacity, which is neither a spot nor an on-demand NodePool of the group.
 func (a *analysis) isReserved(pool int) bool {
 	return pool >= 0 && pool < a.views() && a.typeOf(pool) == Reserved && !a.onDemand.has(pool)
 }
 
-// isPrepaid reports whether a node is paid for in advance: a node of a NodePool of only reserved capacity beside on-demand, or a reserved
+// isPrepaid reports whether a node is paid for in advance: a node of a NodePool of only reserved capacity, or a reserved
 // node of a mixed NodePool.
 func (a *analysis) isPrepaid(pool int, n *Node) bool { return a.isReserved(pool) || n.Type == Reserved }
 

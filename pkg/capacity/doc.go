@@ -81,7 +81,7 @@
 //   - Spot fails only if each spot NodePool has failed or cannot launch a node. A NodePool that refuses launches does not affect the use of
 //     the others.
 //   - In a fallback, every on-demand NodePool is above every spot NodePool by weight. The order within a side stays that of its owner.
-//   - NodePools of reserved capacity beside on-demand belong to no side. Those that Karpenter uses before on-demand stay before it in a
+//   - NodePools of only reserved capacity belong to neither side. Those that Karpenter uses before on-demand stay before it in a
 //     fallback. If the successor of a replica starts on one of them during a return, the replica counts as moved, as if the successor had
 //     started on spot.
 //   - A probe lets each spot NodePool launch one node, and succeeds as soon as one of them keeps a new node.
@@ -104,10 +104,10 @@
 // # After a crash
 //
 // A consolidation freeze ends by itself, because its budget entries contain their end. If a weight is not restored, nodes can cost more,
-// but pods still get nodes. If a limit is not restored, pods may not get nodes. Therefore limits are removed at shutdown and while demand
-// is unknown, and a leader that starts without a record removes the limits that its field manager owns. After kill -9 without a new leader,
-// the limit is not removed. For this reason, limits are opt-in and always reported. If a CapacityBuffer is not removed, it keeps nodes. It
-// is removed when it is no longer needed, at shutdown, and together with the workload that owns it.
+// but pods still get nodes. If a limit is not restored, pods can remain without nodes. Therefore limits are removed at shutdown and while
+// demand is unknown, and a leader that starts without a record removes the limits that its field manager owns. After kill -9 without a new
+// leader, the limit is not removed. For this reason, limits are opt-in and always reported. If a CapacityBuffer is not removed, it keeps
+// nodes. It is removed when it is no longer needed, at shutdown, and together with the workload that owns it.
 //
 // # Conflicts and their resolution
 //
@@ -115,9 +115,9 @@
 //     the limit is no failure of spot. No surge or probe starts, and no pod waits, for a node that the limit does not allow; replicas on
 //     on-demand nodes stay there, their consolidation continues, and explain names the limit.
 //   - A NodePool of reserved and on-demand capacity (In [reserved, on-demand], as documented for capacity reservations) is the on-demand
-//     side, also where the group lists it as reserved beside NodePools of only reserved capacity. Its reserved nodes are part of the base,
-//     and no replica moves away from them: the reservation is paid for in any case. If the successor of a replica starts on such a node
-//     during a return, the replica counts as moved.
+//     side, even if the group lists it as reserved together with NodePools of only reserved capacity. Its reserved nodes are part of the
+//     base, and no replica moves away from them: the reservation is paid for in any case. If the successor of a replica starts on such a
+//     node during a return, the replica counts as moved.
 //   - A capacity reservation without a limit of its NodePool: Karpenter does not report that it is full. While pods wait and the NodePool
 //     launches no node, it counts as full, and targets are capped if no other NodePool of the group is open.
 //   - A scheduled limit and a limit cap: the smaller one applies. A scheduled limit below what runs is written as configured; Karpenter

@@ -61,7 +61,7 @@ func TestEditToTheValueOfAPendingOverrideStays(t *testing.T) {
 	}
 }
 
-// Demand returns while the writes of a zero limit fail, and then the owner sets the limit to 0. The restore of the former limit, which
+// Demand returns while the writes of a zero limit fail, and then the owner sets the limit to 0. The restore of the original limit, which
 // gpuscaler has begun, must not overwrite it.
 func TestEditToTheValueOfAnAbandonedOverrideStays(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
@@ -133,8 +133,8 @@ func TestThirdOverwriteBacksOffAcrossARestart(t *testing.T) {
 	}
 }
 
-// Argo CD with RespectIgnoreDifferences applies the live value of an ignored field, and becomes an owner of the field beside gpuscaler.
-// This is not an edit: the override is kept, and when it ends, the value in git is restored.
+// Argo CD with RespectIgnoreDifferences applies the live value of an ignored field, and becomes an owner of the field together with
+// gpuscaler. This is not an edit: the override is kept, and when it ends, the value in git is restored.
 func TestOverrideThatAGitOpsControllerAppliesTooIsRestored(t *testing.T) {
 	const limit = "limits[nvidia.com/gpu]"
 	for name, restarts := range map[string]bool{"seen by the leader that wrote it": false, "seen first by a new leader": true} {

@@ -15,7 +15,7 @@ import (
 // to schedule a batch of pods: a NodePool at the limit launches no node, but one batch can exceed the limit.
 //
 // Therefore only the owner and schedules set this limit. The limit caps use the limit of the group's resource, which Karpenter checks for
-// each node. If more nodes exist than the limit allows, the NodePool may not grow. A return may then move fewer replicas than possible,
+// each node. If more nodes exist than the limit allows, the NodePool cannot grow. A return may then move fewer replicas than possible,
 // but never too many.
 const limitOfNodes = "nodes"
 

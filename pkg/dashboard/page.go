@@ -248,7 +248,7 @@ func (m moment) Machine() string { return m.at.UTC().Format(time.RFC3339Nano) }
 // Input returns the time for an input of type datetime-local.
 func (m moment) Input() string { return m.at.In(m.zone).Format("2006-01-02T15:04:05") }
 
-// Ago returns the time that has passed between m and the present: 6s, 4m, 1h30m, 3d.
+// Ago returns the time that has passed between m and now: 6s, 4m, 1h30m, 3d.
 func (m moment) Ago() string {
 	d := max(0, m.now.Sub(m.at))
 	if d >= 48*time.Hour {

@@ -39,7 +39,7 @@ func learned(t *testing.T, d time.Duration) (*fakeCluster, scaling.Key, *SavedMo
 }
 
 // A new leader continues with what the old one learned: its first explanation shows the same values. For a minute it keeps the running
-// replicas, because it does not know what the old leader observed last. Then its target is that of the learned values.
+// replicas, because it does not know what the old leader observed last. Then its target follows from the learned values.
 func TestANewLeaderStartsFromWhatTheFormerOneLearned(t *testing.T) {
 	w, key, saved := learned(t, 3*time.Hour)
 	e := New(w, w, w, Options{Memory: memory{key: saved}})

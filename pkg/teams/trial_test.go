@@ -8,7 +8,7 @@ import (
 )
 
 func TestDivideFirstReplicas(t *testing.T) {
-	// a trial, of which only the pods are known, beside a workload with replicas that run
+	// a trial, of which only the pods are known, and a workload with replicas that run
 	beside := func(pods int64, running int32) []Member {
 		return []Member{{Key: "a", Want: 9, Running: 1, Trial: true, Amounts: []Amount{{Pods: pods}}},
 			{Key: "b", Want: running, Running: running, Amounts: gpus(1)}}

@@ -23,7 +23,7 @@ type prices struct {
 	failed string
 }
 
-// current returns the price book that applies at present.
+// current returns the price book that applies now.
 func (p *prices) current() *cost.Book {
 	platform := p.platform()
 	p.mu.Lock()

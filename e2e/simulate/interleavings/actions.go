@@ -261,7 +261,7 @@ func (m *model) apiServerExecutes(s *state, sender int8, w *write) error {
 	return m.checkWrite(s, sender, w, before)
 }
 
-// lateArrives executes the request whose client does not wait any more.
+// lateArrives executes a request whose client no longer waits.
 func (m *model) lateArrives(s *state) error {
 	late := s.late
 	s.late = lateRequest{}

@@ -70,7 +70,7 @@ func slot(slots []uint64, at uint64) uint64 {
 	return i
 }
 
-// node is a state of the present depth with the path to it.
+// node is a state of the current depth with the path to it.
 type node struct {
 	key  []byte
 	path *path
@@ -118,7 +118,7 @@ func start(m *model, first *state) *exploration {
 	return e
 }
 
-// deepen runs every action in each state of the present depth. It stops at a violation.
+// deepen runs every action in each state of the current depth. It stops at a violation.
 func (e *exploration) deepen() {
 	workers := runtime.GOMAXPROCS(0)
 	results, next := make([][]node, workers), atomic.Int64{}

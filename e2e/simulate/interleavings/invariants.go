@@ -32,7 +32,7 @@ func violated(invariant, format string, args ...any) error {
 
 const consentLimits = nodepool.ConsentLimits
 
-// consentIndex returns the index in consents of the present consent.
+// consentIndex returns the index in consents of the current consent.
 func (m *model) consentIndex(v version) int {
 	for i, text := range consents {
 		if c, _ := nodepool.ConsentOf(text); m.facts(v).consent == c {

@@ -58,7 +58,7 @@ func cpu() time.Duration {
 // progressInterval is the time between two lines about the progress of a depth.
 const progressInterval = 10 * time.Second
 
-// showProgress prints the progress of the present depth and the time that is left, if the standard error is a terminal. The caller calls
+// showProgress prints the progress of the current depth and the time that is left, if the standard error is a terminal. The caller calls
 // the result when the depth is complete.
 func showProgress(e *exploration) (ended func()) {
 	if info, err := os.Stderr.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {

@@ -6,7 +6,7 @@ import (
 )
 
 // version is one version of the NodePool: its content, and its place among the other versions. Contents are compared by their id in the
-// tables. The zero version is that of a NodePool that does not exist.
+// tables. The zero version means that the NodePool does not exist.
 type version struct {
 	content    int32
 	serial     int16 // resourceVersion
@@ -14,10 +14,10 @@ type version struct {
 	uid        int16
 }
 
-// exists reports whether the version is that of a NodePool that exists.
+// exists reports whether the NodePool exists in this version.
 func (v version) exists() bool { return v.content != 0 }
 
-// state is one state of the model. Times are relative to the present, so that states which differ only by their time are equal.
+// state is one state of the model. Times are relative to the current time, so that states which differ only by their time are equal.
 type state struct {
 	live     version // the NodePool in the API server
 	replicas [2]replica

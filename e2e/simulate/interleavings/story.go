@@ -53,7 +53,7 @@ func (m *model) after(s *state, all ...action) *state {
 
 var replicaNames = [2]string{"A", "B"}
 
-// sentences describe the actions of a replica and the others.
+// sentences describe the actions of a replica and all other actions.
 var sentences = [...]string{
 	seePool: "the watch of %s delivers the NodePool", seePods: "the watch of %s delivers the change of the pod",
 	seeFiles: "%s loads the policy files", decides: "%s runs a tick", decidesOnly: "%s runs a tick and stalls before the write",

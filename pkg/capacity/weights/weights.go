@@ -25,7 +25,7 @@ type Pool struct {
 //
 // It raises the weights of on-demand. If only the weights of spot may be overridden, it lowers these instead. NodePools of reserved
 // capacity that Karpenter uses before each on-demand NodePool stay before it, because the reservation is paid for in any case: their
-// weights are also raised. If these may not be overridden, on-demand stays below them and spot is lowered.
+// weights are also raised. If the owner does not allow gpuscaler to override these, on-demand stays below them and spot is lowered.
 func PreferOnDemand(into, spot, onDemand, reserved []Pool) []Pool {
 	sort(spot)
 	sort(onDemand)

@@ -56,7 +56,7 @@ func event(name string, of corev1.ObjectReference, at time.Time) *corev1.Event {
 	}
 }
 
-// Only the last Event about the StatefulSet is used. Events about a former StatefulSet with the same name and Events from the future are
+// Only the last Event about the StatefulSet is used. Events about a deleted StatefulSet with the same name and Events from the future are
 // ignored.
 func TestLastFailureOfTheStatefulSetIsStored(t *testing.T) {
 	db, former := corev1.ObjectReference{Name: "db", UID: "uid"}, corev1.ObjectReference{Name: "db", UID: "former"}

@@ -38,7 +38,7 @@ func (d *Collector) syntaxError(text []byte, err error) {
 }
 
 // maxTries is the number of different ends that the function readable tries: if the first n lines are not valid YAML, it tries n+1 lines,
-// n+2 lines and so on. This is necessary because the first lines of a multi-line value may not be valid without the following lines.
+// n+2 lines and so on. This is necessary because the first lines of a multi-line value are possibly not valid without the following lines.
 const maxTries = 8
 
 // readable returns how many lines from the start of the document are valid YAML on their own. The next line contains the mistake. For this

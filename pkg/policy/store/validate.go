@@ -25,8 +25,8 @@ func ValidateWith(text []byte, paths ...Path) (problems []policy.Problem, docume
 }
 
 // ValidatePolicies is like ValidateWith, but if the documents contain no PlatformConfig, it accepts names that a PlatformConfig declares:
-// those of data sources, queries and capacity groups. A team that does not have the file of the PlatformConfig checks its policies in this
-// way. Bounds and permissions of the PlatformConfig are not checked.
+// the names of data sources, queries and capacity groups. A team that does not have the file of the PlatformConfig checks its policies in
+// this way. Bounds and permissions of the PlatformConfig are not checked.
 func ValidatePolicies(text []byte, paths ...Path) (problems []policy.Problem, documents int) {
 	s := New(Options{})
 	s.platformElsewhere = true

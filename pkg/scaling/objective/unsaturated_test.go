@@ -154,7 +154,7 @@ func TestStrictObjectivesDoNotRelyOnFewRequests(t *testing.T) {
 }
 
 // TestRequestsThatNoSampleSees serves requests that are so short that none is in flight when the metrics are read. The capacity must remain
-// a finite lower bound. It may not be more than one request at once that takes as long as could have been missed.
+// a finite lower bound. It must not be more than one request at once that takes as long as could have been missed.
 func TestRequestsThatNoSampleSees(t *testing.T) {
 	w := newWorkload()
 	w.capacity, w.ready = 8, 2

@@ -85,7 +85,7 @@ func TestRunningReplicasAreKeptAfterATimeWithoutObservation(t *testing.T) {
 }
 
 // A leader saves its model while two replicas are sufficient. In the next two minutes the load rises, six replicas are started, and the
-// leader is killed. The next leader does not know the load of these two minutes. It must keep the six replicas for two minutes, also if its
+// leader is killed. The next leader does not know the load of these two minutes. It must keep the six replicas for two minutes, even if its
 // state is encoded before its first tick. If the model was saved just before the restart, it must keep them for a minute.
 func TestRestartDoesNotRemoveReplicas(t *testing.T) {
 	w := newWorkload(New(), 2)

@@ -1,6 +1,6 @@
 // Package exposition reads the metrics of GPU exporters and model servers and computes one value for each pod. It contains the current and
-// former names of the metrics, the labels that distinguish the parts of a pod from copies of a series, and the values that mean "unknown".
-// Samples are read from the text of a /metrics page or from a response of Prometheus.
+// previous names of the metrics, the labels that distinguish the parts of a pod from copies of a series, and the values that mean
+// "unknown". Samples are read from the text of a /metrics page or from a response of Prometheus.
 package exposition
 
 import "time"
