@@ -102,7 +102,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 // A word in backticks in the description of a flag becomes the name of its value in the help. A command or a sentence in backticks would
 // appear there by mistake.
 func TestNamesOfFlagValuesAreOneWord(t *testing.T) {
-	names := regexp.MustCompile(`^[A-Za-z=]*$`)
+	names := regexp.MustCompile(`^[A-Za-z0-9=:]*$`)
 	var check func(c *cobra.Command)
 	checked := 0
 	check = func(c *cobra.Command) {
