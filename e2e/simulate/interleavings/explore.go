@@ -51,15 +51,6 @@ func (h *hashes) has(at uint64) bool {
 	return len(s.slots) > 0 && s.slots[slot(s.slots, at)] == at
 }
 
-func (h *hashes) len() (n int) {
-	for i := range h.shards {
-		h.shards[i].mu.Lock()
-		n += h.shards[i].used
-		h.shards[i].mu.Unlock()
-	}
-	return n
-}
-
 // slot returns the index of a hash, or of the empty slot for it.
 func slot(slots []uint64, at uint64) uint64 {
 	mask := uint64(len(slots) - 1)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -91,8 +92,9 @@ func (a action) sentence(swapped bool) string {
 
 // report prints the actions of a finding, with what each of them changes.
 func (m *model) report(out io.Writer, from beginning, f *finding) {
-	_, _ = fmt.Fprintf(out, "violated: %s\n  %s\n  %d actions after the state %q:\n", f.violation.(*violation).invariant,
-		f.violation.(*violation).text, len(f.path), from.name)
+	v := &violation{text: f.violation.Error()}
+	errors.As(f.violation, &v)
+	_, _ = fmt.Fprintf(out, "violated: %s\n  %s\n  %d actions after the state %q:\n", v.invariant, v.text, len(f.path), from.name)
 	s, swapped := from.state, false
 	_, _ = fmt.Fprintf(out, "       %s\n", m.describe(s, swapped))
 	for i, a := range f.path {

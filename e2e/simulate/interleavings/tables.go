@@ -47,15 +47,15 @@ type table[T any] struct {
 	values []T
 }
 
-// id returns the number of the value with a key. make returns the value if it is new.
-func (t *table[T]) id(key string, make func() T) int32 {
+// id returns the number of the value with a key. create returns the value if it is new.
+func (t *table[T]) id(key string, create func() T) int32 {
 	t.mu.RLock()
 	id, known := t.byKey[key]
 	t.mu.RUnlock()
 	if known {
 		return id
 	}
-	value := make()
+	value := create()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if id, known := t.byKey[key]; known {
@@ -73,12 +73,6 @@ func (t *table[T]) at(id int32) T {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.values[id]
-}
-
-func (t *table[T]) len() int {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return len(t.byKey)
 }
 
 // memo contains results by their arguments.
@@ -238,7 +232,7 @@ func (m *model) remember(kind uint8, s *capacity.State) int32 {
 	return m.memories.id(string(rune('0'+kind))+string(text), func() memory { return memory{kind, *s} })
 }
 
-// aged returns the number of a memory after a time has passed.
+// agedMemory returns the number of a memory after a time has passed.
 func (m *model) agedMemory(id int32, by time.Duration) int32 {
 	if id == 0 {
 		return 0
