@@ -105,10 +105,11 @@ func chartValues(t *testing.T) (values []value, schema map[string]any) {
 const readmeHead = `# Helm chart of gpuscaler
 
 This chart installs gpuscaler, which computes the replicas of GPU workloads. [Quick start](../../README.md#quick-start) has the commands,
-[Operate](../../config/guides/operation.md) describes upgrades, monitoring and removal. ` + "`values.schema.json`" + ` contains the schema of every value, and
-those of the PlatformConfig and of policies: ` + "`helm template`" + ` refuses a misspelled field.
+[Operate](../../config/guides/operation.md) describes upgrades, monitoring and removal.
+` + "`values.schema.json`" + ` contains the schema of every value, and those of the PlatformConfig and of policies: ` + "`helm template`" + ` refuses a misspelled field.
 
-` + "`UPDATE_GOLDEN=1 go test ./chart`" + ` in e2e generates this page from the comments in [values.yaml](values.yaml), which also has examples.
+` + "`UPDATE_GOLDEN=1 go test ./chart`" + ` in e2e generates this page from the comments in [values.yaml](values.yaml),
+which also has examples.
 
 | value | default | description |
 |---|---|---|
@@ -215,7 +216,8 @@ func TestPoliciesBecomeFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := objects[len(objects)-1].Object["data"].(map[string]any)
-	for name, part := range map[string]string{"chat.yaml": "kind: ScalingPolicy", "team-chat.chat.yaml": "name: chat", "team-chat.embed.yaml": "name: embed"} {
+	for name, part := range map[string]string{"chat.yaml": "kind: ScalingPolicy", "team-chat.chat.yaml": "name: chat",
+		"team-chat.embed.yaml": "name: embed"} {
 		if text, _ := files[name].(string); !strings.Contains(text, part) {
 			t.Errorf("%s is %q", name, text)
 		}

@@ -30,7 +30,8 @@ func WriteTable(out io.Writer, width int, rows [][]string) error {
 	return nil
 }
 
-// Cut returns the first width characters of a line. If characters are missing, the last one is an ellipsis. With width 0 it returns the line.
+// Cut returns the first width characters of a line. If characters are missing, the last one is an ellipsis. With width 0 it returns the
+// line.
 func Cut(line string, width int) string {
 	characters := []rune(line)
 	if width <= 0 || len(characters) <= width {

@@ -9,7 +9,8 @@ import (
 
 // On a terminal no line is longer than the terminal is wide. Another program receives the whole text.
 func TestTablesFitTheTerminal(t *testing.T) {
-	rows := [][]string{{"POLICY", "TARGET", "REASON"}, {"team-chat/llama-chat", "4", "gateway 37 needs 4 replicas: 37 / 10 → 4"}, {"a/b", "1", "ok"}}
+	rows := [][]string{{"POLICY", "TARGET", "REASON"}, {"team-chat/llama-chat", "4", "gateway 37 needs 4 replicas: 37 / 10 → 4"},
+		{"a/b", "1", "ok"}}
 	for _, width := range []int{0, 1, 10, 40, 80, 200} {
 		var out bytes.Buffer
 		if err := WriteTable(&out, width, rows); err != nil {

@@ -1,4 +1,5 @@
-// Package inspect has the commands that read a cluster or an installed release and change nothing: get, status, explain, page, check and capacity.
+// Package inspect has the commands that read a cluster or an installed release and change nothing: get, status, explain, page, check and
+// capacity.
 package inspect
 
 import "github.com/spf13/cobra"

@@ -69,11 +69,10 @@ func (o *getOptions) status(c *cobra.Command) error {
 }
 
 func (s *workloadStatus) write(out io.Writer) error {
-	if _, err := fmt.Fprintf(out, "%s: %d without a problem\n", commandline.Count(s.Workloads, "workload"), s.Workloads-len(s.Attention)); err != nil {
+	all := commandline.Count(s.Workloads, "workload")
+	_, err := fmt.Fprintf(out, "%s: %d without a problem\n", all, s.Workloads-len(s.Attention))
+	if err != nil || len(s.Attention) == 0 {
 		return err
-	}
-	if len(s.Attention) == 0 {
-		return nil
 	}
 	rows := [][]string{{"POLICY", "NEEDS ATTENTION"}}
 	for _, p := range s.Attention {

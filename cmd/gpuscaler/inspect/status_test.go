@@ -22,9 +22,11 @@ func TestStatusListsTheWorkloadsThatNeedAttention(t *testing.T) {
 		{Policy: "team/absent", NotDecided: "the Deployment does not exist"},
 		{Policy: "team/quota", At: at, Rejected: 2, Rejection: engine.Rejection{Kind: "ResourceQuota", Name: "gpus", Text: "exceeded quota"}},
 		{Policy: "team/crash", At: at, Crashing: 1, CrashingPod: "crash-1"},
-		{Policy: "team/blind", At: at, Degraded: true, Signals: []explain.Signal{{Name: "queue", Cause: "unreachable"}, {Name: "gpu", Value: &value}}},
+		{Policy: "team/blind", At: at, Degraded: true,
+			Signals: []explain.Signal{{Name: "queue", Cause: "unreachable"}, {Name: "gpu", Value: &value}}},
 		{Policy: "team/paused", At: at, Operator: &explain.Operator{Paused: true, By: "jane"}},
-		{Policy: "team/held", At: at, Mode: "hold", Served: "held by mode: hold"}, {Policy: "team/watched", At: at, Mode: "advisory", Served: "advisory"},
+		{Policy: "team/held", At: at, Mode: "hold", Served: "held by mode: hold"},
+		{Policy: "team/watched", At: at, Mode: "advisory", Served: "advisory"},
 		{Policy: "team/bounded", At: at, ScaledBy: &explain.ScaledBy{Kind: "HPA", Name: "y"}},
 	}
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

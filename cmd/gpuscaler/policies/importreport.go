@@ -54,8 +54,8 @@ func readAudit(file string) (*audited, error) {
 		return nil, fmt.Errorf("%s: %w; create it with `gpuscaler audit -o json --file FILE`", file, err)
 	}
 	if a.Schema != auditSchema {
-		return nil, fmt.Errorf("%s: schema %q, want %q: create the file with `gpuscaler audit -o json --file FILE` of this version", file, a.Schema,
-			auditSchema)
+		return nil, fmt.Errorf("%s: schema %q, want %q: create the file with `gpuscaler audit -o json --file FILE` of this version", file,
+			a.Schema, auditSchema)
 	}
 	return &a, nil
 }

@@ -58,7 +58,8 @@ func TestUnusableReportsAreRefused(t *testing.T) {
 			t.Errorf("%s: %v\n%s", content, err, text)
 		}
 	}
-	if _, err := command(t, "import", "-f", importedSO, "--report", "x.json", "-o", "json"); err == nil || !strings.Contains(err.Error(), "-o text") {
+	_, err := command(t, "import", "-f", importedSO, "--report", "x.json", "-o", "json")
+	if err == nil || !strings.Contains(err.Error(), "-o text") {
 		t.Errorf("with -o json: %v", err)
 	}
 }

@@ -79,8 +79,8 @@ warnings.`,
 		},
 	}
 	policies.Register(c.Flags())
-	c.Flags().BoolVar(&noPlatform, "no-platform", false, "the PlatformConfig is not among the paths: accept the names of data sources, queries "+
-		"and groups, and check everything else")
+	c.Flags().BoolVar(&noPlatform, "no-platform", false, "the PlatformConfig is not among the paths: accept the names of data sources, "+
+		"queries and groups, and check everything else")
 	c.Flags().StringVarP(&output, "output", "o", output, "text or json")
 	return c
 }

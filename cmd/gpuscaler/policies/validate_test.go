@@ -45,11 +45,12 @@ func TestValidateWithoutThePlatformReportsAllOtherErrors(t *testing.T) {
 		want  string
 		not   string
 	}{
-		"no PlatformConfig":             {string(text), nil, "there is no PlatformConfig", "ok:"},
-		"--no-platform":                 {string(text), []string{"--no-platform"}, "ok: 1 document\n", "PlatformConfig"},
-		"another error":                 {wrong, []string{"--no-platform"}, "-:9:16: spec.maxReplicas", "there is no PlatformConfig"},
-		"both errors":                   {wrong, nil, "-:9:16: spec.maxReplicas", "ok:"},
-		"a PlatformConfig and the flag": {string(text), []string{"--no-platform", commandtest.File(t, "platform.yaml", emptyPlatform)}, "has no such", "ok:"},
+		"no PlatformConfig": {string(text), nil, "there is no PlatformConfig", "ok:"},
+		"--no-platform":     {string(text), []string{"--no-platform"}, "ok: 1 document\n", "PlatformConfig"},
+		"another error":     {wrong, []string{"--no-platform"}, "-:9:16: spec.maxReplicas", "there is no PlatformConfig"},
+		"both errors":       {wrong, nil, "-:9:16: spec.maxReplicas", "ok:"},
+		"a PlatformConfig and the flag": {string(text), []string{"--no-platform", commandtest.File(t, "platform.yaml", emptyPlatform)},
+			"has no such", "ok:"},
 	} {
 		var out bytes.Buffer
 		root := rootCommand()
