@@ -85,3 +85,54 @@ func TestFewRequestsAreDoubted(t *testing.T) {
 		}
 	}
 }
+
+// Without a ready replica, and with fewer slots than the load keeps busy, all work waits too long. Each further replica makes that less
+// likely. With more replicas than are computed, no work waits.
+func TestMoreReplicasMakeWaitsLessLikely(t *testing.T) {
+	x := plant{capacity: 8. / 6, concurrency: 8, service: 6, limit: 10}
+	var d delays
+	d.compute(&x, 2) // 12 busy slots
+	if d.of(0) != 1 || d.of(1) != 1 {
+		t.Errorf("without enough slots, %v and %v of the work waits, want all", d.of(0), d.of(1))
+	}
+	for ready := uint16(2); d.of(ready-1) > 0; ready++ {
+		if d.of(ready) >= d.of(ready-1) {
+			t.Fatalf("%d replicas: %v of the work waits, as with one less", ready, d.of(ready))
+		}
+		if ready > 20 {
+			t.Fatal("20 replicas for 12 busy slots")
+		}
+	}
+	if d.of(2) < 1e-4 || d.of(1000) != 0 {
+		t.Errorf("2 replicas: %v of the work waits, want some; 1000 replicas: %v, want none", d.of(2), d.of(1000))
+	}
+}
+
+// The load was 1 for two days, and 2 from 12:00 to 13:00. Twenty minutes before noon, the load is expected to double within two cold starts
+// of half an hour. Later in the day, and before a day was observed, no rise is expected.
+func TestRiseOfTheLoadOnPreviousDays(t *testing.T) {
+	var f features
+	x := &plant{cold: 2, slot: 900}
+	at := func(hour, minute int64) int64 { return 2*86400 + hour*3600 + minute*60 }
+	if got := f.rise(x, at(11, 40)); got != 1 {
+		t.Errorf("before a day was observed, the load rises %v-fold, want 1", got)
+	}
+	for second := int64(0); second < 2*86400; second += 60 {
+		rate := 1.0
+		if second%86400/3600 == 12 {
+			rate = 2
+		}
+		f.season(rate, second)
+	}
+	if got := f.usual(at(12, 0)); got != 1.5 {
+		t.Errorf("the usual load at 12:00 is %v, want the mean of the quarters before and after", got)
+	}
+	for _, c := range []struct {
+		hour, minute int64
+		want         float64
+	}{{10, 30, 1}, {11, 40, 2}, {12, 30, 1}, {15, 0, 1}} {
+		if got := f.rise(x, at(c.hour, c.minute)); got != c.want {
+			t.Errorf("%d:%d: the load rises %v-fold, want %v", c.hour, c.minute, got, c.want)
+		}
+	}
+}
