@@ -106,7 +106,8 @@ const readmeHead = `# Helm chart of gpuscaler
 
 This chart installs gpuscaler, which computes the replicas of GPU workloads. [Quick start](../../README.md#quick-start) has the commands,
 [Operate](../../config/guides/operation.md) describes upgrades, monitoring and removal.
-` + "`values.schema.json`" + ` contains the schema of every value, and those of the PlatformConfig and of policies: ` + "`helm template`" + ` refuses a misspelled field.
+` + "`values.schema.json`" + ` contains the schema of every value, and those of the PlatformConfig and of
+policies: ` + "`helm template`" + ` refuses a misspelled field.
 
 ` + "`UPDATE_GOLDEN=1 go test ./chart`" + ` in e2e generates this page from the comments in [values.yaml](values.yaml),
 which also has examples.
