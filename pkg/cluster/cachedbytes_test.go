@@ -77,7 +77,7 @@ var cachedKinds = map[string]cachedKind{
 "nvidia.com/gpu":"4","pods":"110"},
 "conditions":[{"type":"Launched","status":"True","reason":"Launched"},{"type":"Registered","status":"True","reason":"Registered"},
 {"type":"Initialized","status":"True","reason":"Initialized"}]}}`
-	}, karpenter.TrimNodeClaim, 1650}, // with its labels, which the requirements of NodeOverlays refer to
+	}, karpenter.TrimNodeClaim, 1750}, // with its labels, to which NodeOverlays refer, and the times of its conditions
 	"HorizontalPodAutoscaler": {func() any { return &autoscalingv2.HorizontalPodAutoscaler{} }, func(i int) string {
 		return `{` + metadata(i, "") + fmt.Sprintf(`,"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment",
 "name":"model-%[1]d"},"minReplicas":1,"maxReplicas":9,
