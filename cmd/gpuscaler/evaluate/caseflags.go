@@ -24,7 +24,7 @@ type caseFlags struct {
 	policies  []string
 	name      string
 	requests  []string
-	spot      string
+	spot      []string
 	trace     traceFlags
 	slos      []string
 	coldStart time.Duration
@@ -45,7 +45,8 @@ func (o *caseFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&o.name, "policy-name", "", "NAMESPACE/NAME of the policy to replay; required if the files contain several")
 	f.StringArrayVar(&o.requests, "requests", nil, "recorded traffic: CSV, JSON lines, windowed rates, Prometheus; also .gz; for several "+
 		"workloads, NAMESPACE/NAME=FILE for each")
-	f.StringVar(&o.spot, "spot", "", "trace of spot capacity; replicas then run on spot nodes first, and on demand while spot has no capacity")
+	f.StringArrayVar(&o.spot, "spot", nil, "trace of spot capacity; replicas then run on spot nodes first, and on demand while spot has no "+
+		"capacity; may be repeated: each trace is the market of a NodePool of its own")
 	o.trace.register(f)
 	f.StringArrayVar(&o.slos, "slo", []string{defaultSLO},
 		"`SHARE:WAIT`: this share of the requests must wait at most this time; NAMESPACE/NAME=99%:10s sets it for one of several workloads")
@@ -111,10 +112,14 @@ func (o *caseFlags) simulation() (c evaluate.Case, err error) {
 	if c.Measures, err = measure.Parse(o.measures); err != nil {
 		return c, fmt.Errorf("--measure %w", err)
 	}
-	if o.spot != "" {
-		c.Spot, err = spotmarket.Open(o.spot)
+	for _, path := range o.spot {
+		market, err := spotmarket.Open(path)
+		if err != nil {
+			return c, err
+		}
+		c.Spot = append(c.Spot, market)
 	}
-	return c, err
+	return c, nil
 }
 
 // recordings returns the names of the workloads in the --requests flags, and the trace file of each. A file without a workload belongs to

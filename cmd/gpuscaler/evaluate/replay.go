@@ -2,6 +2,8 @@ package evaluate
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -23,6 +25,7 @@ type replayOptions struct {
 	caseFlags
 	reportFlags
 	verify string
+	folds  evaluate.Folds
 }
 
 func replayCommand() *cobra.Command {
@@ -49,6 +52,7 @@ With --fail-if the exit code is 1 if a condition is true, so that a CI pipeline 
   gpuscaler replay --policy chat.yaml --requests requests.csv.gz --fail-if 'slo<0.99' --fail-if 'p99>30s' -o json
   gpuscaler replay --policy policies/ --requests team/chat=chat.csv --requests team/embed=embed.csv --slo 99%:10s --slo team/embed=95%:2m
   gpuscaler replay --policy chat.yaml --requests week.csv.gz --held-out 0.3 --baselines all --bound
+  gpuscaler replay --policy chat.yaml --requests week.csv.gz --held-out 0.2 --folds 3 --seeds 2 --baselines hpa-queue,keda
   gpuscaler replay --policy chat.yaml --prometheus http://127.0.0.1:9090 --query 'sum(rate(gateway_requests_total[1m]))' --start -7d
   gpuscaler replay --verify recording.jsonl`,
 		Args: cobra.NoArgs,
@@ -58,6 +62,9 @@ With --fail-if the exit code is 1 if a condition is true, so that a CI pipeline 
 	o.caseFlags.register(f)
 	o.reportFlags.register(f)
 	c.AddCommand(replayBenchCommand(), replayScenarioCommand(), spotBenchCommand())
+	f.IntVar(&o.folds.Count, "folds", 1, "number of report parts of the length --held-out, one before another; the output has the mean of "+
+		"each run and its 90% confidence interval")
+	f.IntVar(&o.folds.Seeds, "seeds", 1, "number of seeds in each fold, from --seed on")
 	f.StringVar(&o.verify, "verify", "", "recompute the decisions of the recording in `FILE`, written by run --record, and fail at the "+
 		"first difference; --policy supplies formulas")
 	return c
@@ -110,6 +117,9 @@ func (o *replayOptions) run(ctx context.Context, out, progress io.Writer) error 
 	if err != nil {
 		return err
 	}
+	if o.folds != (evaluate.Folds{Count: 1, Seeds: 1}) {
+		return o.runFolds(ctx, cases, out, progress)
+	}
 	bar := commandline.NewProgress(progress)
 	r, err := evaluate.Workloads(ctx, o.asked(cases), bar.Report)
 	bar.End()
@@ -117,4 +127,28 @@ func (o *replayOptions) run(ctx context.Context, out, progress io.Writer) error 
 		return err
 	}
 	return o.write(out, progress, r)
+}
+
+// runFolds evaluates the cases in several folds and with several seeds, and writes the means.
+func (o *replayOptions) runFolds(ctx context.Context, cases []evaluate.Case, out, progress io.Writer) error {
+	switch {
+	case o.output == "html":
+		return errors.New("-o html with --folds or --seeds: use text or json")
+	case len(o.gates) > 0:
+		return errors.New("--fail-if with --folds or --seeds: a condition is about one evaluation")
+	}
+	bar := commandline.NewProgress(progress)
+	r, err := o.folds.Evaluate(ctx, o.asked(cases), bar.Report)
+	bar.End()
+	if err != nil {
+		return err
+	}
+	return commandline.ToFile(o.file, out, func(w io.Writer) error {
+		if o.output == "json" {
+			encoder := json.NewEncoder(w)
+			encoder.SetIndent("", "  ")
+			return encoder.Encode(r)
+		}
+		return r.WriteText(w)
+	})
 }

@@ -167,7 +167,7 @@ const startSlack = time.Minute
 func (s *search) floor(p *policy.Compiled) float64 {
 	c := &s.in.Case
 	limits := p.Workload.Policy
-	if c.Spot != nil || len(c.NodePools) > 0 || len(limits.Schedules) > 0 || p.Workload.Mode != scaling.Auto ||
+	if len(c.Spot) > 0 || len(c.NodePools) > 0 || len(limits.Schedules) > 0 || p.Workload.Mode != scaling.Auto ||
 		c.Initial >= 0 && c.Initial < s.in.MaxReplicas {
 		return 0
 	}
@@ -266,7 +266,7 @@ func (s *search) result(ctx context.Context) (*Result, error) {
 		MaxReplicas: s.in.MaxReplicas, Budget: s.in.Budget, Hourly: c.Hourly, GPUs: max(1, c.GPUs), ColdStart: c.ColdStart.Seconds(),
 		Traffic: evaluate.Traffic{Name: c.Traffic.Name, Start: c.Traffic.Start, Duration: c.Traffic.Duration.Seconds(),
 			Requests: s.in.requests()},
-		initial: c.Initial, spot: c.Spot != nil,
+		initial: c.Initial, spot: len(c.Spot) > 0,
 	}
 	if s.policy != nil {
 		out.Policy = s.policy.Workload.Key.String()

@@ -18,8 +18,8 @@ import (
 )
 
 var (
-	benchFamilies = flag.String("families", "", "families separated by commas (of whole requests: requests-NAME), or developed, held-out, "+
-		"requests, all; empty: no benchmark")
+	benchFamilies = flag.String("families", "", "families separated by commas (of whole requests: requests-NAME; published: llm-d), or "+
+		"developed, held-out, requests, all; empty: no benchmark")
 	benchSeeds   = flag.String("seeds", "1,2", "seeds, separated by commas")
 	benchColds   = flag.String("colds", "60s,180s,300s,600s", "cold starts")
 	benchWaits   = flag.String("waits", "10s,60s", "allowed waits")
@@ -39,6 +39,12 @@ func TestBenchDecisions(t *testing.T) {
 	g.seeds = parsed(t, *benchSeeds, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
 	g.colds, g.waits = parsed(t, *benchColds, time.ParseDuration), parsed(t, *benchWaits, time.ParseDuration)
 	g.percentiles = parsed(t, *benchPct, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })
+	if strings.Contains(","+*benchFamilies+",", ",llm-d,") || *benchFamilies == "all" {
+		g.writeEpisode(os.Stdout, &llmd)
+		if *benchFamilies == "llm-d" {
+			return
+		}
+	}
 	of, only := chosenRequests()
 	if g.writeRequests(os.Stdout, of, *benchQuiet); only {
 		return
@@ -121,7 +127,7 @@ func chosenFamilies(t *testing.T) (out []family) {
 		return late
 	}
 	for _, name := range strings.Split(*benchFamilies, ",") {
-		if strings.HasPrefix(name, "requests-") {
+		if strings.HasPrefix(name, "requests-") || name == "llm-d" {
 			continue
 		}
 		i := slices.IndexFunc(slices.Concat(early, late), func(f family) bool { return f.name == name })

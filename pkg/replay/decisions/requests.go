@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/confidence"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
@@ -153,11 +154,13 @@ func (s *servers) evidence(e *objective.Evidence, arrived []request) {
 	e.Arrivals, e.Queued, e.InFlight = known(float64(recent)/60), known(float64(len(s.queue))), known(float64(len(s.ends)))
 }
 
-// serve simulates the servers with the requests and returns the score of the last 40% of the run, as the fluid simulator does. The function
-// decide returns the number of replicas. If it is nil, the number does not change.
+// serve simulates the servers with the requests and returns the score of the time after s.from. If s.from is 0, it is the score of the last
+// 40% of the run, as in the fluid simulator. The function decide returns the number of replicas. If it is nil, the number does not change.
 func (s *servers) serve(requests []request, length float64, decide func(now time.Time, e *objective.Evidence) int32) score {
 	next, e := 0, objective.Evidence{}
-	s.from = length * 0.6
+	if s.from == 0 {
+		s.from = length * 0.6
+	}
 	for t := 0.0; t < length; t += SlotSeconds {
 		for ; next < len(requests) && requests[next].at < t; next++ {
 			s.advance(requests[next].at)
@@ -198,7 +201,7 @@ func smallestFleet(requests []request, length float64, slots int, wait time.Dura
 type requestResults struct {
 	met, before int       // runs in which the objective meets the SLO: in the scored part, and before it
 	costs       []float64 // relative to the smallest fixed fleet that meets the SLO, sorted
-	seeds       bySeed
+	seeds       confidence.Groups
 }
 
 func (g grid) requestResults(f *requestFamily, percentile float64, rows io.Writer) (out requestResults) {
@@ -212,7 +215,7 @@ func (g grid) requestResults(f *requestFamily, percentile float64, rows io.Write
 				got, m := g.learnRequests(s, requests, length, percentile)
 				requestRun{s, m, fleet, allowed}.write(rows, fmt.Sprintf("%-8s %3d %3d %5.0f %5v", f.name, seed, slots, cold.Seconds(), percentile))
 				out.costs = append(out.costs, got.Cost/fleet.Cost)
-				out.seeds.add(seed, got.Cost/fleet.Cost)
+				out.seeds.Add(seed, got.Cost/fleet.Cost)
 				if got.lateShare() <= allowed {
 					out.met++
 				}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/confidence"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
@@ -158,8 +159,8 @@ type summary struct {
 	cells, attainable, attained int
 	// cost divided by that of the tuned baseline (baseline) and of the oracle (law), in the cells in which both meet the SLO
 	baseline, law []float64
-	seeds         bySeed    // law by seed
-	lateExcess    []float64 // share of late work divided by the allowed share, in the cells in which the oracle misses the SLO
+	seeds         confidence.Groups // law by seed
+	lateExcess    []float64         // share of late work divided by the allowed share, in the cells in which the oracle misses the SLO
 }
 
 func (m *summary) add(c *cell) {
@@ -169,7 +170,7 @@ func (m *summary) add(c *cell) {
 		if c.met(c.learned) {
 			m.attained++
 			m.law = append(m.law, c.learned.Cost/c.Oracle.Cost)
-			m.seeds.add(c.seed, c.learned.Cost/c.Oracle.Cost)
+			m.seeds.Add(c.seed, c.learned.Cost/c.Oracle.Cost)
 		}
 	} else {
 		m.lateExcess = append(m.lateExcess, c.learned.lateShare()/c.allowed())

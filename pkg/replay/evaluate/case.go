@@ -62,8 +62,8 @@ type Case struct {
 	// HeldOut is the length of the report part, at the end of the run, as a share of the run; 0: the report part is the whole run. The time
 	// before it is the train part, in which policies learn and settings are tuned. All results and bounds cover only the report part.
 	HeldOut   float64
-	Spot      *spotmarket.Trace    // available spot nodes over time; nil: on-demand GPUs, billed per second
-	NodePools []karpenter.NodePool // NodePools, if Spot is nil; empty: on-demand GPUs, billed per second
+	Spot      []*spotmarket.Trace  // available spot nodes over time, one NodePool for each trace; empty: on-demand GPUs, billed per second
+	NodePools []karpenter.NodePool // NodePools, if Spot is empty; empty: on-demand GPUs, billed per second
 	Pools     []string             // names of the NodePools that the workload may run on; empty: all
 	Service   simulator.Service
 	Measures  map[string]measure.Measure // what each signal measures, by name, if its source does not imply it
@@ -110,7 +110,7 @@ func (c *Case) check() error {
 	refuse(c.Traffic != nil && c.Traffic.Duration <= 0, "the traffic has no duration")
 	refuse(c.For < 0, "a length of %s", c.For)
 	refuse(!(c.HeldOut >= 0 && c.HeldOut < 1), "a held-out share of %v: use a share above 0 and below 1, or 0 for no train part", c.HeldOut)
-	refuse(c.Spot != nil && len(c.NodePools) > 0, "a spot trace and NodePools: a NodePool names its own market")
+	refuse(len(c.Spot) > 0 && len(c.NodePools) > 0, "a spot trace and NodePools: a NodePool names its own market")
 	if len(errs) > 0 {
 		return fmt.Errorf("replay: %w", errors.Join(errs...))
 	}
@@ -237,11 +237,11 @@ func (c *Case) workload(factory autoscaler.Factory) simulator.Workload {
 	return w
 }
 
-// pools returns the NodePools of the case, or nil if GPUs are billed per second without NodePools. With a spot trace there are two
-// NodePools with one node per replica: spot is preferred, and on-demand is used while spot has no capacity. Nodes are removed when they are
-// empty.
+// pools returns the NodePools of the case, or nil if GPUs are billed per second without NodePools. With spot
+// traces there is a spot NodePool for each trace, and an on-demand NodePool, with one node per replica: spot is preferred, and on-demand is
+// used while spot has no capacity. Nodes are removed when they are empty.
 func (c *Case) pools() []karpenter.NodePool {
-	if c.Spot == nil {
+	if len(c.Spot) == 0 {
 		return c.NodePools
 	}
 	pool := func(name, capacity string, weight int32, hourly float64) karpenter.NodePool {
@@ -250,9 +250,17 @@ func (c *Case) pools() []karpenter.NodePool {
 			Weight: weight, ConsolidateAfter: time.Minute, OnlyWhenEmpty: true, Budgets: []karpenter.Budget{{Percent: 100}},
 		}
 	}
-	spot := pool("spot", karpenter.Spot, 80, c.SpotHourly)
-	spot.Market = c.Spot
-	return []karpenter.NodePool{spot, pool("on-demand", karpenter.OnDemand, 20, c.Hourly)}
+	var all []karpenter.NodePool
+	for i, market := range c.Spot {
+		name := "spot"
+		if len(c.Spot) > 1 {
+			name = fmt.Sprintf("spot-%d", i+1)
+		}
+		spot := pool(name, karpenter.Spot, 80, c.SpotHourly)
+		spot.Market = market
+		all = append(all, spot)
+	}
+	return append(all, pool("on-demand", karpenter.OnDemand, 20, c.Hourly))
 }
 
 // leastHourly returns the lowest price of a replica per hour, on the nodes that it may run on.

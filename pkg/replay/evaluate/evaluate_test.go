@@ -114,8 +114,8 @@ func TestTunedBaselineIsNeverWorseThanDefault(t *testing.T) {
 func TestSameSeedGivesTheSameReport(t *testing.T) {
 	c := small(t, func(c *Case) {
 		c.Baselines, c.TuneBaselines, c.Bound = baseline.All()[1:3], true, true
-		c.Spot = &spotmarket.Trace{Name: "market", Duration: time.Hour, Initial: 4, Events: []spotmarket.Event{{At: 8 * time.Minute, Lost: 3},
-			{At: 15 * time.Minute, Added: 3}}}
+		c.Spot = []*spotmarket.Trace{{Name: "market", Duration: time.Hour, Initial: 4, Events: []spotmarket.Event{{At: 8 * time.Minute, Lost: 3},
+			{At: 15 * time.Minute, Added: 3}}}}
 	})
 	var texts [2][]byte
 	for i := range texts {

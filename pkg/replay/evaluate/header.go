@@ -36,10 +36,17 @@ func (t trial) head() *Report {
 	out.Policy = strings.Join(names, ", ")
 	out.Traffic.Name, out.Traffic.Start, out.Traffic.Duration = fmt.Sprintf("%d traces", len(t)), c.start(), c.Horizon().Seconds()
 	out.Traffic.Train = c.reportFrom().Seconds()
-	if c.Spot != nil {
-		out.Traffic.Spot = c.Spot.Name
-	}
+	out.Traffic.Spot = c.spotNames()
 	return out
+}
+
+// spotNames returns the names of the spot traces, or "".
+func (c *Case) spotNames() string {
+	var names []string
+	for _, s := range c.Spot {
+		names = append(names, s.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 func (c *Case) subject() Subject {
@@ -55,9 +62,7 @@ func (c *Case) subject() Subject {
 			out.Traffic.TrainRequests++
 		}
 	}
-	if c.Spot != nil {
-		out.Traffic.Spot = c.Spot.Name
-	}
+	out.Traffic.Spot = c.spotNames()
 	admission, warnings := c.admission()
 	out.Admission, out.Warnings = &admission, slices.Concat(warnings, c.targetWarnings(), c.idleActivity())
 	return out
@@ -164,7 +169,7 @@ func (t trial) own() (out []simulator.Assumption) {
 		add("together", "baselines are tuned to each workload separately and then run together; "+
 			"traces with a start time keep their distance", "the case")
 	}
-	if c.Spot != nil {
+	if len(c.Spot) > 0 {
 		add("spot GPU", money(c.SpotHourly), "Spot Advisor's savings, unless set by flags")
 	}
 	if len(c.pools()) > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
@@ -87,7 +88,7 @@ func (t trial) align(begin time.Time) error {
 }
 
 func (c *Case) sameCluster(o *Case) bool {
-	return c.Start.Equal(o.Start) && c.Spot == o.Spot && reflect.DeepEqual(c.NodePools, o.NodePools) && c.ColdStart == o.ColdStart &&
+	return c.Start.Equal(o.Start) && slices.Equal(c.Spot, o.Spot) && reflect.DeepEqual(c.NodePools, o.NodePools) && c.ColdStart == o.ColdStart &&
 		c.Hourly == o.Hourly && c.SpotHourly == o.SpotHourly && c.Seed == o.Seed && c.HeldOut == o.HeldOut &&
 		c.SeriesPoints == o.SeriesPoints
 }
@@ -112,7 +113,7 @@ func (t trial) config(by actuatorFactories, observe func(engine.Record)) simulat
 		out.Workloads = append(out.Workloads, t[i].workload(by[i]))
 		most = max(most, t[i].GPUs)
 	}
-	if c.Spot != nil && most > out.NodePools[0].GPUs {
+	if len(c.Spot) > 0 && most > out.NodePools[0].GPUs {
 		widest := *c
 		widest.GPUs = most
 		out.NodePools = widest.pools()

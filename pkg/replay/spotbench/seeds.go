@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"text/tabwriter"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/confidence"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 )
 
@@ -19,14 +19,11 @@ type Generated struct {
 	Case     Case // prices and cold start; the other fields are ignored
 }
 
-// Spread is the mean of a value over the seeds, with the standard error of the mean. The error is NaN for one seed.
-type Spread struct{ Mean, Error float64 }
-
 // Outcome contains the results of one run over all seeds. Met counts the seeds in which the goal of Met was reached.
 type Outcome struct {
 	Name         string
-	Availability Spread
-	OverLeast    Spread
+	Availability confidence.Interval
+	OverLeast    confidence.Interval
 	Met, Seeds   int
 }
 
@@ -39,7 +36,7 @@ func (r *Run) Goal() bool {
 // Compare runs gpuscaler and SkyServe's fallback with the markets of each seed.
 func (g Generated) Compare(ctx context.Context) ([]Outcome, error) {
 	out := []Outcome{{Name: Ours}, {Name: Fallback}}
-	values := make([]struct{ availability, cost []float64 }, len(out))
+	values := make([]struct{ availability, cost confidence.Groups }, len(out))
 	for _, seed := range g.Seeds {
 		c, z := g.Case, g.Zones
 		z.Seed = seed
@@ -50,36 +47,26 @@ func (g Generated) Compare(ctx context.Context) ([]Outcome, error) {
 		}
 		for i := range r.Runs {
 			run := &r.Runs[i]
-			values[i].availability = append(values[i].availability, run.Availability)
-			values[i].cost = append(values[i].cost, run.OverLeast)
+			values[i].availability.Add(seed, run.Availability)
+			values[i].cost.Add(seed, run.OverLeast)
 			if out[i].Seeds++; run.Goal() {
 				out[i].Met++
 			}
 		}
 	}
 	for i := range out {
-		out[i].Availability, out[i].OverLeast = spreadOf(values[i].availability), spreadOf(values[i].cost)
+		out[i].Availability, out[i].OverLeast = values[i].availability.Interval(), values[i].cost.Interval()
 	}
 	return out, nil
 }
 
-func spreadOf(values []float64) (s Spread) {
-	n := float64(len(values))
-	for _, v := range values {
-		s.Mean += v / n
-	}
-	squares := 0.0
-	for _, v := range values {
-		squares += (v - s.Mean) * (v - s.Mean)
-	}
-	s.Error = math.Sqrt(squares / (n - 1) / n)
-	return s
-}
+// half returns half of the length of an interval. It is infinite with one seed.
+func half(i confidence.Interval) float64 { return i.High - i.Mean }
 
 // WriteGenerated writes a row for each of the comparisons and each of their runs.
 func WriteGenerated(ctx context.Context, w io.Writer, all []Generated) error {
-	fmt.Fprintln(w, "generated markets, one NodePool for each zone; common: share of the shortages that begin in all zones; +-: standard error\n"+
-		"over the seeds; goal: 99.9% available at no more than 1.35 of omniscient over all NodePools, or 99.5% at 1.15")
+	fmt.Fprintln(w, "generated markets, one NodePool for each zone; common: share of the shortages that begin in all zones; +-: half of the\n"+
+		"90% interval over the seeds; goal: 99.9% available at no more than 1.35 of omniscient over all NodePools, or 99.5% at 1.15")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "ZONES\tNODES\tCOMMON\tREPLICAS\tTIME\tRUN\tAVAILABLE\tCOST/OMNISCIENT\tGOAL")
 	for _, g := range all {
@@ -90,7 +77,7 @@ func WriteGenerated(ctx context.Context, w io.Writer, all []Generated) error {
 		z := &g.Zones
 		for _, o := range outcomes {
 			fmt.Fprintf(t, "%d\t%d\t%.1f\t%d\t%v\t%s\t%.3f%% +-%.3f\t%.3f +-%.3f\t%d of %d seeds\n", z.Count, z.Nodes, z.Common, g.Replicas,
-				z.Duration.Round(time.Minute), o.Name, 100*o.Availability.Mean, 100*o.Availability.Error, o.OverLeast.Mean, o.OverLeast.Error,
+				z.Duration.Round(time.Minute), o.Name, 100*o.Availability.Mean, 100*half(o.Availability), o.OverLeast.Mean, half(o.OverLeast),
 				o.Met, o.Seeds)
 		}
 	}
