@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -49,6 +51,7 @@ explains every target.`,
 		root.AddCommand(commands...)
 	}
 	hideEmptyDefaults(root)
+	completeOutputs(root)
 	return root
 }
 
@@ -58,6 +61,27 @@ func displayName(program string) string {
 		return "kubectl gpuscaler"
 	}
 	return "gpuscaler"
+}
+
+// outputs matches the values of the flag --output in its description.
+var outputs = regexp.MustCompile(`\b(text|wide|json|yaml|html|csv|prom|svg)\b`)
+
+// completeOutputs makes a shell complete the values of --output of each command.
+func completeOutputs(c *cobra.Command) {
+	if f := c.Flags().Lookup("output"); f != nil {
+		var values []string
+		for _, v := range outputs.FindAllString(f.Usage, -1) {
+			if !slices.Contains(values, v) {
+				values = append(values, v)
+			}
+		}
+		if err := c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic(err) // the flag exists, and has no completion yet
+		}
+	}
+	for _, child := range c.Commands() {
+		completeOutputs(child)
+	}
 }
 
 // hideEmptyDefaults removes "(default [])" from the help of map flags that are empty by default.

@@ -98,8 +98,18 @@ func TestHelpNamesThePluginOfKubectl(t *testing.T) {
 	}
 	root := rootCommand()
 	root.Annotations[cobra.CommandDisplayNameAnnotation] = displayName("kubectl-gpuscaler")
-	if code, out, problem := commandtest.Run(t, root, "get", "--help"); code != 0 || !strings.Contains(out, "\n  kubectl gpuscaler get [NAME...] [flags]\n") {
+	code, out, problem := commandtest.Run(t, root, "get", "--help")
+	if code != 0 || !strings.Contains(out, "\n  kubectl gpuscaler get [NAME...] [flags]\n") {
 		t.Errorf("exit code %d: %s\n%s", code, problem, out)
+	}
+}
+
+func TestValuesOfOutputAreCompleted(t *testing.T) {
+	for command, want := range map[string]string{"get": "text\nwide\njson\nyaml\n", "audit": "text\njson\nhtml\n", "version": "text\njson\n",
+		"report": "text\nhtml\ncsv\njson\nprom\n", "advise": "text\njson\nyaml\n"} {
+		if _, out, _ := runLine(t, "__complete", command, "-o", ""); !strings.HasPrefix(out, want+":") {
+			t.Errorf("%s -o: %q, want %q", command, out, want)
+		}
 	}
 }
 
