@@ -171,17 +171,17 @@ func (p *played) describe(t *testing.T) string {
 		learned, err)
 }
 
-// capacity returns the learned capacity.
-func (p *played) capacity(t *testing.T) float64 {
+// capacity returns the learned capacity. It waits while no replica of gpuscaler leads.
+func (p *played) capacity(t *testing.T) (learned float64) {
 	t.Helper()
-	s, err := read(t.Context(), p.Workload)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.Objective == nil || s.Objective.Capacity == nil {
-		t.Fatalf("no capacity is known: %s", s.Why)
-	}
-	return s.Objective.Capacity.P50
+	stack.Eventually(t, 2*time.Minute, "a capacity is explained", p.Explained(func(e explain.Explanation) error {
+		if e.Objective == nil || e.Objective.Capacity == nil {
+			return fmt.Errorf("no capacity is known: %s", e.Why)
+		}
+		learned = e.Objective.Capacity.P50
+		return nil
+	}))
+	return learned
 }
 
 // knows fails the test unless the learned capacity differs from the true one by at most a share of it.
