@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// teamConfigMaps returns attempts of a tenant that may create ConfigMaps in its own namespace.
+// teamConfigMaps returns the attacks that the test tries as a tenant that may create ConfigMaps in its own namespace.
 func teamConfigMaps() entrance {
 	// applied applies a ConfigMap, loads the files of the platform team, and returns which policies are accepted, and the first problem.
 	applied := func(o store.ConfigMap, files string) func(*testing.T) string {

@@ -172,7 +172,8 @@ func metricsAPI(t *testing.T) entrance {
 	}}
 }
 
-// scaler returns the attempts on KEDA's external scaler. It is served with mutual TLS, and in plain text as it is behind a service mesh.
+// scaler returns the attacks that the test tries on KEDA's external scaler. It is served with mutual TLS, and in plain text as it is behind
+// a service mesh.
 func scaler(t *testing.T) entrance {
 	dir := t.TempDir()
 	keys := func(name string) (crt, key string) {

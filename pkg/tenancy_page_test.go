@@ -85,7 +85,8 @@ func newCluster(t *testing.T) *rest.Config {
 	return &rest.Config{Host: server.URL}
 }
 
-// explainAndPage returns the attempts on the dashboard: on the page for users on the same machine (loopback), and on the page for tenants.
+// explainAndPage returns the attacks that the test tries on the web page and on explain: through the port for users on the same machine
+// (loopback), and through the port for tenants.
 func explainAndPage(t *testing.T) entrance {
 	door, err := visitor.New(newCluster(t))
 	if err != nil {

@@ -53,7 +53,8 @@ var names = []string{"none", "empty", "NaN", "Inf", "truncated", "huge", "half o
 
 func (f Fault) String() string { return names[f] }
 
-// All lists every fault but None that applies to a metrics page and to a response to a query.
+// All lists every fault that applies both to a metrics page and to Prometheus' response to a query. None is not a fault, so it is not in
+// the list.
 func All() []Fault { return []Fault{Empty, NaN, Inf, Truncated, Huge, HalfPods, Error, Hang} }
 
 // Switch contains the current fault, initially None. It may be changed while requests are served.

@@ -26,8 +26,8 @@ import (
 
 // The test simulates a day. At night there are no GPU nodes. Before a cron window opens, nodes and replicas are ready. A burst in the queue
 // adds spot nodes. When the provider rejects spot launches, on-demand nodes replace them. When spot is available again, the replicas move
-// back at the configured pace, and no ready replica is missing meanwhile. In the evening all nodes are removed, except for that of a GPU
-// Job without a policy, which runs all the time. After a failure, gpuscaler does not use spot for 15 minutes of real time. The return to
+// back at the configured pace, and no ready replica is missing meanwhile. In the evening all nodes are removed except one: the node of a
+// GPU Job that has no policy and is still running. After a failure, gpuscaler does not use spot for 15 minutes of real time. The return to
 // spot is therefore tested only if GPUSCALER_E2E_LONG is set.
 func TestCapacityFollowsADayFromZeroToZero(t *testing.T) {
 	ns := suite.Namespace(t, "mission")

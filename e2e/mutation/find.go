@@ -99,7 +99,8 @@ func (f *finder) walk(n ast.Node) {
 	})
 }
 
-// keys excludes the keys of arrays and slices, which must be constants, and the names of fields.
+// keys excludes keys of a composite literal from the mutations: the indexes in an array or slice, which must be constants, and the names of
+// fields in a struct. The keys of a map are mutated.
 func (f *finder) keys(c *ast.CompositeLit) {
 	if _, isMap := f.pkg.TypesInfo.TypeOf(c).Underlying().(*types.Map); isMap {
 		return

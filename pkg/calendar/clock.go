@@ -3,14 +3,14 @@ package calendar
 import "time"
 
 // StartsAt returns the first instant at which the clock of the zone shows the date and the time of day of the parameter reading. If the
-// clock skips this time in a gap, StartsAt returns the first instant after the gap. It ignores the time zone of reading.
+// clock skips this time (a gap), StartsAt returns the first instant after the gap. It ignores the time zone of reading.
 func StartsAt(zone *time.Location, reading time.Time) time.Time {
 	first, _ := clock{zone}.shows(wallOf(reading))
 	return time.Unix(first, 0).In(zone)
 }
 
-// EndsAt is like StartsAt, but for the end of a window. If the clock shows this time twice, because of a fold, EndsAt returns the second of
-// the two instants. The window is closed at its end: a window for all of 24 December ends on 25 December at 00:00.
+// EndsAt is like StartsAt, but for the end of a window. If the clock shows this time twice (a fold), EndsAt returns the second of the two
+// instants. The window is closed at its end: a window for all of 24 December ends on 25 December at 00:00.
 func EndsAt(zone *time.Location, reading time.Time) time.Time {
 	_, last := clock{zone}.shows(wallOf(reading))
 	return time.Unix(last, 0).In(zone)
@@ -21,7 +21,8 @@ func wallOf(reading time.Time) wall {
 	return wall(reading.Unix() + int64(offset))
 }
 
-// clock is the wall clock of a zone. It skips a time in a gap, and is set back in a fold.
+// clock is the wall clock of a zone. If the clock is set forward, usually in spring, it skips a time. This time is a gap. If the clock is
+// set back, usually in autumn, it shows a time twice. This time is a fold.
 type clock struct{ zone *time.Location }
 
 // reach is how far before and after an instant clock changes are searched, in seconds. The greatest change of any zone is one day, when the

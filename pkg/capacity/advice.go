@@ -58,11 +58,12 @@ func (a *analysis) exposedNodes() (nodes float64) {
 	return nodes
 }
 
-// exposed returns three numbers about the ready replicas of a workload:
+// exposed returns three numbers about the ready replicas of a workload. A replica is at risk if one of its pods is on a node that the
+// provider is about to take. A replica is exposed if it is not at risk and one of its pods is on a spot node.
 //
-//   - risk: the number of replicas with a pod on a node that the provider is about to take.
-//   - exposed: the number of pods of all other replicas that have a pod on a spot node.
-//   - needed: how many of these other replicas are necessary for the demand.
+//   - risk: the number of replicas at risk.
+//   - exposed: the number of pods of the exposed replicas, including their pods on other nodes.
+//   - needed: the number of exposed replicas that are necessary for the demand.
 func (a *analysis) exposed(w *Workload) (risk int32, exposed int64, needed int32) {
 	replicas := int32(0)
 	w.eachReplica(func(pods []Pod) {

@@ -171,7 +171,7 @@ func (t *tick) completeMove() {
 func (t *tick) giveUpMove() {
 	t.s.Move = statemachine.Move{}
 	t.s.Spot.Moved = t.at
-	t.s.EncodeRecords()
+	t.s.MarkRecordsStale()
 }
 
 // createdInMove reports whether the creation time at is after the start of the move. The API server truncates creation times to seconds, so

@@ -168,7 +168,7 @@ func (t *tick) release() {
 		statemachine.Pace{}, statemachine.Reserve{}
 	if s.Spot != (statemachine.SpotState{}) {
 		s.Spot = statemachine.SpotState{}
-		s.EncodeRecords()
+		s.MarkRecordsStale()
 	}
 	s.Surges, s.LastSurge = [statemachine.MaxSurges]statemachine.Surge{}, ""
 	s.ForgetEdits()

@@ -82,8 +82,8 @@ func TestEditToTheOriginalValueStaysAfterTwoChangesOfLeader(t *testing.T) {
 	c.untouched(before)
 }
 
-// If no NodePool that the PlatformConfig names exists, targets must not be capped, because it is unknown what nodes these NodePools would
-// provide.
+// The PlatformConfig names NodePools, and none of them exists. Targets must then not be capped, because it is unknown what nodes these
+// NodePools would provide. If at least one NodePool exists and no existing NodePool is ready, targets must be capped.
 func TestMissingNodePoolsCapNoTarget(t *testing.T) {
 	for name, w := range map[string]struct {
 		gone, shut [2]bool

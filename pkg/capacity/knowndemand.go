@@ -69,8 +69,13 @@ const (
 	freezeInUse = time.Hour
 )
 
-// freezeConsolidation freezes consolidation of all NodePools while known demand arrives. While spot is probed and while replicas return to
-// spot, it freezes consolidation of the on-demand NodePools.
+// freezeConsolidation freezes consolidation for two reasons:
+//
+//   - Known demand of a schedule or a forecast: it freezes all NodePools, so that Karpenter does not remove the nodes that the
+//     demand needs. The freeze begins before the demand starts (freezeAhead and the lead time). Empty nodes are kept for at most
+//     freezeEmpty after the start, and nodes with pods for at most freezeInUse.
+//   - A probe of spot or a return to spot: it freezes the nodes with pods of the on-demand NodePools, so that Karpenter does not replace
+//     all of them by spot nodes at once. This freeze begins shortly before the fallback ends.
 func (t *tick) freezeConsolidation() {
 	if t.g.SelectsNodes() {
 		return // Karpenter does not manage the nodes; checkFleet reports how a user keeps them

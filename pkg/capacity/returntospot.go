@@ -181,7 +181,7 @@ func (t *tick) startMove() {
 		if n.Name != m.Node {
 			allowed--
 			t.s.Spot.Moved = t.at
-			t.s.EncodeRecords()
+			t.s.MarkRecordsStale()
 		}
 		batch.Node, spare = n.Name, spare-nodepool.Units(n.GPUs)
 	}

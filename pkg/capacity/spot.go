@@ -15,7 +15,7 @@ func (t *tick) updatePhase() {
 	in := t.spotInput()
 	event := t.s.Spot.Event(&in)
 	if event != statemachine.SpotFails && in.Paired && t.s.Spot.ResetLevel(t.at) {
-		t.s.EncodeRecords()
+		t.s.MarkRecordsStale()
 	}
 	if t.changePhase(event, &in) && t.s.Spot.Phase == statemachine.PreferSpot {
 		in = t.spotInput()
@@ -36,7 +36,7 @@ func (t *tick) changePhase(event statemachine.SpotEvent, in *statemachine.SpotIn
 	if t.s.Spot.Phase == statemachine.Fallback {
 		t.s.Pace.Width = 1
 	}
-	t.s.EncodeRecords()
+	t.s.MarkRecordsStale()
 	return true
 }
 

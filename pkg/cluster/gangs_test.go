@@ -141,9 +141,9 @@ func TestPodsWithAGateAreDemandOnceAPodOfTheirGangHasNone(t *testing.T) {
 	}
 }
 
-// Each pod of a gang of Kueue contains how many pods the gang has. Pods that do not exist yet are demand. Pods without GPUs are counted as
-// existing pods. If all existing pods have nodes, the missing pods have finished. A size that no gang can have must be reported and must
-// not change the demand.
+// Each pod of a Kueue gang has an annotation with the size of the gang, which is its number of pods. Pods that do not exist yet are demand.
+// Pods without GPUs are counted as existing pods. If all existing pods have nodes, the missing pods have finished. A size that no gang can
+// have must be reported and must not change the demand.
 func TestMissingPodsOfAGangAreDemand(t *testing.T) {
 	const labels = `labels: {kueue.x-k8s.io/pod-group-name: train}`
 	sized := func(size string) gang {

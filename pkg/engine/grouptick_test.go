@@ -450,7 +450,8 @@ func TestAdviceEndsWithTheGroupOfAWorkload(t *testing.T) {
 	}
 }
 
-// The minimum of a schedule counts ahead with the GPUs of its replicas.
+// One hour before a schedule opens, its capacity group already observes the schedule's minimum as known demand: 6 replicas with 4 GPUs each
+// are 24 GPUs.
 func TestScheduleAheadCountsTheGPUsOfItsReplicas(t *testing.T) {
 	w, g, e, chat := night(t)
 	policy := *w.workloads[0].Policy

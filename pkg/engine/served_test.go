@@ -9,7 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// identified is a cluster that returns the UID of the scale target between ticks.
+// identified is a fake cluster that also returns the UID of a scale target. A test can therefore delete or recreate the scale target
+// between two ticks.
 type identified struct {
 	*fakeCluster
 	uids map[scaling.Key]string // absent: the object does not exist

@@ -44,7 +44,8 @@ func Unchecked(subjects []Subject) (workloads []string) {
 	return workloads
 }
 
-// endingOf returns the Ending of a policy's workload, without the grace period.
+// endingOf returns how the pods of a policy's workload end: the names of the pods, and the metrics that contain the durations of their
+// requests. It does not set Grace, because the grace period is in the pod template, which only the caller can read.
 func endingOf(c *policy.Compiled, platform *policy.Platform) Ending {
 	target := c.Workload.Target
 	suffix := "-[0-9]+(-[0-9]+)?" // StatefulSet, LeaderWorkerSet

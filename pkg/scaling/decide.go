@@ -161,9 +161,9 @@ func (t *tick) limit(rule Rule) {
 	}
 }
 
-// leaveOut makes the next run skip a rule, or only one signal or one schedule of the rule. For rules that are not about signals or
-// schedules it skips the whole rule, because the Index of their Reason is only the signal that caused the effect, and not a part of the
-// rule.
+// leaveOut makes the next run skip a rule or a part of it. A rule about signals or schedules can be skipped for a single signal or
+// schedule: the one with the given index. Every other rule is skipped completely, because the Index of its Reason only says which signal
+// caused the effect.
 func (t *tick) leaveOut(rule Rule, index int8) {
 	switch rule {
 	case RulePropose, RuleCombine, RuleScheduleFloor, RuleScheduleCeiling:

@@ -90,8 +90,10 @@ type lateRequest struct {
 // owner contains what the owner of the NodePool did.
 type owner struct {
 	limit uint8 // index into limits of the owner's limit
-	// also is another limit that counts as the owner's. The owner can set another limit and then, before a leader observes this, the limit
-	// of the override. A leader that observes only the second edit cannot distinguish it from its own write.
+	// also is the index of a second limit that the checks accept as the owner's. It differs from limit in one case: during an override, the
+	// owner sets the limit to the value of the override. The owner may have set another limit shortly before. A leader that observes only
+	// the second edit cannot distinguish it from its own write, and later restores the original limit of the record. also is this original
+	// limit.
 	also  uint8
 	edit  int16 // serial of the owner's last write
 	waits int8  // remaining steps of 10 s in which gpuscaler must not change the limit after an edit, at most editWait

@@ -125,8 +125,8 @@ func (s *State) Adapt(limits []string, was []int) {
 	}
 }
 
-// EncodeRecords marks the records of all NodePools as changed, so that this tick encodes them again.
-func (s *State) EncodeRecords() {
+// MarkRecordsStale increments the revision and marks the records of all NodePools as out of date. The method Write encodes them again.
+func (s *State) MarkRecordsStale() {
 	s.Revision++
 	for i := range s.Pools {
 		s.Pools[i].Stale = true

@@ -40,7 +40,8 @@ func (s *Snapshot) addNode(u *unstructured.Unstructured) {
 	}
 }
 
-// nearLabels is the maximum number of labels in objects.GroupNodes.Near.
+// nearLabels is the maximum number of labels in objects.GroupNodes.Near. These are labels of nodes outside the group. Their keys are in the
+// group's nodeSelector, but their values differ from it, for example because the nodeSelector has a spelling mistake.
 const nearLabels = 5
 
 // GroupNodes returns the Nodes of a capacity group with a NodeSelector. known is false if Nodes were not read.

@@ -282,10 +282,13 @@ func order(a, b bool) int {
 	return -1
 }
 
-// resolve returns the policies that come into force, sorted by namespace and name. If several policies have the same scale target, it
-// returns only the one that already scales the target. If none does, it returns the first of them in the order of the method claims. A
-// policy in a ConfigMap never takes precedence over a policy in a file, even if it has scaled the target before. For each of the other
-// policies, resolve stores the name of this policy as the conflict.
+// resolve returns the policies that come into force, sorted by namespace and name. If several policies have the same scale target, only one
+// of them takes effect:
+//
+//   - the policy that already scales the target, unless it is in a ConfigMap and another one is in a file or extends a policy in a file
+//   - otherwise the first one in the order of the method claims: files before ConfigMaps before annotated objects
+//
+// The others have no effect. For each of them, resolve stores the name of the policy that takes effect as the conflict.
 func (s *Store) resolve() []*policy.Compiled {
 	all := s.claims()
 	inFile := map[targetKey]bool{} // targets of policies in files; needed only if there are ConfigMaps

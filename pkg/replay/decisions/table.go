@@ -23,7 +23,8 @@ type grid struct {
 	anchors     map[string]map[float64]anchors // anchors that were already computed
 }
 
-// cell is one row of the table: one draw of a traffic family with one cold start, one allowed wait and one percentile.
+// cell is one row of the table: the results on one trace of one traffic family, with one cold start, one allowed wait and one percentile.
+// The family and the seed determine the trace.
 type cell struct {
 	family     string
 	seed       uint64
@@ -37,7 +38,7 @@ type cell struct {
 func (c *cell) allowed() float64 { return allowedLate(c.percentile) }
 func (c *cell) met(s score) bool { return s.lateShare() <= c.allowed() }
 
-// siblings is the number of other draws of the law on which the oracle is tuned.
+// siblings is the number of other traces, drawn from the same law with other seeds, on which the oracle is tuned.
 const siblings = 3
 
 // cells runs the cells of one family and one seed, and calls the function each for every cell.

@@ -41,8 +41,9 @@ func (t trial) clairvoyant(ctx context.Context, certificates []certificate, prog
 	return out, nil
 }
 
-// maxSpareReplicas limits the replicas that carryOut adds to a careful schedule. A schedule can need more replicas because the simulator
-// interrupts spot nodes, and because replicas that end can stop their requests.
+// maxSpareReplicas is the maximum number of replicas that carryOut adds to a careful schedule (see carefulWords). The schedule can need
+// them because the simulator interrupts spot nodes, and because the termination grace period of a removed replica can end
+// before its requests are finished. These requests are then queued again.
 const maxSpareReplicas = 6
 
 // carryOut simulates the plans (steps) of all workloads and stores the run in oracle. If a workload misses its SLO, one replica is added to

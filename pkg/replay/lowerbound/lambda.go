@@ -41,8 +41,10 @@ func (s *search) next(lambda int64) int64 {
 	return apex
 }
 
-// narrow narrows the interval of lambda (low..high) after a dynamic program with the given lambda. lambda was too low if the resulting
-// schedule has more late jobs than allowed, and too high otherwise.
+// narrow uses the result l of a dynamic program to narrow the interval from low to high that contains the best lambda. lambda is the price
+// of a late job. If the schedule has more late jobs than allowed, a late job was too cheap: lambda is the new lower end of the interval.
+// Otherwise lambda is the new upper end. An end only moves inward. narrow also updates streak, the number of programs in a row whose lambda
+// was too low or too high.
 func (s *search) narrow(lambda int64, l line) {
 	if l.modelled > s.tl.allowed {
 		s.low, s.streak = max(s.low, lambda), max(s.streak, 0)+1

@@ -209,7 +209,8 @@ func (l *load) requeue(cut []request) {
 	}
 }
 
-// follow reads the decision of the last tick and sets the causes for the ledger.
+// follow reads the decision of the last tick. It stores the number of replicas that the signals request, and the cause that the ledger
+// records for idle replicas above that number.
 func (l *load) follow() {
 	if l.config.Policy == nil {
 		return

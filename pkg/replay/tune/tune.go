@@ -17,14 +17,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/search"
 )
 
-// maxChecked is the maximum number of settings that are checked on the choice part. If very many were checked, one of them would meet the
-// SLO there by chance.
+// maxChecked is the maximum number of settings that are checked on the choice part: the second part of the traffic, on which the results of
+// the search are checked. If very many settings were checked, one of them would meet the SLO there by chance.
 const maxChecked = 20
 
 // nextLateShare and nextCostFactor select the settings to check after settings have missed the SLO on the choice part. Both are applied to
-// the results on the search part. The next settings must have at most nextLateShare times the share of late requests of the settings that
-// missed. If these had no late request, the next settings must cost at least nextCostFactor times as much as these. Without this rule, the
-// twenty cheapest settings of a search would be checked. They are almost equal and would miss the SLO in the same way.
+// the results on the search part: the first part of the traffic, on which the settings were searched. The next settings must have at most
+// nextLateShare times the share of late requests of the settings that missed. If these had no late request, the next settings must cost at
+// least nextCostFactor times as much as these. Without this rule, the twenty cheapest settings of a search would be checked. They are
+// almost equal and would miss the SLO in the same way.
 const nextLateShare, nextCostFactor = 0.9, 1.05
 
 // Result is the result of a search.

@@ -19,7 +19,7 @@ type Window struct {
 }
 
 // sample is a value and the last time at which it was proposed. It expires one window length after this time. late is the number of
-// milliseconds by which merges have moved the time to later.
+// milliseconds by which Push has moved this time to later when it merged entries.
 type sample struct {
 	at    int64
 	value int32

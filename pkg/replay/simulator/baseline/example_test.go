@@ -11,9 +11,9 @@ import (
 func ExamplePlanOf() {
 	ready := []int32{1, 1, 1, 2, 2} // ready replicas in each minute
 	for _, step := range baseline.PlanOf(ready, time.Minute, 90*time.Second) {
-		fmt.Println(step.At, step.Replicas)
+		fmt.Printf("at %s: %d replicas\n", step.At, step.Replicas)
 	}
 	// Output:
-	// 0s 1
-	// 1m30s 2
+	// at 0s: 1 replicas
+	// at 1m30s: 2 replicas
 }
