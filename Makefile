@@ -9,7 +9,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline.Version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo pictures unit explore test test-long hpacheck bench bench-compare bench-replay bench-spot bench-decisions fuzz defences lint fmt cover cover-verify race generate simulate simulate-coverage simulate-exhaustive simulate-mutants mutation commits verify
+.PHONY: help build demo pictures unit explore test test-long hpacheck bench bench-compare bench-replay bench-spot bench-decisions fuzz defences lint fmt cover cover-verify race generate simulate simulate-coverage simulate-exhaustive simulate-mutants soak mutation commits verify
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,6 +104,9 @@ simulate-mutants: ## put defects into the product and expect the simulation to f
 
 mutation: ## change the decision packages at sampled places and expect a unit test to fail for 85% (10 minutes); MUTATION="-seed 2 -sample 100 -groups engine"
 	@cd e2e && $(GO) run ./mutation $(MUTATION)
+
+soak: ## 8 hours of virtual time with churn at 1,000 policies, after 2 hours of warm-up: memory, objects and series must stay flat; SOAK_FLAGS="-policies 100 -for 1h"
+	@cd e2e && $(GO) run ./simulate/soak $(SOAK_FLAGS)
 
 fuzz: ## a minute of each fuzz target
 	@for package in $$($(GO) list ./pkg/...); do \

@@ -135,6 +135,36 @@ func (a *Server) Latest(i int) bool {
 	return exists && latest == i
 }
 
+// Compact removes the changes before index end from Log, except the current version of each object. It returns the new index of the change
+// that had the index end.
+func (a *Server) Compact(end int) int {
+	kept := make([]Version, 0, len(a.latest)+len(a.Log)-end)
+	from := end
+	for i := range a.Log {
+		if i == end {
+			from = len(kept)
+		}
+		if a.Latest(i) {
+			a.latest[a.Log[i].Kind+" "+a.Log[i].Name] = len(kept)
+		} else if i < end {
+			continue
+		}
+		kept = append(kept, a.Log[i])
+	}
+	if end == len(a.Log) {
+		from = len(kept)
+	}
+	a.Log = kept
+	return from
+}
+
+// Each calls visit for each object, in no particular order.
+func (a *Server) Each(visit func(kind string, o any)) {
+	for _, i := range a.latest {
+		visit(a.Log[i].Kind, a.Log[i].Object)
+	}
+}
+
 // Pods returns all pods, oldest first. The slice is valid until the next change of a pod, and the caller must not change it.
 func (a *Server) Pods() []*corev1.Pod {
 	if a.podsChanged {

@@ -1,0 +1,84 @@
+// Command soak runs a controller for hours of virtual time at a constant load with churn: queues change, pods restart, Deployments are
+// replaced, and policies are edited. It fails if the memory, the goroutines, the objects in the API server, the history or the metrics
+// grow. See ../../README.md.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func main() {
+	testing.Init() // a bubble of testing/synctest needs a test
+	policies := flag.Int("policies", 1000, "number of policies")
+	lasting := flag.Duration("for", 8*time.Hour, "virtual time of the samples, after the warm-up")
+	warmUp := flag.Duration("warm-up", 2*time.Hour, "virtual time before the first sample")
+	seed := flag.Uint64("seed", 1, "seed of the load")
+	flag.Parse()
+	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "Soak", F: func(t *testing.T) {
+		began, used := time.Now(), cpu()
+		s := soak{policies: *policies, warmUp: *warmUp, lasting: *lasting, every: 10 * time.Minute, seed: *seed, out: os.Stdout}
+		for _, found := range s.run(t) {
+			t.Error(found)
+		}
+		fmt.Printf("%d policies, %s of virtual time: %.0f s, %.0f s of CPU time\n", *policies, *warmUp+*lasting, time.Since(began).Seconds(),
+			(cpu() - used).Seconds())
+	}}}, nil, nil)
+}
+
+// cpu returns the CPU time of this process.
+func cpu() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// soak is one run. A sample is taken every time the duration every has passed after the warm-up.
+type soak struct {
+	policies               int
+	warmUp, lasting, every time.Duration
+	seed                   uint64
+	out                    io.Writer
+
+	writes, history int // of the whole run: writes of NodePools, and records in the last sample
+}
+
+// run runs the soak in virtual time and returns what has grown.
+func (s *soak) run(t *testing.T) (found []string) {
+	synctest.Test(t, func(*testing.T) {
+		l := newLoad(s.policies, s.seed)
+		c := newController(l)
+		text := ""
+		var samples []sample
+		printHeader(s.out)
+		for l.now.Sub(l.began) < s.warmUp+s.lasting {
+			if l.text != text {
+				text = l.text
+				c.read(text)
+			}
+			c.second(l.now)
+			l.second(c)
+			time.Sleep(time.Second) // virtual
+			l.now = time.Now()
+			elapsed := l.now.Sub(l.began)
+			if elapsed%time.Minute == 0 {
+				c.compact()
+			}
+			if elapsed > s.warmUp && (elapsed-s.warmUp)%s.every == 0 {
+				samples = append(samples, take(elapsed-s.warmUp, c))
+				samples[len(samples)-1].print(s.out)
+			}
+		}
+		found = growth(samples)
+		s.writes, s.history = c.writes, int(samples[len(samples)-1].values[history])
+	})
+	return found
+}
