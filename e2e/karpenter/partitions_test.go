@@ -97,8 +97,8 @@ func oneDevice(class string) resourcev1.ResourceClaimSpec {
 	}}}}
 }
 
-// partitionedGPU returns the two ResourceSlices that a driver publishes for one GPU of a node: the counters of the GPU, and its devices. The
-// whole GPU consumes both units of the counter, and each half consumes one.
+// partitionedGPU returns the two ResourceSlices that a driver publishes for one GPU of a node: the counters of the GPU, and its devices.
+// The whole GPU consumes both units of the counter, and each half consumes one.
 func partitionedGPU(node string) (counters, devices *resourcev1.ResourceSlice) {
 	slice := func(name string) *resourcev1.ResourceSlice {
 		return &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name + "-" + node}, Spec: resourcev1.ResourceSliceSpec{
@@ -117,7 +117,9 @@ func partitionedGPU(node string) (counters, devices *resourcev1.ResourceSlice) {
 	}
 	counters, devices = slice("counters"), slice("devices")
 	counters.Spec.SharedCounters = []resourcev1.CounterSet{{Name: "gpu-0", Counters: units(2)}}
-	devices.Spec.Devices = []resourcev1.Device{device("gpu-0", "whole", 2), device("gpu-0-half-0", "half", 1), device("gpu-0-half-1", "half", 1)}
+	devices.Spec.Devices = []resourcev1.Device{
+		device("gpu-0", "whole", 2), device("gpu-0-half-0", "half", 1), device("gpu-0-half-1", "half", 1),
+	}
 	return counters, devices
 }
 

@@ -112,7 +112,8 @@ func TestGroupWithoutALeadTimeUsesTheLongestLearnedOne(t *testing.T) {
 			}
 		}
 		for i := range 4 {
-			o.Pools[0].Losses = append(o.Pools[0].Losses, evidence.Loss{UID: string(rune('a' + i)), At: midnight.Add(time.Duration(i+1) * -10 * time.Minute)})
+			at := midnight.Add(time.Duration(i+1) * -10 * time.Minute)
+			o.Pools[0].Losses = append(o.Pools[0].Losses, evidence.Loss{UID: string(rune('a' + i)), At: at})
 		}
 		a := analysis{g: g, o: &o, now: midnight, at: statemachine.Stamp(midnight)}
 		if n := a.expectedLosses(); (n > 1) != (c.want >= 20*time.Minute) {

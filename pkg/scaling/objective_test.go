@@ -194,9 +194,9 @@ func TestRestoreContinuesWithWhatWasLearned(t *testing.T) {
 	}
 }
 
-// A schedule without a lead time needs 8 replicas at 10:00 and at 12:00. Before the first start of a replica, its cold start is not known, so
-// the replicas are requested at 10:00 and are late. Each takes three minutes. At 12:00 they must be ready, because they are requested earlier
-// by the learned lead time. A lead time in the policy has precedence.
+// A schedule without a lead time needs 8 replicas at 10:00 and at 12:00. Before the first start of a replica, its cold start is not known,
+// so the replicas are requested at 10:00 and are late. Each takes three minutes. At 12:00 they must be ready, because they are requested
+// earlier by the learned lead time. A lead time in the policy has precedence.
 func TestScheduleBeginsEarlierByTheLearnedColdStart(t *testing.T) {
 	p := chat()
 	p.Schedules = []Schedule{on("first", time.Hour, 90*time.Minute, 8, -1), on("second", 3*time.Hour, 4*time.Hour, 8, -1)}

@@ -31,7 +31,7 @@ func spotBenchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:    "bench-spot",
 		Hidden: true,
-		Short:  "Availability and cost on recorded and generated spot markets, compared with Karpenter alone, SkyServe and a plan that knows them",
+		Short:  "Availability and cost on recorded and generated spot markets, compared with Karpenter, SkyServe and a plan that knows them",
 		Args:   cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.out = c.OutOrStdout()

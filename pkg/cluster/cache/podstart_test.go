@@ -64,8 +64,8 @@ func TestViewHasTheTimesOfCompletedStarts(t *testing.T) {
 	}
 	first := began(fixture.GPUPod("chat", 1, "ready", "1"), 51, 73, 104)
 	c.PutPod(fixture.Must[*Pod](TrimPod(first)))
-	want := planner.ReplicaStart{Created: Stamp(after(0)), Launched: Stamp(after(5)), Registered: Stamp(after(35)), Allocatable: Stamp(after(50)),
-		Scheduled: Stamp(after(51)), Running: Stamp(after(73)), Ready: Stamp(after(104))}
+	want := planner.ReplicaStart{Created: Stamp(after(0)), Launched: Stamp(after(5)), Registered: Stamp(after(35)),
+		Allocatable: Stamp(after(50)), Scheduled: Stamp(after(51)), Running: Stamp(after(73)), Ready: Stamp(after(104))}
 	s := started(t, c)
 	if s == nil || s.N != 1 || s.List[0] != want {
 		t.Fatalf("%+v, want %+v", s, want)
@@ -141,7 +141,8 @@ func TestStartOfAReplicaWithSeveralPods(t *testing.T) {
 		}
 	}
 	v, _ := c.View(fixture.GroupWorkload("big"))
-	want := planner.ReplicaStart{Created: Stamp(after(0)), Launched: 7, Scheduled: Stamp(after(60)), Running: Stamp(after(65)), Ready: Stamp(after(69))}
+	want := planner.ReplicaStart{Created: Stamp(after(0)), Launched: 7, Scheduled: Stamp(after(60)),
+		Running: Stamp(after(65)), Ready: Stamp(after(69))}
 	if v.Started == nil || v.Started.N != 1 || v.Started.List[0] != want {
 		t.Errorf("%+v, want %+v", v.Started, want)
 	}

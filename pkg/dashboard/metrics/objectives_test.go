@@ -39,7 +39,7 @@ func TestWhatWasLearnedIsExported(t *testing.T) {
 	r.Decision.Plan = &objective.Plan{Safe: objective.FeedbackFails}
 	r.Decision.Plan.Added[objective.TermLimits] = -3
 	if err := testutil.CollectAndCompare(c, strings.NewReader(`
-# HELP gpuscaler_cold_start_seconds Quantiles of the observed cold starts, by phase; total: until the replica is ready, node: until it has a node.
+# HELP gpuscaler_cold_start_seconds Quantiles of the observed cold starts; total: until the replica is ready; node: until it has one.
 # TYPE gpuscaler_cold_start_seconds gauge
 gpuscaler_cold_start_seconds{namespace="team-chat",phase="image pull",policy="llama",quantile="0.5"} 20
 gpuscaler_cold_start_seconds{namespace="team-chat",phase="image pull",policy="llama",quantile="0.9"} 25

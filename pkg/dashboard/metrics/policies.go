@@ -78,7 +78,7 @@ var (
 		{describe("signal_usable", "1 while the signal can raise and lower the target.", perSignal), sendSignalsUsable},
 		{describe("learned_capacity", "Work per second that one replica serves, as learned for the objective of the policy (median).", perPolicy),
 			sendLearnedCapacity},
-		{describe("cold_start_seconds", "Quantiles of the observed cold starts, by phase; total: until the replica is ready, node: until it has a node.",
+		{describe("cold_start_seconds", "Quantiles of the observed cold starts; total: until the replica is ready; node: until it has one.",
 			append(perPolicy[:2:2], "phase", "quantile")), sendColdStart},
 		{describe("slo_attained_ratio", "Share of the work that met the objective of the policy, over its window; absent until work was "+
 			"observed.", perPolicy), sendAttained},

@@ -26,8 +26,8 @@ func TestPublishedEpisode(t *testing.T) {
 	fixed := func(n int32) func(time.Time, *objective.Evidence) int32 {
 		return func(time.Time, *objective.Evidence) int32 { return n }
 	}
-	if most, least := llmd.run(1, fixed(llmd.limits.Max)), llmd.run(1, fixed(llmd.limits.Min)); most.lateShare() > 0.001 || math.Abs(most.Cost-8) > 1e-6 ||
-		least.lateShare() < 0.3 || math.Abs(least.Cost-3) > 1e-6 {
+	most, least := llmd.run(1, fixed(llmd.limits.Max)), llmd.run(1, fixed(llmd.limits.Min))
+	if most.lateShare() > 0.001 || math.Abs(most.Cost-8) > 1e-6 || least.lateShare() < 0.3 || math.Abs(least.Cost-3) > 1e-6 {
 		t.Errorf("8 replicas: %+v, 3 replicas: %+v", most, least)
 	}
 	if got := llmd.learned(1, 96, objective.DefaultTuning()); 1-got.lateShare() < llmd.published || got.Cost > llmd.publishedMean {

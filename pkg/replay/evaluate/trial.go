@@ -88,8 +88,8 @@ func (t trial) align(begin time.Time) error {
 }
 
 func (c *Case) sameCluster(o *Case) bool {
-	return c.Start.Equal(o.Start) && slices.Equal(c.Spot, o.Spot) && reflect.DeepEqual(c.NodePools, o.NodePools) && c.ColdStart == o.ColdStart &&
-		c.Hourly == o.Hourly && c.SpotHourly == o.SpotHourly && c.Seed == o.Seed && c.HeldOut == o.HeldOut &&
+	return c.Start.Equal(o.Start) && slices.Equal(c.Spot, o.Spot) && reflect.DeepEqual(c.NodePools, o.NodePools) &&
+		c.ColdStart == o.ColdStart && c.Hourly == o.Hourly && c.SpotHourly == o.SpotHourly && c.Seed == o.Seed && c.HeldOut == o.HeldOut &&
 		c.SeriesPoints == o.SeriesPoints
 }
 

@@ -116,8 +116,8 @@ func (r *replica) open() {
 	l.dispatch()
 }
 
-// report adds the start of the replica to the completed starts of its workload, if the policy learns from them. The engine keeps pointers to
-// these values, so each one is a copy.
+// report adds the start of the replica to the completed starts of its workload, if the policy learns from them. The engine keeps pointers
+// to these values, so each one is a copy.
 func (r *replica) report() {
 	l := r.load
 	if p := l.config.Policy; p == nil || p.Workload.Policy.Objective == nil {
@@ -134,8 +134,8 @@ func (r *replica) report() {
 	if l.started != nil {
 		next = *l.started
 	}
-	next.Add(planner.ReplicaStart{Created: at(max(r.made, 1)), Registered: at(registered), Allocatable: at(allocatable), Scheduled: at(r.placed),
-		Running: at(r.loads), Ready: at(r.readyAt)})
+	next.Add(planner.ReplicaStart{Created: at(max(r.made, 1)), Registered: at(registered), Allocatable: at(allocatable),
+		Scheduled: at(r.placed), Running: at(r.loads), Ready: at(r.readyAt)})
 	l.started = &next
 }
 

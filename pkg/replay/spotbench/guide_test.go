@@ -30,8 +30,8 @@ func TestGuideShowsTheResultsOnRecordedMarkets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := Compare(t.Context(), Case{Spot: []*spotmarket.Trace{market}, Replicas: int32(market.Summarize().Mean), SpotHourly: evaluate.DefaultSpotHourly,
-				OnDemandHourly: evaluate.DefaultHourly, ColdStart: 5 * time.Minute, Seed: 1})
+			r, err := Compare(t.Context(), Case{Spot: []*spotmarket.Trace{market}, Replicas: int32(market.Summarize().Mean),
+				SpotHourly: evaluate.DefaultSpotHourly, OnDemandHourly: evaluate.DefaultHourly, ColdStart: 5 * time.Minute, Seed: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

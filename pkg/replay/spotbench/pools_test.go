@@ -58,7 +58,8 @@ func TestGeneratedMarketsAreSummarizedOverSeeds(t *testing.T) {
 		}
 	}
 	text := first.String()
-	if text != second.String() || strings.Count(text, "of 2 seeds") != 2 || !strings.Contains(text, Ours) || !strings.Contains(text, Fallback) {
+	if text != second.String() || strings.Count(text, "of 2 seeds") != 2 ||
+		!strings.Contains(text, Ours) || !strings.Contains(text, Fallback) {
 		t.Errorf("\n%s", text)
 	}
 	outcomes, err := g.Compare(t.Context())

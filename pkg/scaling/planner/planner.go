@@ -1,7 +1,7 @@
 // Package planner connects the model of package objective to the ticks of one workload. It measures cold starts, from the request of a
-// replica until the replica is ready, and their phases from the times of the objects. It passes the evidence to the model, and keeps the running replicas for some time after an
-// interruption of the observation. It does not depend on policies and signals: a Tick contains only numbers, and package scaling computes
-// the evidence. All times are in Unix milliseconds, as in package history.
+// replica until the replica is ready, and their phases from the times of the objects. It passes the evidence to the model, and keeps the
+// running replicas for some time after an interruption of the observation. It does not depend on policies and signals: a Tick
+// contains only numbers, and package scaling computes the evidence. All times are in Unix milliseconds, as in package history.
 package planner
 
 import (
@@ -12,7 +12,8 @@ import (
 )
 
 // Planner contains what was learned about a workload, and the plan of the newest tick. It keeps the plan, so that a second decision in the
-// same tick, for example with a team limit, uses the same plan. The methods Clone, LeadTime, Model, Plan and Observed can be called on a nil Planner.
+// same tick, for example with a team limit, uses the same plan. The methods Clone, LeadTime, Model, Plan and Observed can be called on
+// a nil Planner.
 type Planner struct {
 	model  *objective.Model
 	at     int64           // time of the newest tick that the model observed

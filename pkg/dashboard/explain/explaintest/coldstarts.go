@@ -10,8 +10,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
-// NewWithColdStarts returns a service with an objective, whose replicas have started with the given times. Each start begins with a decision
-// at the time at which its pod was created. The times of the starts are in seconds after the creation of the pod; 0 means not known.
+// NewWithColdStarts returns a service with an objective, whose replicas have started with the given times. Each start begins with a
+// decision at the time at which its pod was created. The times of the starts are in seconds after the creation
+// of the pod; 0 means not known.
 func NewWithColdStarts(starts ...planner.ReplicaStart) *Service {
 	s := New(nil)
 	s.Workload.Policy = &scaling.Policy{MinReplicas: 1, MaxReplicas: 12,

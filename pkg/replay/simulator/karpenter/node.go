@@ -59,8 +59,8 @@ func (n *Node) State() State { return n.state }
 // GPUs returns the number of GPUs of the node.
 func (n *Node) GPUs() int32 { return n.gpus }
 
-// Started returns the times at which the node registered and at which its GPUs became allocatable. Both are 0 for a node that existed at the
-// start.
+// Started returns the times at which the node registered and at which its GPUs became allocatable. Both are 0 for a node that existed at
+// the start.
 func (n *Node) Started() (registered, allocatable time.Duration) { return n.joined, n.usable }
 
 // Pods returns the pods of the node. The caller must not change the slice.
