@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -15,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gpuscaler/gpuscaler/e2e/definitions"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
 // A gang of four pods, one of which is created late:
@@ -57,6 +60,13 @@ func TestGangOfKueueIsDemandFromItsAdmissionToItsEnd(t *testing.T) {
 	tr.eventually(t, "all pods run", 4, 0, ownLimit)
 	tr.untouched(t)
 	for _, p := range pods[:2] {
+		// kwok sets the status of a pod once, when it starts. A status that was set earlier would be overwritten.
+		stack.Eventually(t, time.Minute, "the pod runs", func(ctx context.Context) error {
+			if err := shared.Client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil || p.Status.Phase == corev1.PodRunning {
+				return err
+			}
+			return fmt.Errorf("pod %s is %s", p.Name, p.Status.Phase)
+		})
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`))
 		if err := shared.Client.Status().Patch(t.Context(), p, patch); err != nil {
 			t.Fatal(err)
