@@ -9,7 +9,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline.Version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo pictures unit explore test test-long hpacheck bench bench-compare bench-replay bench-spot bench-decisions fuzz defences lint fmt cover cover-verify race generate simulate simulate-coverage simulate-exhaustive simulate-mutants soak mutation commits verify
+.PHONY: help build demo pictures unit explore test test-long hpacheck bench bench-compare bench-replay bench-spot bench-decisions fuzz defences lint fmt cover cover-verify race generate simulate simulate-coverage simulate-exhaustive simulate-mutants soak mutation commits verify release-dry-run release-publish
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +107,14 @@ mutation: ## change the decision packages at sampled places and expect a unit te
 
 soak: ## 8 hours of virtual time with churn at 1,000 policies, after 2 hours of warm-up: memory, objects and series must stay flat; SOAK_FLAGS="-policies 100 -for 1h"
 	@cd e2e && $(GO) run ./simulate/soak $(SOAK_FLAGS)
+
+# The workflow of a release runs both targets, with RELEASE_FLAGS="-require-base -repository OWNER/NAME".
+release-dry-run: ## build the artifacts of a release in dist/release, check them, and print what needs a registry or an identity; 15 minutes once
+	@$(GO) run ./cmd/release build -version '$(VERSION)' -ldflags '$(LDFLAGS)' $(RELEASE_FLAGS)
+	@$(GO) run ./cmd/release check -version '$(VERSION)' $(RELEASE_FLAGS)
+
+release-publish: ## publish what release-dry-run left in dist/release
+	@$(GO) run ./cmd/release publish -version '$(VERSION)' $(RELEASE_FLAGS)
 
 fuzz: ## a minute of each fuzz target
 	@for package in $$($(GO) list ./pkg/...); do \
