@@ -91,7 +91,7 @@ func TestUnknownCommandsHaveSuggestionsAndTheVersionIsACommand(t *testing.T) {
 // The file of a plugin of kubectl is kubectl-gpuscaler, a link to the same program.
 func TestHelpNamesThePluginOfKubectl(t *testing.T) {
 	for program, want := range map[string]string{"/usr/bin/gpuscaler": "gpuscaler", "./kubectl-gpuscaler": "kubectl gpuscaler",
-		"/root/.krew/bin/kubectl-gpuscaler": "kubectl gpuscaler", "gpuscaler.test": "gpuscaler"} {
+		"/home/ada/.krew/bin/kubectl-gpuscaler": "kubectl gpuscaler", "gpuscaler.test": "gpuscaler"} {
 		if got := displayName(program); got != want {
 			t.Errorf("%s is shown as %q, want %q", program, got, want)
 		}
