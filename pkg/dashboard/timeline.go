@@ -148,7 +148,8 @@ func (h pastData) column(value func(sample) float64) []point {
 }
 
 // charts returns a chart for each signal of the policy. The reference line of a chart is the signal's target. If the signal measures the
-// total of all replicas, its target is per replica, so the reference line is the target times the number of ready replicas.
+// total of all replicas, its target is per replica, so the reference line is the target times the number of ready replicas. A signal of an
+// objective has no target, and its chart has no reference line.
 func (h pastData) charts(r *engine.Record, w span) (all []chart) {
 	for i := range r.Workload.Policy.Signals {
 		s := &r.Workload.Policy.Signals[i]
@@ -181,7 +182,10 @@ func (h pastData) charts(r *engine.Record, w span) (all []chart) {
 			c.Peak = "highest " + explain.FormatValue(peak, now.Unit)
 		}
 		plot := newPlot(w, signalHeight, top)
-		c.Line, c.Reference = plot.line(values), plot.steps(reference, false)
+		c.Line = plot.line(values)
+		if s.Target > 0 {
+			c.Reference = plot.steps(reference, false)
+		}
 		all = append(all, c)
 	}
 	return all

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/picture"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"pgregory.net/rapid"
 )
 
@@ -53,7 +55,7 @@ func TestGridLinesAreRoundNumbers(t *testing.T) {
 
 func TestChartsStayWithinTheCanvas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := plot{span{nine, nine.Add(24 * time.Hour)}, picture.Plot{Height: 60, Top: rapid.Float64Range(1, 1e9).Draw(t, "top")}}
+		p := plot{span{nine, nine.Add(24 * time.Hour)}, picture.Plot{Height: 60, Top: rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(1, 1e9)).Draw(t, "top")}}
 		if n := len(p.grid()); n > 4 {
 			t.Fatalf("%d grid lines up to %v", n, p.Top)
 		}
@@ -61,11 +63,11 @@ func TestChartsStayWithinTheCanvas(t *testing.T) {
 		at := nine.Add(-time.Hour)
 		for range rapid.IntRange(0, 60).Draw(t, "points") {
 			at = at.Add(time.Duration(rapid.IntRange(1, 10_000).Draw(t, "s")) * time.Second)
-			points = append(points, point{at, at.Add(10 * time.Second), rapid.Float64Range(0, 1e12).Draw(t, "v")})
+			points = append(points, point{at, at.Add(10 * time.Second), rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 1e12)).Draw(t, "v")})
 		}
 		for _, d := range []string{p.steps(points, false), p.steps(points, true), p.line(points)} {
 			for _, n := range strings.FieldsFunc(d, func(r rune) bool { return strings.ContainsRune("MHVLZh ", r) }) {
-				if v, err := strconv.ParseFloat(n, 64); err != nil || v < 0 || v > picture.Canvas {
+				if v, err := strconv.ParseFloat(n, 64); err != nil || !(v >= 0 && v <= picture.Canvas) { // NaN fails too
 					t.Fatalf("%q in %s", n, d)
 				}
 			}
@@ -125,6 +127,17 @@ func TestTimelineShowsMissingInputs(t *testing.T) {
 	// A span that ends before the first sample has an empty timeline.
 	if v := l.page.timeline(&r, span{nine.Add(-9 * time.Hour), nine.Add(-8 * time.Hour)}); !v.Empty {
 		t.Errorf("a timeline without data: %+v", v)
+	}
+}
+
+// With an objective, a signal has no target. Before the first request its values are 0, which is the whole range of its axis.
+func TestChartOfASignalWithoutTargetAndRequests(t *testing.T) {
+	r := engine.Record{Workload: scaling.Workload{Policy: &scaling.Policy{Signals: []scaling.Signal{{Name: "queue", Kind: scaling.Total}}}}}
+	values := make([]float32, firstSignal+1)
+	h := pastData{signals: []string{"queue"}, points: []sample{{at: nine, step: time.Minute, values: values}}}
+	c := h.charts(&r, hour.span)
+	if len(c) != 1 || c[0].Line != "M0 51h0.1" || c[0].Reference != "" {
+		t.Errorf("%+v, want a dot at the lower edge and no reference line", c)
 	}
 }
 

@@ -12,12 +12,18 @@ import (
 // Canvas is the width of every plot in SVG units.
 const Canvas = 1000.0
 
-// Plot converts values to vertical positions. Height is the height of the plot in SVG units. Top is the value at the upper edge and must be
-// positive; 0 is at the lower edge.
+// Plot converts values to vertical positions. Height is the height of the plot in SVG units. Top is the value at the upper edge, and 0 is at
+// the lower edge. If all values are 0, Top can be 0 too.
 type Plot struct{ Height, Top float64 }
 
 // Y returns the vertical position of a value: its distance from the upper edge in SVG units.
-func (p Plot) Y(v float64) float64 { return p.Height - (p.Height-2)*min(1, v/p.Top) - 1 }
+func (p Plot) Y(v float64) float64 {
+	lowest := p.Height - 1
+	if v == 0 { // Top can be 0, and 0/0 is no number
+		return lowest
+	}
+	return lowest - (p.Height-2)*min(1, v/p.Top)
+}
 
 // Held is a value that is constant between the positions From and To. Both are distances from the left edge in SVG units.
 type Held struct{ From, To, Value float64 }
