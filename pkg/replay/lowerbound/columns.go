@@ -11,16 +11,17 @@ package lowerbound
 //	backlog   0 1 2 ... fine-1 | fine + g j,  j = 0..coarse-1
 //	served    A_t ...          | g (top - j)
 type columns struct {
-	arrived int64 // A_t: units of work that arrive until the end of the slot
-	top     int64 // in the first coarse column, the served work is g times top; -1: no coarse column
-	fine    int   // number of columns with one backlog each, >= 1
-	coarse  int
-	open    bool // the SLO can also be met with a backlog above that of the last column, which has no column because of the memory limit
+	arrived int64 // A_t, the units of work that arrive until the end of the slot
+	// units served at the end of the slot if the backlog is in the first coarse column, divided by g; -1: there is no coarse column
+	top    int64
+	fine   int // number of fine columns, each for one backlog; at least 1
+	coarse int
+	open   bool // a backlog larger than the last column can also meet the SLO, but the memory limit leaves no column for it
 }
 
 func (c *columns) width() int { return c.fine + c.coarse }
 
-// served returns the units of work that are served until the end of the slot if the backlog is that of the column.
+// served returns the units of work that are served by the end of the slot if the slot ends with the backlog of the given column.
 func (c *columns) served(column int, g int64) int64 {
 	if column < c.fine {
 		return c.arrived - int64(column)
@@ -28,8 +29,8 @@ func (c *columns) served(column int, g int64) int64 {
 	return g * (c.top - int64(column-c.fine))
 }
 
-// column returns the index of the column for the backlog that is left after the given amount of work was served, or an index of at least
-// width() if there is no such column.
+// column returns the index of the column for the backlog that remains if served units of work are done by the end of the slot. If no column
+// represents that backlog, the result is at least width().
 func (c *columns) column(served, g int64) int {
 	if c.coarse == 0 || served > g*c.top {
 		return int(c.arrived - served)
@@ -37,17 +38,18 @@ func (c *columns) column(served, g int64) int {
 	return c.fine + int(c.top-(served+g-1)/g)
 }
 
-// move is the transition through one slot with n replicas: from a row of values by backlog before the slot to a row after the slot.
+// move is the transition through one slot with n replicas. It computes the least cost of each backlog after the slot from the least cost of
+// each backlog before it.
 type move struct {
 	from, to *columns
-	late     []int64 // price of the late jobs, by column after the slot
+	late     []int64 // price of the late jobs in the slot, by column after the slot
 	serve    int64   // g: units of work that a ready replica serves in a slot
 	n, pay   int64
-	open     bool // a backlog that is too large for a column is moved to the last column, which has a smaller backlog
+	open     bool // a backlog without a column is moved to the last column, although it is larger
 }
 
-// land returns the column of the backlog that remains at the end of a slot if the backlog at its beginning is that of the given column. If
-// no column represents the remaining backlog, land returns the last column if m.open is true, otherwise the width of m.to.
+// land returns the column after the slot for a state that is in the given column before the slot. If no column represents the remaining
+// backlog, land returns the last column if m.open is true, otherwise the width of m.to.
 func (m *move) land(column int) int {
 	served := min(m.to.arrived, m.from.served(column, m.serve)+m.serve*m.n)
 	landed := m.to.column(served, m.serve)
@@ -71,17 +73,17 @@ func (m *move) shift(to, down, started []int64) {
 	m.coarsen(to, down[rest:fine], started[rest:fine], rest)
 }
 
-// fine moves those columns that have one backlog each both before and after the slot. It returns the index of the first column that it did
-// not move.
+// fine computes the new columns with one backlog each from old columns with one backlog each. It returns the index of the first old column
+// that it did not move.
 func (m *move) fine(to, down, started []int64) (rest int) {
 	to = to[:m.to.fine]
 	cells, late := to, m.late
-	if by := m.by(); by >= 0 { // more is served than arrives: backlogs of at most by units become 0
+	if by := m.by(); by >= 0 { // more work is served than arrives: the old backlogs of up to by units become 0
 		rest = int(min(by+1, int64(len(down))))
 		to[0] = stop(down[:rest], started[:rest]) + m.pay + late[0]
 		down, started = down[rest:], started[rest:]
 		cells, late = cells[1:], late[1:]
-	} else { // more arrives than is served: each new backlog is at least -by units
+	} else { // more work arrives than is served: every new backlog is at least -by units
 		full := int(min(-by, int64(len(to))))
 		fill(cells[:full])
 		cells, late = cells[full:], late[full:]
@@ -91,8 +93,8 @@ func (m *move) fine(to, down, started []int64) (rest int) {
 	return rest + both
 }
 
-// moveFine sets cells[q] to the minimum of down[q] and started[q], plus the cost of the slot. It sets cells with an index of at least
-// len(down) to unreachable. It also stores the minimum in down[q] (see shift for the reason).
+// moveFine sets cells[q] to the minimum of down[q] and started[q], plus the cost of the slot. The cells after them, for which down has no
+// value, become unreachable. It also stores the minimum in down[q] (see shift for the reason).
 func (m *move) moveFine(cells, down, started, late []int64) {
 	inside, late, started := cells[:len(down)], late[:len(down)], started[:len(down)]
 	pay := m.pay
@@ -104,14 +106,14 @@ func (m *move) moveFine(cells, down, started, late []int64) {
 	fill(cells[len(down):])
 }
 
-// by returns the number of units by which the slot reduces a backlog. It is negative if more work arrives than is served.
+// by returns the number of units by which the backlog decreases in the slot. It is negative if more work arrives than is served.
 func (m *move) by() int64 { return m.serve*m.n - (m.to.arrived - m.from.arrived) }
 
-// coarsen moves columns that represent one backlog each to columns that represent g consecutive backlogs each. down and started contain the
+// coarsen moves backlogs from columns with one backlog each to columns that share g backlogs. down and started contain the costs of the
 // columns to move, and first is the index of the first of them.
 func (m *move) coarsen(to, down, started []int64, first int) {
 	g := int(m.serve)
-	beyond := int(int64(first)-m.by()) - m.to.fine // new backlog minus the backlog of the first coarse column, in units
+	beyond := int(int64(first)-m.by()) - m.to.fine // units by which the new backlog exceeds the backlog of the first coarse column
 	for len(down) > 0 {
 		share := min(g-beyond%g, len(down))
 		m.settle(to, m.to.fine+beyond/g, stop(down[:share], started[:share]))
@@ -120,8 +122,8 @@ func (m *move) coarsen(to, down, started []int64, first int) {
 	}
 }
 
-// coarse moves the columns with g backlogs each. The columns with the smallest backlogs become columns with one backlog each, if the slot
-// reduces the backlog enough. The other columns become columns with g backlogs each.
+// coarse moves the columns that share g backlogs. If the slot reduces the backlog enough, the smallest backlogs get columns of their own.
+// The others stay in columns that share g backlogs.
 func (m *move) coarse(to, down, started []int64) {
 	j := 0
 	for ; j < len(down); j++ {
@@ -145,7 +147,7 @@ func (m *move) coarse(to, down, started []int64) {
 	}
 }
 
-// settle sets to[column] to v plus the price of the slot if that is less than the current value. If to has no such column, settle uses the
+// settle sets to[column] to v plus the price of the slot, if that is less than the current value. If to has no such column, settle uses the
 // last column if m.open is true, and does nothing otherwise.
 func (m *move) settle(to []int64, column int, v int64) {
 	if column >= len(to) {

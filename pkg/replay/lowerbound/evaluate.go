@@ -35,8 +35,8 @@ func Evaluate(p Problem, schedule []int32) (Cost, error) {
 	return play(&p, tl, schedule, nil), nil
 }
 
-// play computes the same as Evaluate, for a schedule that is known to be valid. If backlog is not nil, it receives the backlog at the end
-// of each slot t (q_t) at index t-1.
+// play returns the same result as Evaluate but does not check the schedule. If backlog is not nil, play sets backlog[t-1] to the backlog at
+// the end of slot t.
 func play(p *Problem, tl *timeline, schedule []int32, backlog []int64) Cost {
 	var c Cost
 	before, q := int32(p.InitialReplicas), int64(0)
@@ -56,7 +56,7 @@ func play(p *Problem, tl *timeline, schedule []int32, backlog []int64) Cost {
 	return c
 }
 
-// bestEffort returns the schedule with the fewest late jobs, at any cost. Jobs are served in order, so more service never makes a job
+// bestEffort returns the schedule with the fewest late jobs, at any cost. Jobs are served in order, so more replicas never make a job
 // later.
 func bestEffort(p *Problem) []int32 {
 	schedule := make([]int32, len(p.Arrivals))

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// plan is the lifetime of one replica. The replica is ready a cold start after its launch (a warm replica at time 0), accepts requests
-// until it is stopped, and is paid for until the last of these requests is done.
+// plan is the lifetime of one replica. The replica is ready one cold start after its launch; a warm replica is ready at time 0. It accepts
+// requests until it is stopped, and is paid for until its last request ends.
 type plan struct {
 	launch, stop float64
 	warm         bool
@@ -22,13 +22,13 @@ type fifo struct {
 	requests                   []call
 	lanes, most                int
 	cold, wait, share, horizon float64
-	finish                     bool // a run must have served everything by the horizon
+	finish                     bool // every request must be served before the horizon
 }
 
 type call struct{ at, service float64 }
 
-// run returns the paid replica seconds, and whether the run kept the SLO and the maximum of replicas. A request that has not started at the
-// end of the run is late only if its allowed wait is over at that time.
+// run returns the paid replica seconds, and whether the run kept the SLO and the maximum number of replicas. A request that has not started
+// at the end of the run counts as late only if its allowed wait is over by then.
 func (f fifo) run(plans []plan) (paid float64, kept bool) {
 	type lane struct{ free, stop float64 }
 	var lanes []lane
@@ -126,7 +126,7 @@ func change(r *rand.Rand, plans []plan, f fifo) []plan {
 	return plans
 }
 
-// fromSchedule converts a schedule of slots to plans: the replica that started last stops first.
+// fromSchedule converts a schedule of slots to the lifetimes of replicas. The replica that started last stops first.
 func (f fifo) fromSchedule(schedule []int32, warm int, slot float64) []plan {
 	var plans, on []plan
 	for range warm {
@@ -188,7 +188,8 @@ func randomSystem(r *rand.Rand) (fifo, Setup, []Request) {
 	}, requests
 }
 
-// cheapest returns the cost of the cheapest run that a random search finds, and the highest bound over all cuts (see RequestLevel).
+// cheapest returns the cost of the cheapest run that a random search finds, and the highest lower bound over all cuts. RequestLevel
+// documents the cut.
 func cheapest(t *testing.T, r *rand.Rand, f fifo, setup Setup, requests []Request) (best, bound float64) {
 	slot := setup.TimeSlot.Seconds()
 	best = math.Inf(1)

@@ -41,9 +41,9 @@ func (s *search) next(lambda int64) int64 {
 	return apex
 }
 
-// narrow uses the result l of a dynamic program to narrow the interval from low to high that contains the best lambda. lambda is the price
-// of a late job. If the schedule has more late jobs than allowed, a late job was too cheap: lambda is the new lower end of the interval.
-// Otherwise lambda is the new upper end. An end only moves inward. narrow also updates streak, the number of programs in a row whose lambda
+// The best lambda (the price of a late job) is between s.low and s.high. narrow reduces this interval with the result l of a dynamic
+// program. If the schedule has more late jobs than allowed, a late job was too cheap: lambda is the new lower end of the interval.
+// Otherwise lambda is the new upper end. The interval never grows. narrow also updates streak, the number of programs in a row whose lambda
 // was too low or too high.
 func (s *search) narrow(lambda int64, l line) {
 	if l.modelled > s.tl.allowed {
@@ -53,7 +53,8 @@ func (s *search) narrow(lambda int64, l line) {
 	}
 }
 
-// model returns the minimum of the Lagrangian over the known schedules. The true minimum is at most this value.
+// model returns the least value of cost + lambda * late jobs over the known schedules. The minimum over all schedules is at most this
+// value.
 func (s *search) model(lambda int64) int64 {
 	return s.least(lambda).at(lambda)
 }
@@ -68,8 +69,8 @@ func (s *search) least(lambda int64) line {
 	return least
 }
 
-// apex returns the lambda for which model(lambda) - lambda*allowed is highest. This difference is concave in lambda. It increases as long
-// as the known schedule with the lowest Lagrangian has more late jobs than allowed.
+// apex returns the lambda (the price of a late job) for which model(lambda) - lambda*allowed is highest. This difference is concave in
+// lambda: it increases as long as the known schedule with the lowest Lagrangian has more late jobs than allowed.
 func (s *search) apex() int64 {
 	lo, hi := int64(0), s.maxLambda
 	for hi-lo > 1 {

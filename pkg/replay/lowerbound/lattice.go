@@ -1,6 +1,7 @@
 package lowerbound
 
-// unreachable is larger than the value of any reachable state (see setMoney). Costs can be added to it without an overflow.
+// unreachable is the cost of a state that no schedule reaches. It is larger than every real cost, because setMoney limits them. Costs can
+// be added to it without an overflow.
 const unreachable = int64(1) << 61
 
 // lattice is the dynamic program for one lambda (the price of a late job). It has a layer for each slot. A layer has a state for each
@@ -12,13 +13,13 @@ type lattice struct {
 	cost    int64     // c: price of a ready replica for a slot, in money
 	start   int64     // beta: price of a start, in money
 	lambda  int64     // price of a late job, in money
-	drop    bool      // true: in a slot with open columns, work beyond the last column is dropped without cost; false: it is not allowed
+	drop    bool      // true: work beyond the last column of a slot may be dropped without cost, if that slot has open columns
 	columns []columns // columns of each slot
-	lo, hi  []int32   // lowest and highest number of replicas in slot t; at index 0 both are n_0, the number at the beginning
-	late    []int64   // price of the late jobs in the slot that is computed, by column
-	up      []int64   // least cost after starts of replicas, by number of replicas and column before the slot
-	down    []int64   // least cost after stops of replicas, by column before the slot, for one number of replicas
-	kept    []layer   // layers that the method run stores for the method back
+	lo, hi  []int32   // lowest and highest number of replicas in each slot; at index 0 both are the number at the beginning
+	late    []int64   // price of the late jobs in the current slot, by column
+	up      []int64   // least cost with n replicas after starts, by n and by column before the slot
+	down    []int64   // least cost with n replicas after stops, by column before the slot; for the current n only
+	kept    []layer   // the layers that run stores so that back can find the schedule
 	stretch []layer
 	pair    [2]layer
 	last    *layer
@@ -83,7 +84,7 @@ func (g *lattice) step(t int, from, to *layer) {
 	m := move{from: &g.columns[t-1], to: &g.columns[t], serve: g.serve, late: g.late}
 	m.open = g.drop && m.to.open
 	for n := top; n >= to.lo; n-- {
-		started := down // n replicas with n < from.lo are reached only by stopping replicas
+		started := down // fewer replicas than the previous slot had at least: reached only by stopping replicas
 		if n >= from.lo {
 			started = g.up[(n-from.lo)*width:][:width]
 		}
@@ -120,7 +121,7 @@ func (g *lattice) sweepUp(from *layer, top int, start int64) {
 
 // stop sets each down[q] to the minimum of down[q] and started[q], and returns the minimum over all q.
 func stop(down, started []int64) int64 {
-	least := 2 * unreachable // above all values in the rows, which can be the sum of unreachable and prices
+	least := 2 * unreachable // more than any value in the rows, because a value can be unreachable plus prices
 	started = started[:len(down)]
 	for q, v := range down {
 		v = min(v, started[q])

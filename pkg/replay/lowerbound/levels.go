@@ -16,14 +16,14 @@ package lowerbound
 func levels(p *Problem, need []int64) []int32 {
 	slots := len(need)
 	schedule := make([]int32, slots)
-	hold := float64(slots + 1) // length of a gap up to which a replica is kept
+	hold := float64(slots + 1) // the longest gap, in slots, for which keeping a replica is not more expensive than starting it again
 	if p.StartCost < p.ReplicaSlotCost*hold {
 		hold = p.StartCost / p.ReplicaSlotCost
 	}
-	// for each level, the last slot in which it was used, as index+1; 0: the replica was ready at the beginning
+	// the last slot in which each level was used, counted from 1; 0: ready at the beginning
 	last := make([]int, p.MaxReplicas+1)
 	for k := p.InitialReplicas + 1; k <= p.MaxReplicas; k++ {
-		last[k] = -slots - 2 // not ready at the beginning: the gap before the first use is longer than every hold
+		last[k] = -slots - 2 // not ready at the beginning, so the gap before its first use is always too long to be kept
 	}
 	for i, r := range need {
 		top := int(min(r, int64(p.MaxReplicas)))
@@ -55,7 +55,7 @@ func needPerSlot(p *Problem) []int64 {
 	return need
 }
 
-// immediate reports whether every unit is due in the slot in which it arrives.
+// immediate reports whether every unit of work must be served in the slot in which it arrives.
 func (tl *timeline) immediate() bool {
 	for t := 1; t <= tl.slots; t++ {
 		if tl.late(t, tl.arrived[t]-1) == 0 && tl.arrived[t] > tl.arrived[t-1] {

@@ -92,7 +92,7 @@ func TestRelaxedProblemIsNotMoreExpensive(t *testing.T) {
 		}
 		for name, relax := range relaxed {
 			if name == "less work in a slot" && p.LateShare > 0 {
-				continue // with fewer jobs, fewer may be late, so this problem is not always less strict
+				continue // this problem has fewer jobs, so fewer may be late: it can be stricter
 			}
 			q := p
 			q.Arrivals = slices.Clone(p.Arrivals)
@@ -135,7 +135,7 @@ func TestGapIsSmallOnAverage(t *testing.T) {
 	}
 }
 
-// TestBoundIsValidWithLittleMemory solves a problem with a long overload and too few columns for its backlog.
+// A long overload has more different backlogs than the memory limit allows columns. The bound must still be valid.
 func TestBoundIsValidWithLittleMemory(t *testing.T) {
 	p := Problem{
 		Arrivals: make([]int64, 200), UnitsPerReplicaSlot: 16, MaxReplicas: 3, InitialReplicas: 1,
@@ -189,8 +189,8 @@ func TestNoStartBeforeTheColdStart(t *testing.T) {
 	}
 }
 
-// TestMoveAgreesWithItsDefinition compares the two methods of move that compute a transition through one slot. shift computes all columns
-// at once, and land computes the new column of one column. The test computes the expected row with land.
+// TestMoveAgreesWithItsDefinition compares shift and land, two methods of move that compute the transition through one slot. shift computes
+// all columns at once, and land computes the new column of one column. The test computes the expected row with land.
 func TestMoveAgreesWithItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := rapid.Int64Range(1, 5).Draw(t, "g")

@@ -51,11 +51,11 @@ func (g *lattice) back() (schedule []int32, dropped bool) {
 	return trace.schedule, trace.dropped
 }
 
-// stride returns the distance between two stored layers that needs the least memory. With this distance, there are about as many stored
-// layers as there are layers between two stored ones.
+// stride returns the number of slots between two stored layers for which the tables need the least memory. The number of stored layers is
+// then about the same as the number of layers that are computed again between two of them.
 func stride(slots int) int { return int(math.Ceil(math.Sqrt(float64(slots)))) }
 
-// tracer follows the cheapest path through the layers, from the last slot to the first, and records its schedule.
+// tracer finds the cheapest path through the layers, from the last slot to the first, and records the number of replicas in each slot.
 type tracer struct {
 	*lattice
 	n, column int
@@ -76,9 +76,9 @@ func (g *lattice) finish() tracer {
 	return r
 }
 
-// retreat records the number of replicas in slot t and moves to a state before slot t that leads to the current state at its cost. It
-// prefers a state with the same number of replicas, so that of several equally cheap schedules it finds one with few changes. It uses a
-// transition that drops work only if there is no other.
+// retreat records the number of replicas in slot t. It then moves to a state before slot t from which the current state has its cost. It
+// prefers a state with the same number of replicas, which gives a schedule with few changes. It uses a transition that drops work only if
+// there is no other.
 func (r *tracer) retreat(t int, before *layer) {
 	r.schedule[t-1] = int32(r.n)
 	r.priceLate(t)
@@ -96,8 +96,8 @@ func (r *tracer) retreat(t int, before *layer) {
 	panic("bound: a value in the table follows from none before it")
 }
 
-// from moves to a state of the previous layer, in the columns first..last-1, whose cost plus the price of starts equals the parameter want.
-// It reports whether there is such a state.
+// from looks for a state of the previous layer in the columns first..last-1. The cost of that state plus the price of the replicas started
+// after it must be want. from moves to that state and reports whether it found one.
 func (r *tracer) from(t int, before *layer, want int64, first, last int) bool {
 	if r.at(before, r.n, want, first, last) {
 		return true

@@ -11,7 +11,7 @@ import (
 // Job is the unit in which lateness is counted, for example a request. A job is on time if all of its work is served by the slot Due.
 type Job struct {
 	End int64 // the work of this job and of all jobs before it, in units
-	Due int32 // the slot, counted from 1, at whose end it must be served; may be after the last slot
+	Due int32 // the slot, counted from 1, at the end of which the job must be served; can be after the last slot
 }
 
 // Problem is one instance of the fluid slot model (see the package documentation for the formulas).
@@ -20,23 +20,27 @@ type Problem struct {
 	Arrivals            []int64       // units of work in each slot, >= 0
 	UnitsPerReplicaSlot int64         // g: units that one ready replica serves in a slot, >= 1
 	MaxReplicas         int           // N >= 1: maximum number of ready replicas
-	InitialReplicas     int           // n_0, 0..N: replicas ready at the beginning, without a start cost; the same as in the compared runs
-	ReplicaSlotCost     float64       // c > 0: price of a ready replica for a slot, in any currency
-	StartCost           float64       // beta >= 0: price of a start, in the same currency: c for each slot of the cold start, plus a fee
-	WaitSlots           int           // a unit of slot t is due in slot t + WaitSlots; with Jobs it only determines the size of the tables
-	BootSlots           int           // no replica can become ready in slots 1..BootSlots
-	LateShare           float64       // eps = 1 - SLO, 0..1: share of the jobs that may be late, rounded down to whole jobs
-	Jobs                []Job         // in the order of service; nil: every unit is a job
-	OpenEnd             bool          // work due after the last slot is never late; otherwise all work that is not served at the end is late
-	ServeAll            bool          // all work must be served at the end; for runs that continue until the queue is empty
-	Rebate              float64       // subtracted from LB and UB; RequestLevel uses it for warm replicas
-	Relaxations         []string      // relaxations of this problem, one sentence each, for reports
+	// n_0: number of replicas that are ready at the beginning, without a start cost; the compared runs must have the same number
+	InitialReplicas int
+	ReplicaSlotCost float64 // c > 0: price of a ready replica for a slot, in any currency
+	// beta >= 0: price of a start, in the same currency: ReplicaSlotCost for each slot of the cold start, plus a fee
+	StartCost float64
+	// a unit that arrives in slot t is due in slot t + WaitSlots; if Jobs is set, WaitSlots only determines the size of the tables
+	WaitSlots int
+	BootSlots int     // no replica can become ready in the slots from 1 to BootSlots
+	LateShare float64 // eps = 1 - SLO, 0..1: share of the jobs that may be late, rounded down to whole jobs
+	Jobs      []Job   // in the order of service; nil: every unit is a job
+	OpenEnd   bool    // work due after the last slot is never late; otherwise all work that is not served at the end is late
+	// all work must be served by the end of the last slot; set if the compared runs continue until the queue is empty
+	ServeAll    bool
+	Rebate      float64  // subtracted from LB and UB; RequestLevel uses it for warm replicas
+	Relaxations []string // relaxations of this problem, one sentence each, for reports
 }
 
-// ErrInfeasible means that more jobs are late than the SLO allows, even with MaxReplicas in every slot. Errors wrap it.
+// ErrInfeasible is returned if more jobs are late than the SLO allows, even with MaxReplicas in every slot.
 var ErrInfeasible = errors.New("no schedule meets the SLO")
 
-// maxUnits limits sums of units and of jobs, so that the product of such a sum and an amount of money fits in an int64.
+// maxUnits is the maximum number of units, and of jobs. The product of such a number and an amount of money fits in an int64.
 const maxUnits = 1 << 40
 
 func (p *Problem) validate() error {
@@ -63,7 +67,8 @@ func (p *Problem) validate() error {
 	return nil
 }
 
-// timeline has the cumulative arrivals and due jobs of a problem by slot. Index 0 is the time before slot 1.
+// timeline contains, for each slot, the work that arrived and the jobs that were due since the beginning. Index 0 is the time before slot
+// 1.
 type timeline struct {
 	slots   int
 	arrived []int64 // A_t: units of work that arrive until the end of slot t
@@ -125,7 +130,7 @@ func (tl *timeline) countJobs(jobs []Job) error {
 	return nil
 }
 
-// end returns the unit at which the last of the first `jobs` jobs ends, or 0 if jobs is 0.
+// end returns the number of units of work that the first `jobs` jobs have together.
 func (tl *timeline) end(jobs int64) int64 {
 	if tl.list == nil || jobs == 0 {
 		return jobs
@@ -133,7 +138,8 @@ func (tl *timeline) end(jobs int64) int64 {
 	return tl.list[jobs-1].End
 }
 
-// late returns how many of the jobs due in slot t are late if the first `served` units of work are served at the end of that slot.
+// late returns how many of the jobs that are due in slot t are late if only the first `served` units of work are served by the end of that
+// slot.
 func (tl *timeline) late(t int, served int64) int64 {
 	from, to := tl.due[t-1], tl.due[t]
 	if tl.list == nil {

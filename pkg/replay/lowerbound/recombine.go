@@ -8,14 +8,15 @@ import (
 // detour is a range of slots in which two schedules differ. Before and after the range, the two schedules have the same number
 // of replicas and the same backlog. The slots of the range can therefore be copied from one schedule to the other without other changes.
 type detour struct {
-	from, to int   // indexes of the first slot and of the slot after the last one
-	saves    int64 // money that the slots of the other schedule save; may be negative
-	late     int64 // number of additional late jobs; may be negative
+	from, to int   // index of the first slot, and of the slot after the last one
+	saves    int64 // money that the copied slots save; may be negative
+	late     int64 // late jobs that the copied slots add; may be negative
 }
 
-// recombine combines the known schedules to find a cheaper one that keeps the SLO. At the best lambda, the schedules with too many late
-// jobs and those with fewer have about the same Lagrangian. A detour from one to the other therefore saves about lambda for each additional
-// late job. Detours that use the late jobs that are still allowed remove most of the difference between UB and LB.
+// recombine combines the known schedules to find a cheaper one that keeps the SLO. The Lagrangian is the cost plus lambda for each late
+// job. At the best lambda it is about the same for a schedule with too many late jobs and for one with few. Copying a detour between them
+// therefore saves about lambda for each additional late job. Detours that use the late jobs that are still allowed remove most of the
+// difference between UB and LB.
 func (s *search) recombine() {
 	const bases, ways = 6, 12
 	lines := slices.Clone(s.lines)
@@ -40,13 +41,13 @@ func (s *search) recombine() {
 	}
 }
 
-// promise returns the Lagrangian of the schedule with its actual number of late jobs. It does not use line.modelled, so it is exact for
-// every known schedule.
+// promise returns the Lagrangian of the schedule: its cost plus lambda for each job that is really late. The count of line.modelled is
+// lower, because it uses rounded backlogs.
 func (l line) promise(lambda int64) int64 { return l.cost + lambda*l.late }
 
-// takeDetours changes the schedule of base: it replaces ranges of slots by those of other, and passes the new schedules to improve. Detours
-// with the highest saving per additional late job come first. takeDetours uses complete detours as far as the SLO allows their late jobs,
-// and then parts of the best of the other detours.
+// takeDetours changes the schedule of base: it replaces detours, which are ranges of slots, by the same slots of the schedule other. It
+// passes each new schedule to improve. Detours with the highest saving per additional late job come first. takeDetours uses complete
+// detours as far as the SLO allows their late jobs, and then parts of the best of the other detours.
 func (s *search) takeDetours(base, other line) {
 	const parts = 2
 	detours := s.detours(base.schedule, other.schedule)
@@ -77,7 +78,7 @@ func (s *search) takeDetours(base, other line) {
 	}
 }
 
-// part finds the longest beginning and the longest end of a detour that base can use without missing the SLO, and passes the new schedules
+// part copies only a part of a detour: the longest beginning and the longest end for which base keeps the SLO. It passes the new schedules
 // to improve.
 func (s *search) part(base, other []int32, d detour) {
 	for _, fromEnd := range []bool{false, true} {
@@ -99,7 +100,7 @@ func (s *search) part(base, other []int32, d detour) {
 	}
 }
 
-// improve calls meet for a schedule that keeps the SLO and costs less than the best schedule. It reports whether the schedule keeps the
+// improve adds a schedule to the known ones if it keeps the SLO and costs less than the best one. It reports whether the schedule keeps the
 // SLO.
 func (s *search) improve(schedule []int32) bool {
 	c := play(s.p, s.tl, schedule, nil)
@@ -112,8 +113,8 @@ func (s *search) improve(schedule []int32) bool {
 	return true
 }
 
-// grows reports whether the schedule starts a replica in slots 1..BootSlots, in which no replica can become ready. This can occur if only a
-// part of a detour is used.
+// grows reports whether the schedule starts a replica in slots 1..BootSlots, in which no replica can become ready. A schedule that contains
+// only a part of a detour can do this.
 func (s *search) grows(schedule []int32) bool {
 	before := int32(s.p.InitialReplicas)
 	for _, n := range schedule[:min(s.p.BootSlots, len(schedule))] {

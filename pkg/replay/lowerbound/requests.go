@@ -10,26 +10,26 @@ import (
 // Request is one request of a log, as the bounds use it.
 type Request struct {
 	At      time.Duration // time of arrival since the beginning of the trace, >= 0; requests are in the order of arrival
-	Work    time.Duration // replica time at the highest throughput of a replica (a full batch), >= 0
-	Service time.Duration // longest time from its start to its end, >= Work; C * Work in a replica with C slots
+	Work    time.Duration // replica time that the request needs in a replica that is full (highest throughput), >= 0
+	Service time.Duration // longest time from the start of the request to its end, >= Work; for a replica with C slots: C * Work
 }
 
 // Setup has the common properties of the compared runs.
 type Setup struct {
 	TimeSlot        time.Duration // length of a slot
-	Horizon         time.Duration // end of the charged time, which begins at 0; no request may arrive later
+	Horizon         time.Duration // end of the time for which replicas are paid; the time begins at 0, and no request may arrive after it
 	ColdStart       time.Duration // shortest time from launch to ready
 	Wait            time.Duration // W: a request is on time if it starts within W after its arrival
 	LateShare       float64       // eps: share of the requests that may be late
-	MaxReplicas     int           // maximum number of replicas, including booting and draining ones
-	InitialReplicas int           // replicas that are ready at time 0; no other replica is booting then
-	HourlyPrice     float64       // price of a replica per hour, which is paid from its launch to the end of draining
+	MaxReplicas     int           // maximum number of replicas, including starting and draining replicas
+	InitialReplicas int           // replicas that are ready at time 0; no other replica is starting then
+	HourlyPrice     float64       // price of a replica per hour, from its launch until it has drained
 	StartFee        float64       // additional price of each launch
 	ServeAll        bool          // the runs serve every request before Horizon
-	Units           int64         // units of work per replica slot; 0: a slot at MaxReplicas has about 512
+	Units           int64         // units of work that a replica serves in a slot; 0: chosen so that MaxReplicas serve about 512 in a slot
 }
 
-// longest is the highest allowed value of every duration in the input, so that sums of durations fit in 64 bits.
+// longest is the maximum of every duration in the input, so that a sum of durations fits in 64 bits.
 const longest = time.Duration(1 << 60)
 
 // Fluid returns the slot model of a request log. The ready replicas serve the work of each slot, the oldest first. A request is on time if
@@ -131,8 +131,8 @@ func Cuts(requests []Request) []time.Duration {
 	return slices.Compact(cuts)
 }
 
-// problem returns the Problem with the fields that are the same for Fluid and RequestLevel. count returns the counted work of a request and
-// the slot in which it is due.
+// problem returns the Problem with the fields that Fluid and RequestLevel set in the same way. count returns, for a request, the work that
+// counts and the slot in which it is due.
 func (s Setup) problem(requests []Request, count func(Request) (time.Duration, int)) (Problem, error) {
 	if s.TimeSlot <= 0 || s.Horizon < s.TimeSlot || s.Horizon/s.TimeSlot > 1<<24 {
 		return Problem{}, fmt.Errorf("bound: slots of %s do not divide a horizon of %s into 1..2^24 slots", s.TimeSlot, s.Horizon)
@@ -191,7 +191,7 @@ func share(work, cut, service time.Duration) time.Duration {
 	return time.Duration(q)
 }
 
-// wide is a sum of products in 128 bits: the nanoseconds of a week of many replicas do not fit 64 bits.
+// wide is a sum of products in 128 bits. The nanoseconds that many replicas need in a week exceed 64 bits.
 type wide struct{ hi, lo uint64 }
 
 func (w wide) plus(a, b uint64) wide {

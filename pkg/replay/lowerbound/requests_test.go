@@ -93,7 +93,7 @@ func TestRequestLevelBoundIsNotHigherThanTheFluidBound(t *testing.T) {
 		}
 		tight, err := Solve(p, Options{})
 		if err != nil {
-			continue // the fluid problem can be infeasible although the request-level problem is feasible
+			continue // the fluid model can be infeasible when the request-level problem is not
 		}
 		for _, cut := range Cuts(requests) {
 			p, err := RequestLevel(requests, s, cut)

@@ -2,12 +2,13 @@ package lowerbound
 
 import "fmt"
 
-// line is a schedule with its Lagrangian: its cost plus lambda for each late job, which is a linear function of lambda.
+// line is a known schedule. Its Lagrangian, which is its cost plus lambda for each late job, is a linear function of lambda.
 type line struct {
 	schedule []int32
 	cost     int64 // cost of the schedule, in money
 	late     int64 // number of late jobs
-	modelled int64 // late jobs according to the lattice, which rounds large backlogs down; -1: the schedule is not from the lattice
+	// late jobs as the dynamic program counts them, with large backlogs rounded down; -1: the schedule is not from a dynamic program
+	modelled int64
 }
 
 func (l line) at(lambda int64) int64 {
@@ -26,15 +27,15 @@ type search struct {
 	unit      float64 // amount of the currency per unit of money
 	maxLambda int64
 	most      int64  // maximum number of columns in memory
-	lines     []line // known valid schedules, including those that miss the SLO
+	lines     []line // known valid schedules; some of them miss the SLO
 	best      line   // cheapest schedule that keeps the SLO; nil: none yet
 	lower     int64  // best lower bound so far, in money
 	lambda    int64  // the lambda for which lower was found
-	low, high int64  // highest lambda for which too many jobs are late, and lowest lambda for which not too many are
-	streak    int    // number of consecutive programs with a lambda that was too low; negative: too high
+	low, high int64  // highest lambda for which too many jobs were late, and lowest lambda for which no more than allowed were late
+	streak    int    // how many programs in a row had a lambda that was too low; negative: too high
 	solves    int
-	full      int  // number of programs that used every number of replicas, and not only those in a window
-	every     bool // whether the current window (the range of replicas in each slot) contains every number of replicas
+	full      int  // number of programs without a window: they used every number of replicas
+	every     bool // whether the window, the range of replicas in each slot, contains every number of replicas
 	clamped   bool
 	bytes     int64
 }
@@ -68,8 +69,8 @@ func newSearch(p *Problem, tl *timeline, o Options) (*search, error) {
 	return s, err
 }
 
-// meet adds a schedule to the known schedules, which recombine uses. If the schedule keeps the SLO at a lower cost than the best one, it
-// becomes the best one, and its cost is the upper bound.
+// meet adds a schedule to the known schedules. If it keeps the SLO and costs less than the best schedule, it becomes the best schedule, and
+// its cost is the new upper bound.
 func (s *search) meet(schedule []int32) line {
 	c := play(s.p, s.tl, schedule, nil)
 	l := line{schedule: schedule, cost: c.ReplicaSlots*s.grid.cost + c.Starts*s.grid.start, late: c.Late, modelled: -1}
@@ -86,12 +87,12 @@ func (s *search) meet(schedule []int32) line {
 	return l
 }
 
-// trace reads the schedule of the last dynamic program. meet adds it to the known schedules and returns its line, which trace returns.
-// value is the minimum that the program found. dropped is true if the schedule leaves out work and the program added no cost for it.
+// trace reads the schedule that the last dynamic program found, adds it to the known schedules and returns its line. value is the minimum
+// that the program found. dropped is true if the program dropped work without cost, so that the schedule does not serve all of it.
 func (s *search) trace(value int64) (l line, dropped bool) {
 	schedule, dropped := s.grid.back()
 	l = s.meet(schedule)
-	l.modelled = l.late // with lambda 0, the value does not depend on the number of late jobs
+	l.modelled = l.late // with lambda 0, late jobs do not change the value
 	if s.grid.lambda > 0 {
 		l.modelled = (value - l.cost) / s.grid.lambda
 	}
@@ -100,9 +101,8 @@ func (s *search) trace(value int64) (l line, dropped bool) {
 	return l, dropped
 }
 
-// forbid solves the problem in which no job may be late. If memory is not sufficient for all backlogs, the dynamic program drops work
-// beyond the largest backlogs without cost, and its minimum is LB. If this program dropped work, a second program, which does not
-// allow such backlogs, computes UB.
+// forbid solves a problem in which no job may be late. If memory is not sufficient for all backlogs, the dynamic program drops work without
+// cost, and its minimum is LB. In that case, a second program that drops no work computes UB.
 func (s *search) forbid() {
 	s.grid.drop = s.clamp()
 	s.everyN()
@@ -116,7 +116,7 @@ func (s *search) forbid() {
 	}
 }
 
-// price solves the problem in which some jobs may be late.
+// price solves a problem in which some jobs may be late: it searches for the best price of a late job, lambda.
 func (s *search) price() {
 	s.grid.drop = s.clamp()
 	lambda, around := s.guess(), []line{s.meet(levels(s.p, needPerSlot(s.p)))}
@@ -147,9 +147,9 @@ func (s *search) price() {
 	}
 }
 
-// settle improves lambda with dynamic programs that use only the numbers of replicas in a window, and returns the last lambda. It ends when
-// a program finds no better value than the known schedules have. The values of these programs are not lower bounds, but their schedules are
-// valid.
+// settle improves lambda with dynamic programs that use only the numbers of replicas in the window, and returns the last lambda. It ends
+// when a program finds no better value than the known schedules have. A program with a window finds valid schedules, but its value is not a
+// lower bound.
 func (s *search) settle(lambda int64) int64 {
 	for s.solves < s.o.MaxSolves-1 {
 		model := s.model(lambda)

@@ -8,14 +8,14 @@ import (
 
 // Options configure Solve. The zero value is usable.
 type Options struct {
-	Tolerance   float64         // stops when UB/LB - 1 is at most this; 0 means 0.001
-	MaxSolves   int             // maximum number of dynamic programs; 0 means 60. The interval is valid after any number
-	MemoryBytes int64           // maximum memory for the tables; 0 means 512 MiB. With less memory the backlog may be clamped, which lowers LB
-	Progress    func(Progress)  // called about a hundred times per dynamic program, in the goroutine of the caller
-	Context     context.Context // stops Solve when it ends; may be nil
+	Tolerance   float64         // Solve ends when UB/LB - 1 is at most this; 0 means 0.001
+	MaxSolves   int             // maximum number of dynamic programs; 0 means 60. The interval is valid after any number of them
+	MemoryBytes int64           // maximum memory of the tables; 0 means 512 MiB. With less memory, Solve may drop work for LB, which lowers LB
+	Progress    func(Progress)  // called about a hundred times per dynamic program, in the goroutine that called Solve
+	Context     context.Context // Solve returns an error when it ends; may be nil
 }
 
-// interrupted is the panic that ends the computation of the tables when the context ends.
+// interrupted is the value of the panic that leaves the computation of the tables when the context ends.
 type interrupted struct{ error }
 
 // Progress is the state of Solve.
@@ -23,7 +23,7 @@ type Progress struct {
 	Solve               int // number of the current program, counted from 1
 	TimeSlot, TimeSlots int
 	LB, UB              float64 // the interval so far
-	EveryN              bool    // the current program uses every number of replicas, not only those in a window
+	EveryN              bool    // the current program uses every number of replicas, without a window
 }
 
 // Interval is the result of Solve. No schedule that keeps the SLO costs less than LB. Schedule keeps the SLO and costs UB.
@@ -34,9 +34,9 @@ type Interval struct {
 	Jobs        int64
 	Allowed     int64   // jobs that may be late
 	Late        int64   // jobs that are late under Schedule
-	Lambda      float64 // price of a late job at LB, in the currency of the problem
+	Lambda      float64 // the price of a late job for which LB was found, in the currency of the problem
 	Solves      int     // number of dynamic programs
-	FullSolves  int     // number of programs that used every number of replicas; they determine LB
+	FullSolves  int     // number of programs without a window; only these determine LB
 	Clamped     bool    // MemoryBytes was too small, so the program for LB drops work without cost; LB remains a lower bound
 	Bytes       int64   // memory of the tables
 	Relaxations []string
@@ -107,8 +107,8 @@ func (s *search) interval() Interval {
 	return i
 }
 
-// setMoney sets the integer unit of money: 2^-24 of a replica slot, or a larger unit if sums along a path would not fit int64. The start
-// cost is rounded down, which can only lower the lower bound.
+// setMoney sets the unit of money: 2^-24 of the price of a replica slot, or more if a sum of costs would not fit in an int64. The start
+// cost is rounded down to this unit, which can only lower the lower bound.
 func (s *search) setMoney() error {
 	p := s.p
 	most := float64(s.tl.slots) * float64(p.MaxReplicas)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// smallest returns the optimum over every schedule. It is written from the definition of the model, not from the solver: units are served
-// one by one from a queue. +Inf means that no schedule keeps the SLO.
+// smallest returns the lowest cost over every schedule, or +Inf if no schedule keeps the SLO. It follows the definition of the model and
+// shares no code with the solver: it serves units one by one from a queue.
 func smallest(p Problem) float64 {
 	best := math.Inf(1)
 	schedule := make([]int32, len(p.Arrivals))
@@ -100,7 +100,7 @@ func randomProblem(r *rand.Rand) Problem {
 	return p
 }
 
-// randomJobs divides the work of each slot into jobs, some without work, that are due some slots later.
+// randomJobs divides the work of each slot into jobs. Some jobs have no work. Each is due some slots later.
 func randomJobs(r *rand.Rand, p Problem) []Job {
 	jobs, end, due := []Job{}, int64(0), int32(1)
 	for i, a := range p.Arrivals {

@@ -8,7 +8,7 @@ func (s *search) everyN() {
 	}
 }
 
-// ceiling returns the highest number of replicas that can be ready in slot t.
+// ceiling returns the maximum number of replicas that can be ready in slot t.
 func (s *search) ceiling(t int) int {
 	if t <= s.p.BootSlots {
 		return s.p.InitialReplicas
@@ -46,7 +46,7 @@ func (s *search) window(around []line) {
 	}
 }
 
-// dispensable reports whether the SLO is kept even if no work is served from slot t on, because no more jobs than allowed are late then.
+// dispensable reports whether the SLO is kept even if no work is served from slot t on.
 func (s *search) dispensable(t int) bool {
 	return !s.p.ServeAll && s.tl.jobs-s.tl.due[min(t-1+s.p.WaitSlots, s.tl.slots)] <= s.tl.allowed
 }
@@ -83,7 +83,7 @@ func (s *search) clamp() (narrow bool) {
 	tl, g := s.tl, s.p.UnitsPerReplicaSlot
 	for t := range s.grid.columns {
 		arrived := tl.arrived[t]
-		must := tl.end(max(0, tl.due[t]-tl.allowed)) // least work that must be served until the end of slot t
+		must := tl.end(max(0, tl.due[t]-tl.allowed)) // least work that must be served by the end of slot t
 		if s.p.ServeAll && t == tl.slots {
 			must = arrived
 		}
@@ -103,7 +103,7 @@ func (s *search) clamp() (narrow bool) {
 	return narrow
 }
 
-// size sets the lengths of the temporary rows, which depend on the columns and on the windows.
+// size allocates the temporary rows, whose lengths depend on the columns and on the windows.
 func (g *lattice) size() {
 	width, rows := 0, 0
 	for t := range g.columns {
@@ -121,7 +121,7 @@ func (g *lattice) size() {
 	g.down = g.down[:cap(g.down)]
 }
 
-// bytes returns the memory of the tables.
+// bytes returns the memory that the tables need.
 func (g *lattice) bytes() int64 {
 	cells := cap(g.late) + cap(g.down) + cap(g.up)
 	for _, layers := range [][]layer{g.kept, g.stretch, g.pair[:]} {
