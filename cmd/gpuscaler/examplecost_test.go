@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -69,6 +70,45 @@ func besideKEDA(t *testing.T, args ...string) (ours, keda result) {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	return report.Runs[0], report.Runs[1]
+}
+
+// README.md names the signal that replaces the two signals of the gateway in a cluster without the Gateway API Inference Extension. The policy
+// with this signal must meet its SLO on a generated morning.
+func TestReadmePolicyWithoutAGatewayMeetsItsSLO(t *testing.T) {
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signal := regexp.MustCompile("replace the signals `requests` and `gateway` by `([^`]+)`").FindSubmatch(page)
+	if signal == nil {
+		t.Fatal("README.md names no signal for a cluster without a gateway")
+	}
+	path := readmePolicy(t)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		switch {
+		case strings.Contains(line, "{name: requests,"):
+			lines = append(lines, "  - "+string(signal[1])+"\n")
+		case !strings.Contains(line, "{name: gateway,"):
+			lines = append(lines, line)
+		}
+	}
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	morning := filepath.Join(t.TempDir(), "morning.csv")
+	root := rootCommand()
+	root.SetArgs([]string{"trace", "generate", "diurnal", "--for", "6h", "--rate", "4", "--file", morning})
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	if ours, _ := besideKEDA(t, "--policy", path, "--requests", morning); !ours.MeetsSLO {
+		t.Errorf("%.2f%% of the requests are on time", 100*ours.OnTime)
+	}
 }
 
 // serviceSize is a number of slots (requests that a replica serves at once) and the traffic for it. The traffic is chosen so that about the
