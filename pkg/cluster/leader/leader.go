@@ -31,8 +31,8 @@ type Options struct {
 	Selector string
 
 	// Duration is the time after which a Lease that is not renewed expires, RenewDeadline the time after which a leader that cannot
-	// renew stops leading, and RetryPeriod the time between two attempts. Zero values mean 15 s, 10 s and 2 s. Required:
-	// Duration > RenewDeadline > RetryPeriod * 1.2.
+	// renew stops leading, and RetryPeriod the time between two renewals. A standby reads the Lease about three times in a RetryPeriod.
+	// Zero values mean 15 s, 10 s and 2 s. Required: Duration > RenewDeadline > RetryPeriod * 1.2.
 	Duration, RenewDeadline, RetryPeriod time.Duration
 
 	// OnStartedLeading is called when this process starts to lead. It must return soon after its context ends, because the Lease is
@@ -73,7 +73,11 @@ func newCandidate(client kubernetes.Interface, o Options) (*Candidate, error) {
 	c := &Candidate{options: o, log: o.Log, client: client}
 	c.validity = &leaseValidity{duration: o.Duration, won: func() { c.leading.Store(true) }}
 	c.label = &podLabel{client: client, namespace: o.Namespace, pod: o.Pod, selector: o.Selector, valid: c.validity.valid, log: o.Log}
-	_, err := c.elector(nil, nil) // returns an error for invalid durations before the election starts
+	if o.RenewDeadline <= o.RetryPeriod*6/5 {
+		return nil, fmt.Errorf("leader election: the renew deadline %s must be longer than 1.2 retry periods of %s",
+			o.RenewDeadline, o.RetryPeriod)
+	}
+	_, err := c.elector(nil, nil) // returns an error for other invalid durations before the election starts
 	return c, err
 }
 
@@ -180,10 +184,10 @@ func (c *Candidate) elector(started func(context.Context), stopped func()) (*lea
 		started, stopped = func(context.Context) {}, func() {}
 	}
 	return leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:          observedLock{c.lock(), c.validity},
+		Lock:          &pacedLock{observedLock: observedLock{c.lock(), c.validity}, retry: c.options.RetryPeriod},
 		LeaseDuration: c.options.Duration,
 		RenewDeadline: c.options.RenewDeadline,
-		RetryPeriod:   c.options.RetryPeriod,
+		RetryPeriod:   c.options.RetryPeriod / attemptsPerRetry,
 		Callbacks:     leaderelection.LeaderCallbacks{OnStartedLeading: started, OnStoppedLeading: stopped},
 		// ReleaseOnCancel is not set, because it would release the Lease before OnStartedLeading has returned. While the API server does
 		// not answer, it would also let OnStartedLeading run after the Lease has expired.

@@ -57,7 +57,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 func testOptions(pod string, calls *callLog) Options {
 	return Options{
 		Namespace: "gpuscaler-system", Pod: pod,
-		Duration: 600 * time.Millisecond, RenewDeadline: 400 * time.Millisecond, RetryPeriod: 50 * time.Millisecond,
+		Duration: time.Second, RenewDeadline: 400 * time.Millisecond, RetryPeriod: 50 * time.Millisecond,
 		OnStartedLeading: func(ctx context.Context) {
 			calls.add(pod + " started")
 			<-ctx.Done()
@@ -192,6 +192,11 @@ func TestInvalidDurationsAreRejectedAtTheStart(t *testing.T) {
 	if err == nil {
 		t.Error("a renew deadline after the end of the Lease was accepted")
 	}
+	_, err = newCandidate(fake.NewClientset(), Options{Namespace: "n", Pod: "p", RenewDeadline: 11 * time.Second,
+		RetryPeriod: 10 * time.Second})
+	if err == nil {
+		t.Error("a leader that would renew only once before its deadline was accepted")
+	}
 }
 
 // A process that was suspended still acts as the leader when it resumes, although another replica has taken the Lease meanwhile. It must
@@ -274,7 +279,7 @@ func TestLeaseThatWasNotRenewedInTimeIsNotValid(t *testing.T) {
 	if c.validity.valid() || c.Leading() {
 		t.Error("valid before the Lease was written")
 	}
-	c.validity.written()
+	c.validity.written(time.Now())
 	if !c.validity.valid() || !c.Leading() {
 		t.Error("not valid right after the Lease was written")
 	}

@@ -27,10 +27,11 @@ func (v *leaseValidity) onLoss(lost func()) {
 	v.lost = lost
 }
 
-// written records that this process has just written the Lease with its own name.
-func (v *leaseValidity) written() {
+// written records that this process has written the Lease with its own name by a request that began at the given time. A standby can read
+// the Lease before the response reaches this process, so the Lease is valid only from the begin of the request.
+func (v *leaseValidity) written(began time.Time) {
 	v.mu.Lock()
-	v.renewed = time.Now() // may use the clock: the time at which the Lease was written
+	v.renewed = began
 	v.mu.Unlock()
 	if v.won != nil {
 		v.won()
@@ -74,17 +75,19 @@ func (l observedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionReco
 }
 
 func (l observedLock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	began := time.Now() // may use the clock: the Lease is valid from this time
 	err := l.LeaseLock.Create(ctx, r)
 	if err == nil {
-		l.validity.written()
+		l.validity.written(began)
 	}
 	return err
 }
 
 func (l observedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	began := time.Now() // may use the clock: the Lease is valid from this time
 	err := l.LeaseLock.Update(ctx, r)
 	if err == nil {
-		l.validity.written()
+		l.validity.written(began)
 	}
 	return err
 }
