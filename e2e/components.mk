@@ -30,11 +30,11 @@ bench-push: e2e-components ## measure from a job in Redis to a replica by KEDA's
 bench-scale: e2e-components ## measure thousands of policies beside a null adapter with the same library; BENCH_SCALE_FLAGS="-n 3000", 6 minutes for 1,000
 	@cd e2e && $(GO) run ./scale $(BENCH_SCALE_FLAGS)
 
-# -list prints the faults. RUNS=0 prints the table of the present results.
+# RUNS=0 is the number that e2e/conformance/record.csv is to have: five runs of gpuscaler and two of KEDA.
 TARGET ?= gpuscaler
-RUNS   ?= 1
-conformance: e2e-components ## inject faults into real components under TARGET=gpuscaler, keda, a URL or a definition file; FAULTS='REGEXP' RUNS=5, 45 minutes a run
-	@mkdir -p dist/conformance && cd e2e && $(GO) run ./conformance -target '$(TARGET)' -faults '$(FAULTS)' -runs $(RUNS)
+RUNS   ?= 0
+conformance: e2e-components ## continue the runs of faults on real components under TARGET=gpuscaler, keda, a URL or a definition file, 70 minutes for one run of each fault; CONFORMANCE="-for 30m", -list, -print; FAULTS='REGEXP' RUNS=5
+	@mkdir -p dist/conformance && cd e2e && $(GO) run ./conformance -target '$(TARGET)' -faults '$(FAULTS)' -runs $(RUNS) $(CONFORMANCE)
 
 SOAK ?= 30m
 soak-live: e2e-components ## change loads, policies and workloads for SOAK (default 30m) on real components; memory, files and objects must stay flat

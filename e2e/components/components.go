@@ -95,6 +95,20 @@ func Find(name string) (Component, error) {
 	return Component{}, fmt.Errorf("unknown component %q: use one of %s", name, strings.Join(known, ", "))
 }
 
+// Version returns the version of the component with that name.
+func Version(name string) (string, error) {
+	c, err := Find(name)
+	if err != nil {
+		return "", err
+	}
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	r, err := newRecipe(root, c)
+	return r.version, err
+}
+
 // recipe is a component with its directory, its version and the name of its cache entry.
 type recipe struct {
 	Component

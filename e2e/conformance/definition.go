@@ -91,6 +91,8 @@ func newDefinition(d definition) (*definedTarget, error) {
 
 func (d *definedTarget) name() string { return d.Name }
 
+func (d *definedTarget) version(context.Context) (string, error) { return "", nil }
+
 func (d *definedTarget) metric(w workload) (metric, bool) {
 	m, ok := d.Workloads[w.name]
 	correct := float64(w.waiting)

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"regexp"
 	"slices"
 	"time"
@@ -13,6 +16,22 @@ type fault struct {
 	what   string // one sentence: what happens
 	inject inject
 	hold   time.Duration // duration of the fault if the default is too short for it to have an effect
+	// revision is raised by a change of the fault after which its earlier runs do not count.
+	revision int
+}
+
+// method is raised by a change of the cluster, of the settings of the targets or of the verdict after which no earlier run counts.
+const method = 1
+
+// definition returns a hash of what makes runs of the fault comparable. A run counts only if it has the present definition. The code of the
+// fault is not part of it, because most changes of the code do not change what happens.
+func (f fault) definition() string {
+	h := sha256.New()
+	fmt.Fprintln(h, method, f.revision, f.hold, standard.steady, standard.hold, standard.settle, standard.recover)
+	for _, w := range workloads {
+		fmt.Fprintln(h, w.name, w.origin, w.waiting, w.replicas())
+	}
+	return hex.EncodeToString(h.Sum(nil))[:6]
 }
 
 // inject starts a fault and returns the function that ends it. It returns nil for a fault that ends by itself as soon as it has happened,

@@ -37,7 +37,7 @@ type gpuscaler struct {
 	apis map[string]*faults.TCP // connections to the API server, by pod
 }
 
-func (*gpuscaler) name() string { return "gpuscaler" }
+func (*gpuscaler) name() string { return gpuscalerName }
 
 func (*gpuscaler) metric(w workload) (metric, bool) {
 	return metric{"gpuscaler-desired-replicas", "gpuscaler.io/policy=" + w.name, float64(w.replicas())}, true

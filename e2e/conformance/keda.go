@@ -29,7 +29,7 @@ type kedaTarget struct {
 	api *faults.TCP
 }
 
-func (*kedaTarget) name() string { return "keda" }
+func (*kedaTarget) name() string { return kedaName }
 
 func (*kedaTarget) metric(w workload) (metric, bool) {
 	name := "s0-prometheus"

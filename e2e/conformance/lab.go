@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -35,13 +34,13 @@ type lab struct {
 
 	parts    parts           // the parts of the running adapter
 	lifetime context.Context // ends when the adapter is stopped
-	commit   string
+	version  string          // of the adapter
 }
 
 // newLab starts the cluster and creates the workloads with their correct number of replicas. apiServer are additional flags of the API
 // server.
 func newLab(ctx context.Context, apiServer ...string) (*lab, error) {
-	l := &lab{gateway: &gatewayPage{}, commit: headCommit(ctx)}
+	l := &lab{gateway: &gatewayPage{}}
 	// kwok renews the heartbeats of the nodes through the API server. Without this flag, an outage of the API server marks all pods as not
 	// ready, and kwok, unlike a kubelet, does not report them as ready again.
 	nodes := []string{"--node-monitor-grace-period=1h"}
@@ -152,14 +151,6 @@ func (l *lab) createWorkloads(ctx context.Context) error {
 	var err error
 	l.exporter, err = exporter.Run(ctx, l.stack, exported...)
 	return err
-}
-
-func headCommit(ctx context.Context) string {
-	text, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
-	if err != nil {
-		return "" // an archive without a repository
-	}
-	return strings.TrimSpace(string(text))
 }
 
 // machineLoad returns the load of the machine, averaged over a minute.

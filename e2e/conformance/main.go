@@ -1,6 +1,9 @@
 // Command conformance injects faults into a cluster of real components while an external metrics adapter serves HPAs at a constant load.
 // It judges the adapter: wrong decreases, the time until all values are correct again, and refused reads. The adapter is gpuscaler, KEDA,
-// or any other one that a definition file or a URL describes. Results are appended to one file for each target; a second call continues.
+// or any other one that a definition file or a URL describes.
+//
+// Results are appended to a record, and the next call continues with the missing runs. The record of gpuscaler and KEDA, record.csv in this
+// folder, is part of the repository, so that every machine continues it. The command writes its table into e2e/README.md.
 package main
 
 import (
@@ -25,17 +28,28 @@ import (
 type settings struct {
 	target string
 	faults *regexp.Regexp
-	runs   int
+	runs   int // 0: the number that the record is to have
+	limit  time.Duration
+	print  bool
 	dir    string
 	soak   time.Duration
 }
+
+const (
+	// shared is the record of gpuscaler and KEDA, relative to the directory e2e.
+	shared = "conformance/record.csv"
+	// page has the table of this record.
+	page = "README.md"
+)
 
 func main() {
 	s := settings{}
 	pattern := flag.String("faults", "", "regular expression of the names of the faults; empty: all")
 	flag.StringVar(&s.target, "target", "gpuscaler", "gpuscaler, keda, the URL of a running adapter, or a file that describes an adapter")
-	flag.IntVar(&s.runs, "runs", 1, "runs of each fault; 0: print the table of the present results")
-	flag.StringVar(&s.dir, "dir", "../dist/conformance", "directory of the results")
+	flag.IntVar(&s.runs, "runs", 0, "runs of each fault; 0: five for gpuscaler, two for KEDA, one for another adapter")
+	flag.DurationVar(&s.limit, "for", 0, "begin no run after this time; 0: no limit")
+	flag.BoolVar(&s.print, "print", false, "run no fault, and print the table of the present results")
+	flag.StringVar(&s.dir, "dir", "../dist/conformance", "directory of logs, of failures, and of the records of other adapters")
 	flag.DurationVar(&s.soak, "soak", 0, "instead of faults: change the load for this time, and measure what gpuscaler uses")
 	list := flag.Bool("list", false, "print the faults")
 	flag.Parse()
@@ -78,15 +92,48 @@ func command(ctx context.Context, s settings) error {
 	if s.soak > 0 {
 		return soak(ctx, t, s.soak)
 	}
-	m := &matrix{target: t, faults: chosen, runs: s.runs, dir: s.dir, timing: standard, say: printProgress}
-	failed := m.run(ctx)
-	all, err := readAll(s.dir)
+	version, err := t.version(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Print(table(all, chosen))
-	fmt.Print(missing(all, t.name(), chosen, s.runs))
-	return errors.Join(failed, defects(all, t.name(), chosen))
+	if s.runs == 0 {
+		s.runs = requiredOf(t.name())
+	}
+	m := &matrix{target: t, faults: chosen, runs: s.runs, record: recordOf(t, s.dir), dir: s.dir, timing: standard, say: printProgress}
+	if s.limit > 0 {
+		m.until = time.Now().Add(s.limit)
+	}
+	var failed error
+	if !s.print {
+		failed = m.run(ctx)
+	}
+	return errors.Join(failed, report(m, versioned{t.name(), version}))
+}
+
+// recordOf returns the path of the record of a target.
+func recordOf(t target, dir string) string {
+	if required[t.name()] > 0 {
+		return shared
+	}
+	return filepath.Join(dir, t.name()+".csv")
+}
+
+// report prints the results, and writes those of the shared record into the page. It returns an error if the target failed.
+func report(m *matrix, t versioned) error {
+	s, err := readResults(shared)
+	if err != nil {
+		return err
+	}
+	if err := s.updatePage(page, matrixFaults()); err != nil {
+		return err
+	}
+	if m.record != shared {
+		if s, err = readResults(shared, m.record); err != nil {
+			return err
+		}
+	}
+	fmt.Print(s.summary(m.faults), "\n", s.table(m.faults), s.missing(t, m.faults, m.runs))
+	return s.defects(t.target, m.faults)
 }
 
 // quiet writes the messages of the components that run in this process, which repeat while the API server does not respond, into a file.

@@ -45,7 +45,9 @@ type matrix struct {
 	target target
 	faults []fault
 	runs   int
-	dir    string
+	until  time.Time // no run begins later; zero: no limit
+	record string    // file to which the results are appended
+	dir    string    // directory of logs and failures
 	timing timing
 	say    func(format string, args ...any)
 
@@ -60,14 +62,12 @@ func (m *matrix) run(ctx context.Context) error {
 	starts := 0 // failed starts
 	for n := 1; n <= m.runs; n++ {
 		for i, f := range m.faults {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || m.over() {
 				return ctx.Err()
 			}
-			done, err := m.done(f)
-			if err != nil {
+			if done, err := m.done(ctx, f); err != nil {
 				return err
-			}
-			if done >= n {
+			} else if done >= n {
 				continue
 			}
 			m.say("%s run %d of %d, fault %d of %d, %s", m.target.name(), n, m.runs, i+1, len(m.faults), f.name)
@@ -83,7 +83,7 @@ func (m *matrix) run(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
 			}
-			if err := appendResult(m.dir, r); err != nil {
+			if err := appendResult(m.record, r); err != nil {
 				return err
 			}
 			m.say("  %s", r)
@@ -92,17 +92,17 @@ func (m *matrix) run(ctx context.Context) error {
 	return nil
 }
 
-// done returns the number of runs of a fault that the results have. A fault that is not applicable needs no more runs.
-func (m *matrix) done(f fault) (int, error) {
-	all, err := readAll(m.dir)
+// over is true if no further run begins.
+func (m *matrix) over() bool { return !m.until.IsZero() && time.Now().After(m.until) }
+
+// done returns how many of the required runs of a fault the record has.
+func (m *matrix) done(ctx context.Context, f fault) (int, error) {
+	s, err := readResults(m.record)
 	if err != nil {
 		return 0, err
 	}
-	found := of(all, m.target.name(), f.name)
-	if n := len(found); n > 0 && found[n-1].NotApplicable != "" {
-		return m.runs, nil
-	}
-	return len(found), nil
+	version, err := m.target.version(ctx)
+	return s.done(m.target.name(), version, f), err
 }
 
 // begin starts the cluster and the target.
@@ -119,10 +119,13 @@ func (m *matrix) begin(ctx context.Context) error {
 // attach starts the target in a cluster.
 func (m *matrix) attach(ctx context.Context, l *lab) error {
 	m.lab, l.lifetime = l, ctx
+	var err error
+	if l.version, err = m.target.version(ctx); err != nil {
+		return err
+	}
 	if err := m.target.start(ctx, l); err != nil {
 		return fmt.Errorf("start %s: %w", m.target.name(), err)
 	}
-	var err error
 	m.seen, err = watch(ctx, l, m.target)
 	return err
 }
@@ -150,12 +153,12 @@ func (m *matrix) once(ctx context.Context, f fault) (r result, err error) {
 	if err := stack.Poll(ctx, steadyWithin, m.steady); err != nil {
 		return r, fmt.Errorf("no steady state before the fault: %w", err)
 	}
-	r = result{Target: m.target.name(), Fault: f.name, At: time.Now().UTC(), Commit: m.lab.commit}
+	r = result{Target: m.target.name(), Fault: f.name, Definition: f.definition(), Version: m.lab.version, At: time.Now().UTC()}
 	run := judge.Run{Correct: m.correct(), Injected: time.Now()}
 	repair, err := f.inject(ctx, m.lab)
 	var reason notApplicable
 	if errors.As(err, &reason) {
-		r.NotApplicable = string(reason)
+		r.Outcome, r.Note = inapplicable, string(reason)
 		return r, nil
 	}
 	if err != nil {
@@ -170,16 +173,16 @@ func (m *matrix) once(ctx context.Context, f fault) (r result, err error) {
 			return r, fmt.Errorf("repair: %w", err)
 		}
 	}
-	r.Held = run.Ended.Sub(run.Injected).Seconds()
-	r.Verdict = m.settled(ctx, run)
-	r.MachineLoad = machineLoad()
-	if refused, all := m.seen.snapshot().Unreachable(run.Ended.Add(reachableAfter)); !r.Recovered && refused*10 > all {
-		return r, fmt.Errorf("%w: %d of %d control reads failed, load %.0f", errTooSlow, refused, all, r.MachineLoad)
+	verdict := m.settled(ctx, run)
+	r.judged(verdict)
+	r.Load = machineLoad()
+	if refused, all := m.seen.snapshot().Unreachable(run.Ended.Add(reachableAfter)); r.Outcome == lost && refused*10 > all {
+		return r, fmt.Errorf("%w: %d of %d control reads failed, load %.0f", errTooSlow, refused, all, r.Load)
 	}
 	if r.failure() != "" {
-		err = m.keepEvidence(r)
+		err = m.keepEvidence(r, verdict)
 	}
-	if !r.Recovered {
+	if r.Outcome == lost {
 		m.end()
 	}
 	return r, errors.Join(err, ctx.Err())
@@ -240,15 +243,16 @@ func (m *matrix) settled(ctx context.Context, run judge.Run) (v judge.Verdict) {
 }
 
 // keepEvidence writes the record of a failed run and the ends of the target's logs below the directory of the results.
-func (m *matrix) keepEvidence(r result) error {
+func (m *matrix) keepEvidence(r result, verdict judge.Verdict) error {
 	dir := filepath.Join(m.dir, "failures", fmt.Sprintf("%s-%s-%s", r.Target, r.Fault, r.At.Format("150405")))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	text, err := json.MarshalIndent(struct {
-		Result result
-		Record judge.Record
-	}{r, m.seen.snapshot()}, "", " ")
+		Result  result
+		Verdict judge.Verdict
+		Record  judge.Record
+	}{r, verdict, m.seen.snapshot()}, "", " ")
 	if err != nil {
 		return err
 	}

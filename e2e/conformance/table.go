@@ -2,83 +2,163 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 )
 
 // table returns the markdown table of the results: one row a fault, and four columns a target.
-func table(all []result, faults []fault) string {
-	var targets []string
-	for _, r := range all {
-		if !slices.Contains(targets, r.Target) {
-			targets = append(targets, r.Target)
-		}
-	}
-	slices.Sort(targets)
+func (s results) table(faults []fault) string {
 	var b strings.Builder
 	head, rule := "| fault |", "|---|"
-	for _, t := range targets {
-		head += fmt.Sprintf(" %s: wrong decreases (served / replicas) | recovery, median (max) | refused | runs |", t)
+	for _, t := range s.targets() {
+		head += fmt.Sprintf(" %s: wrong decreases | recovery | refused | runs |", s.title(t))
 		rule += "---|---|---|---|"
 	}
 	fmt.Fprintf(&b, "%s\n%s\n", head, rule)
 	for _, f := range faults {
 		row := "| " + f.name + " |"
-		for _, t := range targets {
-			row += cells(of(all, t, f.name))
+		for _, t := range s.targets() {
+			row += cells(s.of(t, f), requiredOf(t))
 		}
 		fmt.Fprintln(&b, row)
 	}
 	return b.String()
 }
 
+// targets returns the targets that have results, and those whose results are in the repository.
+func (s results) targets() []string {
+	found := map[string]bool{}
+	for name := range required {
+		found[name] = true
+	}
+	for _, r := range s.all {
+		found[r.Target] = true
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// title returns a target with the version to which its runs are limited.
+func (s results) title(target string) string {
+	return strings.TrimSpace(target + " " + s.versions[target])
+}
+
 // cells returns the columns of one target for one fault.
-func cells(runs []result) string {
+func cells(runs []result, required int) string {
+	if n := len(runs); n > 0 && runs[n-1].Outcome == inapplicable {
+		return fmt.Sprintf(" not applicable: %s | | | |", runs[n-1].Note)
+	}
+	number := fmt.Sprintf("%d", len(runs))
+	if len(runs) < required {
+		number += fmt.Sprintf(" of %d", required)
+	}
 	if len(runs) == 0 {
-		return " | | | 0 |"
+		return fmt.Sprintf(" | | | %s |", number)
 	}
-	if why := runs[len(runs)-1].NotApplicable; why != "" {
-		return fmt.Sprintf(" not applicable: %s | | | |", why)
-	}
-	served, replicas, refused, reads := 0, 0, 0, 0
-	var recoveries []float64
-	lost := 0
-	for _, r := range runs {
-		served += r.Count("served value")
-		replicas += r.Count("spec.replicas")
-		refused += r.Refused
-		reads += r.Reads
-		if r.Recovered {
-			recoveries = append(recoveries, r.Recovery)
-		} else {
-			lost++
-		}
-	}
-	decreases := fmt.Sprintf("%d / %d", served, replicas)
-	if served+replicas > 0 {
+	t := sum(runs)
+	decreases := fmt.Sprintf("%d / %d", t.served, t.replicas)
+	if t.served+t.replicas > 0 {
 		decreases = "**" + decreases + "**"
 	}
 	recovery := ""
-	if slices.Sort(recoveries); len(recoveries) > 0 {
-		recovery = fmt.Sprintf("%.1f (%.1f) s", recoveries[len(recoveries)/2], recoveries[len(recoveries)-1])
+	if n := len(t.recoveries); n > 0 {
+		recovery = fmt.Sprintf("%.1f (%.1f) s", t.recoveries[n/2], t.recoveries[n-1])
 	}
-	if lost > 0 {
-		recovery = strings.TrimSpace(fmt.Sprintf("%s **not in %d**", recovery, lost))
+	if t.lost > 0 {
+		recovery = strings.TrimSpace(fmt.Sprintf("%s **not in %d**", recovery, t.lost))
 	}
-	return fmt.Sprintf(" %s | %s | %d of %d | %d |", decreases, recovery, refused, reads, len(runs))
+	return fmt.Sprintf(" %s | %s | %d of %d | %s |", decreases, recovery, t.refused, t.reads, number)
 }
 
-// missing returns a line for the runs of a target that the results lack.
-func missing(all []result, target string, faults []fault, runs int) string {
-	var lacking []string
-	for _, f := range faults {
-		found := of(all, target, f.name)
-		if n := len(found); n < runs && (n == 0 || found[n-1].NotApplicable == "") {
-			lacking = append(lacking, fmt.Sprintf("%s (%d of %d)", f.name, n, runs))
+// totals are sums over runs.
+type totals struct {
+	served, replicas, refused, reads int
+	decreased                        int       // runs with a wrong decrease
+	lost                             int       // runs without recovery
+	recoveries                       []float64 // of the other runs, sorted
+	loads                            []float64 // of the runs with a known load, sorted
+}
+
+func sum(runs []result) (t totals) {
+	for _, r := range runs {
+		t.served += r.Served
+		t.replicas += r.Replicas
+		t.refused += r.Refused
+		t.reads += r.Reads
+		if r.Served+r.Replicas > 0 {
+			t.decreased++
+		}
+		if r.Outcome == lost {
+			t.lost++
+		} else {
+			t.recoveries = append(t.recoveries, r.Recovery)
+		}
+		if r.Load > 0 {
+			t.loads = append(t.loads, r.Load)
 		}
 	}
-	if len(lacking) == 0 {
-		return ""
+	slices.Sort(t.recoveries)
+	slices.Sort(t.loads)
+	return t
+}
+
+// summary returns a markdown list of the totals of each target.
+func (s results) summary(faults []fault) string {
+	var b strings.Builder
+	for _, target := range s.targets() {
+		var counted []result
+		applicable, complete := 0, 0
+		for _, f := range faults {
+			runs := s.of(target, f)
+			if n := len(runs); n > 0 && runs[n-1].Outcome == inapplicable {
+				continue
+			}
+			applicable++
+			if len(runs) >= requiredOf(target) {
+				complete++
+			}
+			counted = append(counted, runs...)
+		}
+		t := sum(counted)
+		fmt.Fprintf(&b, "- %s: %d runs, %d of %d faults have %d. Runs with a wrong decrease: %d, without recovery: %d.", s.title(target),
+			len(counted), complete, applicable, requiredOf(target), t.decreased, t.lost)
+		if n := len(t.loads); n > 0 {
+			fmt.Fprintf(&b, " Load of the machine: median %.0f (%.0f to %.0f).", t.loads[n/2], t.loads[0], t.loads[n-1])
+		}
+		b.WriteString("\n")
 	}
-	return fmt.Sprintf("missing runs of %s: %s\n", target, strings.Join(lacking, ", "))
+	return b.String()
+}
+
+// The results are between these lines of a page.
+const (
+	beginning = "<!-- make conformance writes the results from here -->\n"
+	ending    = "<!-- to here -->\n"
+)
+
+// withResults returns a page with the present results.
+func (s results) withResults(page string, faults []fault) (string, error) {
+	before, rest, found := strings.Cut(page, beginning)
+	_, after, ended := strings.Cut(rest, ending)
+	if !found || !ended {
+		return "", fmt.Errorf("no lines %q and %q", beginning, ending)
+	}
+	return before + beginning + "\n" + s.summary(faults) + "\n" + s.table(faults) + "\n" + ending + after, nil
+}
+
+// updatePage writes the present results into a page.
+func (s results) updatePage(path string, faults []fault) error {
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	page, err := s.withResults(string(old), faults)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if page == string(old) {
+		return nil
+	}
+	return os.WriteFile(path, []byte(page), 0o644)
 }

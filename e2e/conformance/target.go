@@ -19,6 +19,8 @@ import (
 // target is an external metrics adapter under test.
 type target interface {
 	name() string
+	// version returns the version of the adapter that start starts; empty: unknown.
+	version(ctx context.Context) (string, error)
 	// start starts the adapter in the lab, registers it with the API server, creates the HPAs, and sets the lab's parts.
 	start(ctx context.Context, l *lab) error
 	// metric returns how the HPA of a workload reads its metric; ok is false if the adapter does not serve this workload.
@@ -60,9 +62,9 @@ func (n notApplicable) Error() string { return string(n) }
 // parseTarget returns the target that a flag names.
 func parseTarget(text string) (target, error) {
 	switch {
-	case text == "gpuscaler":
+	case text == gpuscalerName:
 		return &gpuscaler{}, nil
-	case text == "keda":
+	case text == kedaName:
 		return &kedaTarget{}, nil
 	case strings.HasPrefix(text, "https://"):
 		return newDefinition(definition{Name: "adapter", Address: strings.TrimPrefix(text, "https://")})

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/judge"
+)
+
+// result is one run of a fault: a line of the record.
+type result struct {
+	Target     string
+	Fault      string
+	Definition string // of the fault, see fault.definition
+	Version    string // of the target, see target.version
+	At         time.Time
+	Load       float64 // load of the machine, averaged over the minute before the end of the run; 0: unknown
+	Outcome    string  // recovered, lost or inapplicable
+	Recovery   float64 // seconds from the end of the fault until all values and replicas were correct and remained so
+	Served     int     // wrong decreases of served values
+	Replicas   int     // wrong decreases of spec.replicas
+	Refused    int     // refused reads, of Reads
+	Reads      int
+	Note       string // the first wrong decrease, or why the fault cannot apply to the target
+}
+
+// These are the outcomes of a run.
+const (
+	recovered    = "recovered"
+	lost         = "not recovered"
+	inapplicable = "not applicable"
+)
+
+// judged adds a verdict.
+func (r *result) judged(v judge.Verdict) {
+	r.Outcome, r.Recovery, r.Refused, r.Reads = lost, v.Recovery, v.Refused, v.Reads
+	if v.Recovered {
+		r.Outcome = recovered
+	}
+	r.Served, r.Replicas = v.Count(judge.Served), v.Count(judge.Replicas)
+	if len(v.Decreases) > 0 {
+		r.Note = v.Decreases[0].String()
+	}
+}
+
+// failure describes what was wrong, or is empty.
+func (r result) failure() string {
+	switch {
+	case r.Outcome == inapplicable:
+		return ""
+	case r.Served+r.Replicas > 0:
+		return r.Note
+	case r.Outcome == lost:
+		return lost
+	}
+	return ""
+}
+
+func (r result) String() string {
+	if r.Outcome == inapplicable {
+		return inapplicable + ": " + r.Note
+	}
+	recovery := lost
+	if r.Outcome == recovered {
+		recovery = fmt.Sprintf("recovered after %.1f s", r.Recovery)
+	}
+	text := fmt.Sprintf("%d wrong decreases, %s, %d of %d reads refused", r.Served+r.Replicas, recovery, r.Refused, r.Reads)
+	if r.Note != "" {
+		text += fmt.Sprintf(" (%s)", r.Note)
+	}
+	return text
+}
+
+// columns are the first line of a record.
+const columns = "target,fault,definition,version,at,load,outcome,recovery,served,replicas,refused,reads,note"
+
+func (r result) line() []string {
+	load := ""
+	if r.Load > 0 {
+		load = strconv.FormatFloat(r.Load, 'f', 0, 64)
+	}
+	return []string{r.Target, r.Fault, r.Definition, r.Version, r.At.UTC().Format(time.RFC3339), load, r.Outcome,
+		strconv.FormatFloat(r.Recovery, 'f', 1, 64), strconv.Itoa(r.Served), strconv.Itoa(r.Replicas), strconv.Itoa(r.Refused),
+		strconv.Itoa(r.Reads), r.Note}
+}
+
+func parseResult(line []string) (result, error) {
+	r := result{Target: line[0], Fault: line[1], Definition: line[2], Version: line[3], Outcome: line[6], Note: line[12]}
+	var err error
+	if r.At, err = time.Parse(time.RFC3339, line[4]); err != nil {
+		return r, err
+	}
+	for i, to := range map[int]*float64{5: &r.Load, 7: &r.Recovery} {
+		if i == 5 && line[i] == "" {
+			continue
+		}
+		if *to, err = strconv.ParseFloat(line[i], 64); err != nil {
+			return r, err
+		}
+	}
+	for i, to := range map[int]*int{8: &r.Served, 9: &r.Replicas, 10: &r.Refused, 11: &r.Reads} {
+		if *to, err = strconv.Atoi(line[i]); err != nil {
+			return r, err
+		}
+	}
+	if r.Outcome != recovered && r.Outcome != lost && r.Outcome != inapplicable {
+		return r, fmt.Errorf("outcome %q", r.Outcome)
+	}
+	return r, nil
+}
+
+// appendResult adds a line to a record with one write, so that several commands may continue the same record.
+func appendResult(path string, r result) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	var text strings.Builder
+	w := csv.NewWriter(&text)
+	if info, err := file.Stat(); err != nil {
+		return err
+	} else if info.Size() == 0 {
+		text.WriteString(columns + "\n")
+	}
+	if err := w.Write(r.line()); err != nil {
+		return err
+	}
+	w.Flush()
+	_, err = file.WriteString(text.String())
+	return errors.Join(w.Error(), err)
+}
+
+// readRecord returns the results in a record. A file that does not exist has none.
+func readRecord(path string) (all []result, err error) {
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	lines := csv.NewReader(file)
+	lines.FieldsPerRecord = strings.Count(columns, ",") + 1
+	for n := 1; ; n++ {
+		line, err := lines.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err == nil && n == 1 {
+			if got := strings.Join(line, ","); got != columns {
+				return nil, fmt.Errorf("%s:1: %s: want %s", path, got, columns)
+			}
+			continue
+		}
+		var r result
+		if err == nil {
+			r, err = parseResult(line)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w: remove the line", path, n, err)
+		}
+		all = append(all, r)
+	}
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/judge"
+)
+
+var firstFault, secondFault, thirdFault = fault{name: "first"}, fault{name: "second"}, fault{name: "third"}
+
+// history writes runs of gpuscaler, one a minute, and reads them again: "A+" is a run of version A that passed, "A-" one with a wrong
+// decrease, "A?" one without recovery.
+func history(t *testing.T, f fault, runs string) results {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "record.csv")
+	for i, word := range strings.Fields(runs) {
+		r := result{Target: gpuscalerName, Fault: f.name, Definition: f.definition(), Version: word[:1],
+			At: time.Date(2026, 11, 28, 9, i, 0, 0, time.UTC)}
+		v := judge.Verdict{Recovered: word[1:] != "?", Recovery: 1, Reads: 10}
+		if word[1:] == "-" {
+			v.Decreases = []judge.Decrease{{Workload: "queue", Field: judge.Replicas, From: 6, To: 1}}
+		}
+		r.judged(v)
+		if err := appendResult(path, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := readResults(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Runs count with every version of gpuscaler until one fails.
+func TestRunsThatCount(t *testing.T) {
+	for _, c := range []struct {
+		runs                string
+		version             string
+		done, count, failed int
+	}{
+		{"", "A", 0, 0, 0},
+		{"A+ A+ B+", "C", 3, 3, 0},
+		{"A+ A-", "A", 2, 2, 1},                   // the failure of the present version is a result
+		{"A+ A- A+", "B", 0, 3, 1},                // all runs are repeated with the version that may have the fix
+		{"A+ A- B+ B+", "B", 2, 4, 1},             // the failure counts until the fix has passed often enough
+		{"A+ A? B+ C+ C+ C+ C+", "C", 5, 5, 0},    // and no longer
+		{"A- A+ A+ A+ A+ A+", "A", 6, 6, 1},       // the same version does not become correct by more runs
+		{"A- B+ B+ B- B+ C+ C+", "C", 2, 6, 1},    // the second failure begins again, and the first one is over
+		{"A- B+ B+ B- B+ C+", "C", 1, 6, 2},       // four passed after the first one
+		{"A- B+ B+ B+ B+ B+ B-", "B", 6, 6, 1},    // a failure after the fix
+		{"A? B+ B+ B+ B+ B+ A+", "B", 5, 5, 0},    // a run of the old version is not one of the fix
+		{"A+ A+ A+ A+ A+ A+ A+ A+", "B", 8, 8, 0}, // more runs than required
+	} {
+		s := history(t, firstFault, c.runs)
+		failed := 0
+		for _, r := range s.of(gpuscalerName, firstFault) {
+			if r.failure() != "" {
+				failed++
+			}
+		}
+		done, count := s.done(gpuscalerName, c.version, firstFault), len(s.of(gpuscalerName, firstFault))
+		if done != c.done || count != c.count || failed != c.failed {
+			t.Errorf("%q at version %s: %d done, %d count, %d of them failed; want %d, %d, %d", c.runs, c.version, done, count, failed,
+				c.done, c.count, c.failed)
+		}
+		if err := s.defects(gpuscalerName, []fault{firstFault}); (err != nil) != (c.failed > 0) {
+			t.Errorf("%q: defects: %v", c.runs, err)
+		}
+	}
+}
+
+// A change of the fault, or another version of KEDA, makes new runs necessary.
+func TestRunsOfOtherDefinitionsDoNotCount(t *testing.T) {
+	s := history(t, firstFault, "A+ A+")
+	changed := firstFault
+	for _, change := range []func(){func() { changed.revision++ }, func() { changed.hold += time.Second }} {
+		changed = firstFault
+		change()
+		if n := s.done(gpuscalerName, "A", changed); n != 0 {
+			t.Errorf("%d runs of another definition count", n)
+		}
+	}
+	changed = firstFault
+	if changed.what = "Other words."; s.done(gpuscalerName, "A", changed) != 2 {
+		t.Error("the description of a fault invalidates its runs")
+	}
+	for i := range s.all {
+		s.all[i].Target, s.all[i].Version = kedaName, s.versions[kedaName]
+	}
+	s.all[0].Version = "v2.0.0"
+	if n := s.done(kedaName, s.versions[kedaName], firstFault); n != 1 {
+		t.Errorf("%d runs of KEDA count, want that of the present version", n)
+	}
+}
+
+func TestTableOfRecords(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "record.csv")
+	verdict := func(recovery float64, refused int) judge.Verdict {
+		return judge.Verdict{Recovered: true, Recovery: recovery, Reads: 10, Refused: refused}
+	}
+	lostOne := judge.Verdict{Reads: 10, Decreases: []judge.Decrease{
+		{Workload: "queue", Field: judge.Served, From: 57, To: 0}, {Workload: "queue", Field: judge.Replicas, From: 6, To: 1}}}
+	add := func(r result, f fault, v *judge.Verdict) {
+		r.Fault, r.Definition = f.name, f.definition()
+		if v != nil {
+			r.judged(*v)
+		}
+		if err := appendResult(path, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, two := verdict(1, 0), verdict(3.25, 4)
+	add(result{Target: "a", Load: 4, Version: "1"}, firstFault, &one)
+	add(result{Target: "a", Load: 8, Version: "1"}, firstFault, &two)
+	add(result{Target: "a", Outcome: inapplicable, Note: "it has no disk, and no \"tape\""}, secondFault, nil)
+	add(result{Target: "b"}, firstFault, &lostOne)
+	s, err := readResults(path, filepath.Join(t.TempDir(), "absent.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	faults := []fault{firstFault, secondFault, thirdFault}
+	text := s.table(faults) + s.summary(faults)
+	for _, part := range []string{
+		"| first | 0 / 0 | 3.2 (3.2) s | 4 of 20 | 2 | **1 / 1** | **not in 1** | 0 of 10 | 1 | | | | 0 of 5 | | | | 0 of 2 |\n",
+		"| second | not applicable: it has no disk, and no \"tape\" | | | | | | | 0 of 1 |",
+		"| third | | | | 0 of 1 |",
+		"- a: 2 runs, 1 of 2 faults have 1. Runs with a wrong decrease: 0, without recovery: 0. Load of the machine: median 8 (4 to 8).\n",
+		"- b: 1 runs, 1 of 3 faults have 1. Runs with a wrong decrease: 1, without recovery: 1.\n",
+		"- keda v",
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in\n%s", part, text)
+		}
+	}
+	if got := s.missing(versioned{"a", "1"}, faults, 3); got != "missing runs of a: first (2 of 3), third (0 of 3)\n" {
+		t.Errorf("missing: %q", got)
+	}
+	if n := s.done("a", "1", secondFault); n != math.MaxInt {
+		t.Errorf("a fault that is not applicable has %d runs", n)
+	}
+	if err := s.defects("b", faults); err == nil || !strings.Contains(err.Error(), "served value of queue from 57 to 0") {
+		t.Errorf("target b: %v", err)
+	}
+}
+
+func TestDamagedRecords(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "record.csv")
+	good := strings.Join(result{Outcome: recovered}.line(), ",")
+	for text, want := range map[string]string{
+		columns + "\n" + good + "\n" + good[:5]:                             "record.csv:3: ",
+		columns + "\n" + strings.ReplaceAll(good, recovered, "well") + "\n": `record.csv:2: outcome "well"`,
+		columns + "\n" + strings.ReplaceAll(good, "0.0", "0s") + "\n":       "record.csv:2: ",
+		"a" + columns + "\n" + good + "\n":                                  "record.csv:1: ",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readResults(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// The page shows the record of the repository. `make conformance` writes it.
+func TestPageShowsTheRecord(t *testing.T) {
+	s, err := readResults("record.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.all) == 0 {
+		t.Fatal("no results in record.csv")
+	}
+	text, err := os.ReadFile("../" + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := s.withResults(string(text), matrixFaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want == string(text) {
+		return
+	}
+	if os.Getenv("UPDATE_GOLDEN") == "" {
+		t.Errorf("e2e/%s does not show the results in record.csv; UPDATE_GOLDEN=1 go test ./conformance -run Page, in e2e, writes them", page)
+	} else if err := s.updatePage("../"+page, matrixFaults()); err != nil {
+		t.Error(err)
+	}
+}

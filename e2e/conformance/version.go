@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/gpuscaler/gpuscaler/e2e/components"
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+)
+
+// These are the names of the targets whose results are in the repository.
+const (
+	gpuscalerName = "gpuscaler"
+	kedaName      = "keda"
+)
+
+// product are the paths of gpuscaler's code, relative to the directory e2e.
+var product = []string{"../cmd", "../pkg", "../go.mod", "../go.sum"}
+
+// version returns the last commit that changed gpuscaler's code, with a plus sign if files differ from it.
+func (*gpuscaler) version(ctx context.Context) (string, error) {
+	if os.Getenv(controller.BinaryVariable) != "" {
+		return "binary", nil
+	}
+	commit, err := git(ctx, "log", "-1", "--abbrev=8", "--format=%h")
+	if err != nil {
+		return "", err
+	}
+	changed, err := git(ctx, "status", "--porcelain")
+	if changed != "" {
+		commit += "+"
+	}
+	return commit, err
+}
+
+// git runs a command for the paths of gpuscaler's code.
+func git(ctx context.Context, args ...string) (string, error) {
+	root, err := components.Root()
+	if err != nil {
+		return "", err
+	}
+	command := exec.CommandContext(ctx, "git", append(append(args, "--"), product...)...)
+	command.Dir = root
+	text, err := command.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("the version of gpuscaler: git %s: %w: %s", args[0], err, text)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+func (*kedaTarget) version(context.Context) (string, error) {
+	if os.Getenv("GPUSCALER_E2E_KEDA") != "" {
+		return "other", nil
+	}
+	return components.Version(kedaName)
+}
