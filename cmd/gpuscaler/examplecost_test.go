@@ -72,8 +72,8 @@ func besideKEDA(t *testing.T, args ...string) (ours, keda result) {
 	return report.Runs[0], report.Runs[1]
 }
 
-// README.md names the signal that replaces the two signals of the gateway in a cluster without the Gateway API Inference Extension. The policy
-// with this signal must meet its SLO on a generated morning.
+// README.md names the signal that replaces the two signals of the gateway in a cluster without the Gateway API Inference Extension. The
+// policy with this signal must meet its SLO on a generated morning.
 func TestReadmePolicyWithoutAGatewayMeetsItsSLO(t *testing.T) {
 	page, err := os.ReadFile("../../README.md")
 	if err != nil {
