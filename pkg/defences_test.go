@@ -18,10 +18,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
 
-// TestEachRowFailsWithoutItsDefence applies each removal in turn and runs the sections of hostileCases that contain its rows. The files of
-// the repository are not changed: the edited copies are passed to the compiler with -overlay, and to the function shipped. Each row of
-// the removal must fail. Other rows that fail are only logged, because rows can share state. The environment variable DEFENCES is a regular
-// expression that selects removals by their text.
+// TestEachRowFailsWithoutItsDefence applies the removals one after the other and runs the sections of hostileCases that contain its rows.
+// The files of the repository are not changed: the edited copies are passed to the compiler with -overlay, and to the function shipped.
+// Each row of the removal must fail. Other rows that fail are only logged, because rows can share state. The environment variable DEFENCES
+// is a regular expression that selects removals by their text.
 func TestEachRowFailsWithoutItsDefence(t *testing.T) {
 	chosen := regexp.MustCompile(os.Getenv("DEFENCES"))
 	var all removal

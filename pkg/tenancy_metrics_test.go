@@ -254,8 +254,8 @@ func scaler(t *testing.T) entrance {
 			ask(open, plain, ref("team-chat", "x", map[string]string{"policy": "../team-code/codestral"}))},
 		{"another namespace's policy by its name", "", "NotFound",
 			ask(open, plain, ref("team-chat", "x", map[string]string{"policy": "codestral"}))},
-		{"no name at all", "", "NotFound", ask(open, plain, ref("", "", nil))},
-		{"nothing at all", "", "NotFound", ask(open, plain, &externalscaler.GetMetricsRequest{})},
+		{"no name", "", "NotFound", ask(open, plain, ref("", "", nil))},
+		{"nothing", "", "NotFound", ask(open, plain, &externalscaler.GetMetricsRequest{})},
 		{"a hundred thousand keys", "", "ResourceExhausted", ask(open, plain, ref("team-chat", "llama", huge))},
 		{"a name of a megabyte", "", "ResourceExhausted", ask(open, plain, ref("team-chat", strings.Repeat("x", 1<<20), nil))},
 		// The server ends a call after five seconds. On a busy machine, this client could not compress more data in that time.

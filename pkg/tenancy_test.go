@@ -31,7 +31,7 @@ type entrance struct {
 const hostileCases = "../config/security/hostile-cases.md"
 
 // TestHostileCases runs every attempt against the real code. A row fails if its result differs from that in the table of hostileCases;
-// UPDATE_GOLDEN=1 writes the table. `make defences` removes each defence in turn and checks that its rows fail without it.
+// UPDATE_GOLDEN=1 writes the table. `make defences` removes the defences one at a time and checks that the rows of each fail without it.
 func TestHostileCases(t *testing.T) {
 	entrances := []entrance{policyFiles(t), annotationEntrance(t), teamConfigMaps(), operators(), admissionEntrance(t),
 		explainAndPage(t), metricsAPI(t), ports(t), scaler(t), sources(t)}

@@ -149,7 +149,7 @@ func (s *Snapshot) traffic(w *Workload, from int, out *Forecast) (*trace.Trace, 
 	case float64(gaps) > maxArrivalGaps*float64(steps):
 		return nil, fmt.Errorf("%w: %d of %d steps have no number of requests", errNoForecast, gaps, steps)
 	case gaps > 0:
-		out.Notes = append(out.Notes, fmt.Sprintf("%d of %d steps have no number of requests; the replay uses that of the step before",
+		out.Notes = append(out.Notes, fmt.Sprintf("%d of %d steps have no number of requests; the replay uses the number of the step before",
 			gaps, steps))
 	}
 	t, err := tracefile.Read(w.Key(), &text, tracefile.Options{Format: tracefile.RateCSV, Window: s.step(), Seed: 1})

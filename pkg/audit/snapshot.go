@@ -204,7 +204,7 @@ func (s *Snapshot) checkValues(of string, v Values) error {
 	return nil
 }
 
-// lists returns the series of the workload, except those of Held.
+// lists returns the series of the workload, except the series in Held.
 func (w *Workload) lists() []*Values {
 	return []*Values{&w.Spec, &w.Ready, &w.Running, &w.Waiting, &w.Activity, &w.Started, &w.OnTime}
 }

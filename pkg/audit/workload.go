@@ -113,7 +113,7 @@ func (d *demand) split(w *Workload) (out Ledger) {
 	out[Served] = min(busy, ready)
 	out[Start] = d.held - ready
 	idle := ready - out[Served]
-	above := 0.0 // number of GPUs assigned to a cause so far, beginning with those of the first replica
+	above := 0.0 // number of GPUs assigned to a cause so far, beginning with the first replica
 	layer := func(c Cause, replicas float64) {
 		to := min(max(replicas*per, above), ready)
 		part := min(idle, to-above)

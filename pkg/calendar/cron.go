@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Cron is a five-field cron expression as bit sets: bit n of a field is set if the value n matches. The fields are those of robfig/cron's
-// SpecSchedule, including its star bit, so a parser's result can be copied field by field.
+// Cron is a five-field cron expression as bit sets: bit n of a field is set if the value n matches. The fields have the values of
+// robfig/cron's SpecSchedule, including its star bit, so a parser's result can be copied field by field.
 //
 //	Minute 0-59   Hour 0-23   DayOfMonth 1-31   Month 1-12   DayOfWeek 0-6, Sunday is 0
 //

@@ -167,7 +167,7 @@ func (t *tick) completeMove() {
 	t.s.Move.End()
 }
 
-// giveUpMove ends a move without a result. The next batch starts after the same interval as if the node had been emptied.
+// giveUpMove ends a move without a result. The next batch starts after the same interval as after a successful move.
 func (t *tick) giveUpMove() {
 	t.s.Move = statemachine.Move{}
 	t.s.Spot.Moved = t.at

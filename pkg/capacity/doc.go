@@ -80,10 +80,10 @@
 //     to one NodePool each, and each NodePool is restored from its own record.
 //   - Spot fails only if each spot NodePool has failed or cannot launch a node. A NodePool that refuses launches does not affect the use of
 //     the others.
-//   - In a fallback, every on-demand NodePool is above every spot NodePool by weight. The order within a side stays that of its owner.
-//   - NodePools of only reserved capacity belong to neither side. Those that Karpenter uses before on-demand stay before it in a
-//     fallback. If the successor of a replica starts on one of them during a return, the replica counts as moved, as if the successor had
-//     started on spot.
+//   - In a fallback, every on-demand NodePool is above every spot NodePool by weight. The order within a side does not change.
+//   - NodePools of only reserved capacity belong to neither side. If Karpenter uses them before on-demand, this stays so in a
+//     fallback. If the successor of a replica starts on one of them during a return, the replica counts as moved, as with a
+//     start on spot.
 //   - A probe lets each spot NodePool launch one node, and succeeds as soon as one of them keeps a new node.
 //   - On-demand is limited only if the limits of all on-demand NodePools may be overridden.
 //   - A NodePool that does not exist, is not ready, or whose owner does not allow overrides provides no room, and a finding names it.

@@ -21,7 +21,7 @@ import (
 // A rule for spot or on-demand limits each NodePool of this type to the units that run in it. If the on-demand NodePools together run fewer
 // units than the base, one of them may grow by the missing units, see the method growing.
 //
-// Units are those of the group's resource, such as GPUs. A NodePool is open if it may provide nodes. Shutdown removes all of these limits:
+// Units are units of the group's resource, such as GPUs. A NodePool is open if it may provide nodes. Shutdown removes all of these limits:
 // without a controller to remove a limit, pods could not get nodes.
 
 // schedule requests the values of the group's open schedules. A limit is used as configured even if it is below the units that run, because

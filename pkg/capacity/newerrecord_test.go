@@ -18,7 +18,7 @@ func (c *cluster) rollBack(newer func(record string) string) {
 }
 
 // After a rollback, an older controller finds zero limits whose records have a newer format. It restores the owner's limits, removes the
-// records, and then decides as if no record had existed: it sets the zero limits again after ZeroLimitDelay.
+// records, and then decides as without a record: it sets the zero limits again after ZeroLimitDelay.
 func TestOlderControllerRestoresFromANewerRecord(t *testing.T) {
 	for name, newer := range map[string]func(string) string{
 		"a newer version":             func(r string) string { return strings.Replace(r, `"v":1`, `"v":2`, 1) },

@@ -13,7 +13,7 @@ import (
 type Observation struct {
 	Pools     []PoolView // in the order of Group.Pools
 	Workloads []Workload // the workloads of the group's policies, in a stable order
-	// all other pods that request the resource and can be scheduled to the group's NodePools, except those of DaemonSets
+	// all other pods that request the resource and can be scheduled to the group's NodePools, except pods of DaemonSets
 	UnmanagedPods []Pod
 	Ahead         []Span // time spans with demand that is known in advance, from schedules and forecasts, including those that have begun
 	// Lost reports that demand may be incomplete: a cache is not synced, or a workload has no recent decision.
@@ -100,7 +100,7 @@ type Node struct {
 	// The following fields describe what prevents the removal of the node while it is empty, that is, while none of its pods requests the
 	// group's resource.
 	BlockingPods     int32 // number of pods that request none of the resource and belong to no DaemonSet
-	DoNotDisruptPods int32 // number of pods with karpenter.sh/do-not-disrupt, including those of DaemonSets
+	DoNotDisruptPods int32 // number of pods with karpenter.sh/do-not-disrupt, including pods of DaemonSets
 	Buffered         bool  // a CapacityBuffer keeps the node
 }
 
@@ -157,7 +157,7 @@ type Pod struct {
 	// node of the group.
 	Pool          int
 	Node          int
-	Pending       bool      // the pod has no node at all
+	Pending       bool      // the pod has no node
 	Since         time.Time // creation time
 	Ready         bool
 	Loading       bool // on a node, not ready yet, and not crash-looping

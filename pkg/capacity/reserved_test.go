@@ -25,7 +25,7 @@ func TestReservedReplicasDoNotReturn(t *testing.T) {
 				t.Fatalf("phase %v: the pair is not seen\n%s", c.d.Phase, c.why())
 			}
 			c.pools[0].denied = false
-			c.until(3*time.Hour, "two nodes are left, those of the reservation", func() bool {
+			c.until(3*time.Hour, "only the two nodes of the reservation are left", func() bool {
 				return c.nodes(1) == 2 && c.pools[1].nodes[0].reserved && c.pools[1].nodes[1].reserved && chat.ready() == 4
 			})
 			c.until(10*time.Minute, "the group is at rest", c.in(statemachine.PreferSpot))

@@ -117,8 +117,8 @@ func (t *tick) misplacedSpot() (spot, onDemand int) {
 }
 
 // stranded returns why pods that have waited for ShortageMinimum do not get an on-demand node either. It returns CauseNone if they may get
-// one, or if no pods have waited that long. If it returns a cause, spot must not be limited, because otherwise these pods would get no node
-// at all.
+// one, or if no pods have waited that long. If it returns a cause, spot must not be limited, because otherwise these pods would get no
+// node.
 func (t *tick) stranded() explain.Cause {
 	if t.short < statemachine.ShortageMinimum {
 		return explain.CauseNone

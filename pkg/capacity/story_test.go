@@ -252,7 +252,7 @@ func TestLargeNodesAreEmptiedOneByOne(t *testing.T) {
 	chat.minimum = chat.ready()
 	c.until(time.Hour, "the first node is gone", func() bool { return c.nodes(1) == 1 })
 	if c.pools[1].nodes[0].name == first {
-		t.Error("another node went than the one that was chosen")
+		t.Error("a node that was not chosen was removed")
 	}
 	if took := c.now.Sub(began); took > 40*time.Minute {
 		t.Errorf("four replicas of one node took %v: the pace counts nodes", took)

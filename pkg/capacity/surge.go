@@ -186,7 +186,7 @@ func (a *analysis) replacesDrifted(pool int, n *Node) bool {
 }
 
 // startSurges starts surges. It begins with the workload after the one whose surge began last, so that each workload gets a surge even if
-// those of other workloads fail repeatedly.
+// the surges of other workloads fail repeatedly.
 func (t *tick) startSurges() {
 	first := t.workload(t.s.LastSurge) + 1
 	for i := range t.o.Workloads {

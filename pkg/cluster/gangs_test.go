@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// gang is how a framework creates the pods of a gang: their metadata and the fields of their spec that differ from those of gpuPodOn.
+// gang is how a framework creates the pods of a gang: their metadata, and the fields of their spec that differ from the pods of gpuPodOn.
 type gang struct{ metadata, spec string }
 
 // gangs are the frameworks, with the labels and controllers that they set on pods.

@@ -15,5 +15,5 @@
 //   - An unknown price is not 0: GPU-hours without a price are counted separately.
 //
 // Cost = busy + idle by activity + idle by memory + unallocated + unmeasured, for each line and for the total. The GPU-hours of the lines
-// add up to those of the machines.
+// add up to the costs of the machines.
 package cost

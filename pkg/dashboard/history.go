@@ -29,7 +29,7 @@ type transition struct {
 	Moved      bool // the target changed; false: only the reason changed
 	Rule, Text string
 	Notes      []string // states of the workload, for example degraded or paused
-	Explained  bool     // this transition is the one that the page explains
+	Explained  bool     // the page explains this transition
 	degraded   bool
 }
 

@@ -124,7 +124,7 @@ func TestUnexpectedRequestsAreRejected(t *testing.T) {
 	}
 }
 
-// offLoopback changes the request as if the server had received it on the address of the pod, with the given Host header.
+// offLoopback makes a request appear as received on the pod's address, with the given Host header.
 func offLoopback(r *http.Request, host string) *http.Request {
 	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(10, 2, 3, 4), Port: 8081}))
 	r.Host = host

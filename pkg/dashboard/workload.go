@@ -117,7 +117,7 @@ func (p *Page) serveWorkload(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// record returns the record that the page explains: the newest one, or the one that applied at the requested time.
+// record returns the record that the page explains: the newest record, or the record that applied at the requested time.
 func (p *Page) record(q workloadQuery) (engine.Record, bool) {
 	if q.At.IsZero() {
 		return p.decisions.Record(q.Key)

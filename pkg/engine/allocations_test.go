@@ -14,8 +14,8 @@ type applies struct {
 
 func (a *applies) Apply(context.Context, []Change) error { a.n++; return nil }
 
-// A tick without a change allocates no memory and applies nothing. The engine ticks every second, and its cost per tick is multiplied by
-// the number of policies.
+// A tick in which nothing changed allocates no memory and applies nothing. This matters because the engine ticks every second and does the
+// work for every policy.
 func TestQuietTickAllocatesNothingAndAppliesNothing(t *testing.T) {
 	const policies = 1000
 	s := newSteady(policies)

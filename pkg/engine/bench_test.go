@@ -10,8 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// steady is a cluster of n workloads that do not change. It reads arrays, so that the benchmark measures the engine and not the fake
-// cluster.
+// steady is a cluster of n workloads that do not change. It stores them in slices, so the benchmark measures the engine and not the fake.
 type steady struct {
 	workloads []scaling.Workload
 	readings  [3]scaling.Reading

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
 )
 
-// closedKinds maps each cause for which a NodePool provides no node to the Kind that package capcause uses.
+// closedKinds maps each reason why a NodePool can launch no node to the Kind of the reason in a decision.
 var closedKinds = map[explain.Cause]capcause.Kind{
 	explain.CauseLimit: capcause.Limit, explain.CauseRefused: capcause.Refused, explain.CauseNotReady: capcause.NotReady,
 	explain.CauseReservation: capcause.Reservation, explain.CauseFleet: capcause.Maximum, explain.CauseNoNewNode: capcause.NoNewNode,
@@ -18,15 +18,15 @@ var closedKinds = map[explain.Cause]capcause.Kind{
 
 // groupCap contains the reason why the last decision of a group caps targets.
 type groupCap struct {
-	cause *capcause.Cause // nil: the decision caps no target, or only because the API server rejects pods
+	cause *capcause.Cause // nil: the decision caps no target, or caps targets only because the API server rejects pods
 
-	// the values from which cause was computed
+	// the inputs from which cause was computed
 	group  *capacity.Group
 	closed []capacity.Closed
 	until  time.Time
 }
 
-// explainCap updates g.cap after a decision. If nothing has changed, it keeps the cause and allocates no memory.
+// explainCap updates g.cap after a decision of the group. If no input has changed, it keeps the cause and allocates no memory.
 func (g *groupTick) explainCap() {
 	c, d := &g.cap, &g.decision
 	if c.group == g.group && c.until.Equal(d.Until) && slices.Equal(c.closed, d.Closed) {

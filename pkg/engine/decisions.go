@@ -10,8 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// Errors of Lookup, each with the reason why a target is not served. A server maps ErrUnknown to "not found" and every other error to
-// "unavailable", so that an HPA keeps its replicas.
+// Errors of Lookup, each with the reason why a target is not served. A server answers "not found" for ErrUnknown and "unavailable" for
+// every other error, so that an HPA keeps its replicas.
 var (
 	ErrUnknown   = errors.New("no such policy")
 	ErrUndecided = errors.New("not decided yet")
@@ -44,8 +44,8 @@ type Decisions interface {
 	Lookup(k scaling.Key, now time.Time) (Served, error)
 }
 
-// LookupNow calls Lookup with the time that the function clock returns. A DecisionStore calls clock while it holds the workload's lock. If
-// the caller read the clock before the call, a tick could store a newer decision in between, and Lookup would return ErrFuture.
+// LookupNow calls Lookup with the time that the function clock returns. A DecisionStore calls clock while it holds the workload's lock.
+// With a time read before the lock, a tick could store a newer decision in between, and Lookup would return ErrFuture.
 func LookupNow(d Decisions, k scaling.Key, clock func() time.Time) (Served, error) {
 	if b, is := d.(*DecisionStore); is {
 		return b.lookup(k, clock)
@@ -53,7 +53,7 @@ func LookupNow(d Decisions, k scaling.Key, clock func() time.Time) (Served, erro
 	return d.Lookup(k, clock())
 }
 
-// Identities is implemented by a Cluster that can return the current UID of a scale target at any time, even between two ticks.
+// Identities is implemented by a Cluster that can return the UID of a scale target at any time, also between two ticks.
 type Identities interface {
 	// TargetUID returns the UID of a workload's scale target from memory; ok is false if the target does not exist.
 	TargetUID(w *scaling.Workload) (uid string, ok bool)
@@ -67,13 +67,14 @@ type Record struct {
 	Before   int32 // the target before the change that this record describes
 	Readings []scaling.Reading
 	Without  []Counterfactual
-	// Learned is a summary of what the model for the policy's objective learned, at most learnedInterval old; nil without an objective.
+	// Learned is a summary of what gpuscaler learned about the workload for its objective. It is at most learnedInterval old, and nil
+	// without an objective.
 	Learned *objective.Learned
 	At      time.Time // time of the decision
 	Since   time.Time // time since which the target has its value
-	Unseen  bool      // the cluster did not return the scale target at the last tick, so that tick made no decision
-	Refusal string    // why the cluster did not return a scale target that exists
-	// Superseded reports that the decision was made with another version of the policy, or for another scale target, than the current one.
+	Unseen  bool      // the last tick did not find the scale target in the cluster, so it made no decision
+	Refusal string    // why the cluster does not return the scale target although it exists
+	// Superseded is true if the policy or the scale target was replaced after the decision.
 	Superseded bool
 }
 
@@ -91,7 +92,7 @@ type Counterfactual struct {
 // decision is copied.
 type DecisionStore struct {
 	maxAge       time.Duration
-	identities   Identities // nil: only a tick can detect that the scale target was replaced
+	identities   Identities // can be nil: only a tick then detects that the scale target was replaced
 	history      *History
 	groupHistory groupHistory
 
@@ -108,8 +109,8 @@ func newDecisionStore(maxAge time.Duration, c Cluster) *DecisionStore {
 	return &DecisionStore{maxAge: maxAge, identities: identities, history: newHistory(), entries: map[scaling.Key]*workloadEntry{}}
 }
 
-// adopt sets the entries to match the current workloads. It keeps the entries of workloads that still exist, adds an entry for each new
-// workload and removes the others. It appends the entries to the slice into, in the order of the workloads, and returns the result.
+// adopt makes the store contain one entry for each current workload. It keeps existing entries, adds entries for new workloads and removes
+// the others. It appends the entries to the slice into, in the order of the workloads, and returns that slice.
 func (b *DecisionStore) adopt(current []scaling.Workload, into []*workloadEntry) []*workloadEntry {
 	entries := make(map[scaling.Key]*workloadEntry, len(current))
 	keys := make([]scaling.Key, 0, len(current))
@@ -146,8 +147,8 @@ func (b *DecisionStore) tick(now time.Time) {
 	b.history.forget(now, func(k scaling.Key) bool { return b.entry(k) != nil })
 }
 
-// expire marks the decisions whose time is later than the time now, which happens if the clock was set back. A marked decision is not
-// served, even when the clock reaches its time again, because its real age is unknown.
+// expire marks the decisions whose time is in the future, which happens if the clock was set back. Their real age is unknown, so a marked
+// decision is never served again, even when the clock reaches its time.
 func (b *DecisionStore) expire(now time.Time) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -182,7 +183,7 @@ func (b *DecisionStore) lookup(k scaling.Key, clock func() time.Time) (Served, e
 	s := b.entry(k)
 	if s == nil {
 		if b.LastTick().IsZero() {
-			return Served{}, ErrUndecided // a standby, and a leader before its first tick, has no policies in the store yet
+			return Served{}, ErrUndecided // this process has not led and ticked yet, so the store has no policies
 		}
 		return Served{}, ErrUnknown
 	}

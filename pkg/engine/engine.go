@@ -22,18 +22,18 @@ type Options struct {
 	Nodes  Nodes
 	// OnGroup is called for each change of a group's decision. The record is a copy.
 	OnGroup func(GroupRecord)
-	// Memory returns the models that the previous leader saved for objectives. If it is nil, every model starts empty.
+	// Memory returns the saved models of the previous leader. If it is nil, every model of an objective starts empty.
 	Memory Memory
 	// OnGroupTick is called for every decision of a capacity group, with its inputs.
 	OnGroupTick func(GroupTick)
 }
 
-// DefaultMaxAge is four HPA sync periods. An engine that stalls for less time has no effect on HPAs. After that, HPAs read no target and
-// keep their replicas.
+// DefaultMaxAge is four HPA sync periods. An engine that stalls for a shorter time has no effect on HPAs. If it stalls longer, HPAs read no
+// target and keep their replicas.
 const DefaultMaxAge = 60 * time.Second
 
-// maxKeptChanges is the maximum capacity of a list of changes whose memory the next tick reuses. A longer list, such as the list of the
-// first tick, in which every policy has a change, is left to the garbage collector.
+// maxKeptChanges limits the memory that a list of changes keeps for the next tick. A longer list is not reused. One example is the list of
+// the first tick, in which every policy has a change.
 const maxKeptChanges = 256
 
 // Engine decides for all workloads in each Tick. Concurrent ticks are not safe; concurrent reads of its DecisionStore are.
@@ -47,13 +47,13 @@ type Engine struct {
 	workloads  []scaling.Workload // the current policies; entries has the same order
 	entries    []*workloadEntry
 	changes    []Change
-	evaluation evaluation // reused for each workload that has neither a group nor a team
+	evaluation evaluation // memory that is reused for each workload without a group and without a team
 	scratch    scaling.State
 	nodes      *nodeTicks // nil: no capacity groups
 	teams      teamTicks
 }
 
-// Change is a workload whose decision changed. First is true for the first decision of this engine for the workload; Before is then the
+// Change is a workload whose decision changed. If First is true, this is the engine's first decision for the workload, and Before is the
 // observed number of replicas.
 type Change struct {
 	Workload *scaling.Workload
@@ -126,7 +126,7 @@ func (e *Engine) Tick(ctx context.Context, now time.Time) Outcome {
 	return out
 }
 
-// fail adds err to the errors of the tick if it is not nil.
+// fail adds err to the errors of the tick. It ignores nil.
 func (o *Outcome) fail(err error) {
 	if err != nil {
 		o.Errors = append(o.Errors, err)
@@ -152,12 +152,11 @@ type PanicError struct {
 
 func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 
-// panicError returns the error for a recovered value. It must be called in the deferred function, so that it contains the stack of the
-// panic.
+// panicError returns the error for a recovered value. It stores the stack of the panic, so it must be called in the deferred function.
 func panicError(value any) *PanicError { return &PanicError{Value: value, Stack: debug.Stack()} }
 
-// Reset removes every decision but keeps the history. It is called when another replica becomes the leader, so that this process does not
-// serve old targets while the new leader serves newer ones. The next Tick starts from the replicas that it observes.
+// Reset removes every decision but keeps the history. It is called when another process becomes the leader: this process must not serve old
+// targets while the new leader serves newer ones. After Reset, the next Tick starts from the observed replicas.
 func (e *Engine) Reset() {
 	e.workloads, e.entries, e.teams = nil, nil, teamTicks{engine: e}
 	if e.nodes != nil {
@@ -166,8 +165,8 @@ func (e *Engine) Reset() {
 	e.decisions.clear()
 }
 
-// adopt updates the entries to match the current policies. The slice of policies is never changed, only replaced. If the slice is at the
-// same address as in the last tick, no policy has changed and adopt does nothing.
+// adopt updates the entries to match the current policies. The slice of policies is never modified in place. If it is still the same slice
+// in memory, no policy has changed and adopt returns at once.
 func (e *Engine) adopt(current []scaling.Workload) {
 	if len(current) == len(e.workloads) && (len(current) == 0 || &current[0] == &e.workloads[0]) {
 		return
@@ -240,7 +239,7 @@ func observe(v View, readings []scaling.Reading) scaling.Observation {
 	return o
 }
 
-// announce adds a change to the changes of the tick and to the history, and calls OnTransition.
+// announce records a change: in the outcome of the tick, in the history, and by calling OnTransition.
 func (e *Engine) announce(s *workloadEntry, w *scaling.Workload, r Record, first bool) {
 	e.changes = append(e.changes, Change{Workload: w, View: r.View, Before: r.Before, After: r.Decision, First: first})
 	e.decisions.history.add(&r, s.workload)

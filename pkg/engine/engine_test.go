@@ -67,7 +67,7 @@ func (w *fakeCluster) Apply(_ context.Context, c []Change) error {
 	return nil
 }
 
-// after runs a tick of e every second for the duration d and returns the outcome of the last one.
+// after runs one tick of e per second for the duration d and returns the outcome of the last tick.
 func (w *fakeCluster) after(e *Engine, d time.Duration) (out Outcome) {
 	for end := w.now.Add(d); w.now.Before(end); {
 		w.now = w.now.Add(time.Second)
@@ -290,7 +290,7 @@ func TestHistoryDropsPoliciesThatWereRemovedADayAgo(t *testing.T) {
 	w.after(e, time.Second)
 	h := e.Decisions().History()
 	if _, ok := h.At(went, w.now); ok || len(h.byKey) != 1 || h.total != 1 {
-		t.Errorf("%d keys with %d records are left, want those of the policy that stays", len(h.byKey), h.total)
+		t.Errorf("%d keys with %d records are left, want only the policy that still exists", len(h.byKey), h.total)
 	}
 	if _, ok := h.At(stays, w.now); !ok {
 		t.Error("the record in force of an existing policy was forgotten")
@@ -304,7 +304,7 @@ func TestHistoryDropsPoliciesThatWereRemovedADayAgo(t *testing.T) {
 		delete(w.views, key)
 	}
 	if n := len(h.byKey); n > 25*60+1 {
-		t.Errorf("%d keys, want at most those of 25 hours", n)
+		t.Errorf("%d keys, want at most the keys of 25 hours", n)
 	}
 }
 
@@ -346,12 +346,13 @@ func TestResetServesNothingAndStartsFromTheObservedReplicas(t *testing.T) {
 		t.Errorf("after Reset: %+v, %v, want ErrUndecided", got, err)
 	}
 	if _, ok := e.Decisions().History().At(chat, w.now); !ok {
-		t.Error("the history went with the term")
+		t.Error("Reset removed the history")
 	}
-	w.views[chat] = View{Replicas: 7, Ready: 7, Operator: scaling.NoOperator} // the other leader scaled up to 7 replicas
+	// while this process was not the leader, the leader scaled up to 7 replicas
+	w.views[chat] = View{Replicas: 7, Ready: 7, Operator: scaling.NoOperator}
 	w.after(e, time.Minute)
 	if got, err := e.Decisions().Lookup(chat, w.now); err != nil || got.Replicas != 7 {
-		t.Errorf("leading again: %+v, %v, want the 7 that were found", got, err)
+		t.Errorf("after Reset: %+v, %v, want the 7 observed replicas", got, err)
 	}
 }
 
@@ -372,7 +373,7 @@ func TestTickReportsEveryPanicWithItsStack(t *testing.T) {
 	}
 }
 
-// lengths is a fakeCluster that records how many readings the engine requests.
+// lengths is a fakeCluster that records how many readings the engine asks for.
 type lengths struct {
 	*fakeCluster
 	last int

@@ -10,22 +10,22 @@ import (
 )
 
 type workloadEntry struct {
-	// Only the tick uses state, advice, grouped and member, so access to them needs no lock.
+	// Only the tick reads and writes the next fields, so access to them needs no lock.
 	state   scaling.Packed
 	advice  Advice      // advice of the capacity group from the previous tick
-	member  *teamMember // the workload as a member of its team; nil: no team limit applies
-	grouped bool        // the workload has a capacity group and is decided with it
+	member  *teamMember // the membership of the workload in a team with limits; nil: none
+	grouped bool        // whether the workload belongs to a capacity group, which then decides it
 
-	// The small fields are adjacent, so that the struct has no padding between them: there can be ten thousand entries.
-	unseen   bool        // the cluster did not return the scale target in the last tick
-	expired  bool        // the clock was set back to before the last decision
+	// The small fields are adjacent to avoid padding: there can be ten thousand entries.
+	unseen   bool        // the last tick did not find the scale target in the cluster
+	expired  bool        // the last decision is in the future, because the clock was set back
 	origin   StateOrigin // origin of the last decision
 	before   int32
-	share    int32             // the workload's share of its team's limits, if it is less than the target of the last decision; -1: none
+	share    int32             // the workload's share of its team's limits if it is below the target of the last decision; -1: no limit
 	mu       sync.Mutex        // guards the fields that readers of the store use
-	refusal  string            // why the cluster did not return a scale target that exists
-	inForce  *scaling.Workload // the version of the workload in the current policies
-	workload *scaling.Workload // the version at the last decision: a copy that never changes and that is shared with the history
+	refusal  string            // why the cluster does not return the scale target although it exists
+	inForce  *scaling.Workload // the workload in the current policies
+	workload *scaling.Workload // the workload at the last decision: a copy that never changes, shared with the history
 	view     packedView
 	decision packedDecision
 	readings []scaling.Reading
@@ -41,8 +41,7 @@ func newWorkloadEntry(w *scaling.Workload) *workloadEntry {
 	return &workloadEntry{share: -1, inForce: w, workload: copied(w), view: packedView{MinReplicas: -1, MaxReplicas: -1}}
 }
 
-// copied returns a copy of w. A pointer into the slice of current policies would keep the whole slice in memory for as long as the history
-// keeps the record.
+// copied returns a copy of w for the history. A pointer to w itself would keep the slice of all current policies in memory.
 func copied(w *scaling.Workload) *scaling.Workload {
 	c := *w
 	return &c
@@ -55,14 +54,14 @@ func (s *workloadEntry) adopt(w *scaling.Workload) {
 	s.inForce = w
 }
 
-// expire marks the last decision as expired if its time is later than the time now.
+// expire marks the last decision as expired if it is in the future.
 func (s *workloadEntry) expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expired = s.expired || now.Before(s.at)
 }
 
-// unserved returns why the last decision is not served, or nil. The caller holds the lock.
+// unserved returns the reason why the last decision is not served, or nil if it is served. The caller holds the lock.
 func (s *workloadEntry) unserved(now time.Time, maxAge time.Duration) error {
 	switch age := now.Sub(s.at); {
 	case s.at.IsZero():
@@ -85,8 +84,7 @@ func (s *workloadEntry) unserved(now time.Time, maxAge time.Duration) error {
 	return nil
 }
 
-// superseded reports whether the last decision was made with another version of the policy, or for another scale target, than the
-// current one. The caller holds the lock.
+// superseded reports whether the policy or the scale target was replaced after the last decision. The caller holds the lock.
 func (s *workloadEntry) superseded() bool {
 	return !s.at.IsZero() && (s.inForce.Policy != s.workload.Policy || s.inForce.Target != s.workload.Target)
 }
@@ -115,8 +113,8 @@ func (s *workloadEntry) withinPolicy() int32 {
 	return max(min(n, p.MaxReplicas), 0)
 }
 
-// setShare is called in a tick without a decision for the workload. It limits the last target, which is still served, to n; -1 means no
-// limit.
+// setShare limits the last target, which is still served, to n replicas; -1 means no limit. It is called in a tick that makes no decision
+// for the workload.
 func (s *workloadEntry) setShare(n int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,10 +122,9 @@ func (s *workloadEntry) setShare(n int32) {
 }
 
 // transitionFields contains the fields of a decision that are compared with the same fields of the previous decision. If one of them
-// changed, the decision is published as a transition.
+// differs, the decision is a transition.
 //
-// The binding rule is not one of these fields: if two rules lead to the same target, the binding rule can alternate between them a hundred
-// times a day.
+// The binding rule is left out: when two rules lead to the same target, it can alternate between them a hundred times a day.
 type transitionFields struct {
 	replicas         int32
 	active, degraded bool
@@ -140,7 +137,7 @@ func (s *workloadEntry) transitionFields() transitionFields {
 	return transitionFields{d.Replicas, d.Active, d.Degraded, s.workload.Mode, s.view.operator()}
 }
 
-// evaluation is the decision of a tick, with its inputs, before it is published.
+// evaluation is a decision with its inputs, from its computation until it is published.
 type evaluation struct {
 	view     View
 	readings []scaling.Reading
@@ -149,7 +146,7 @@ type evaluation struct {
 	origin   StateOrigin
 	decided  bool
 	model    *objective.Model // nil: the policy has no objective
-	restored *SavedModel      // the model that the first decision starts from; nil: there is none, or it is not the first decision
+	restored *SavedModel      // the model that the first decision starts from; nil without a saved model, and after the first decision
 }
 
 // evaluate decides from the view and the readings in t, and stores the decision in t. scratch is memory for the state.
@@ -168,7 +165,7 @@ func (s *workloadEntry) evaluate(w *scaling.Workload, now time.Time, t *evaluati
 	t.decided = true
 }
 
-// limit decides again from the state before the tick. The view in t now contains the workload's share of the team's limits.
+// limit repeats the decision from the state before the tick, because the view in t now contains the workload's share of its team's limits.
 func (s *workloadEntry) limit(w *scaling.Workload, now time.Time, t *evaluation, scratch *scaling.State) {
 	t.prior.Unpack(scratch)
 	observation := observe(t.view, t.readings)
@@ -208,14 +205,14 @@ func (s *workloadEntry) publish(w *scaling.Workload, t *evaluation, now time.Tim
 	return change, first, true
 }
 
-// miss records that the cluster did not return the scale target in this tick. If the scale target exists, refusal is the reason why it was
-// not returned. Otherwise refusal is empty.
+// miss records that the last tick did not find the scale target. If the scale target exists, refusal is the reason why the cluster does not
+// return it. Otherwise refusal is empty.
 func (s *workloadEntry) miss(w *scaling.Workload, refusal string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unseen, s.refusal = true, refusal
 	if s.at.IsZero() {
-		s.workload = copied(w) // until the first decision, readers get the newest version of the policy
+		s.workload = copied(w) // until the first decision, readers see the current policy
 	}
 }
 

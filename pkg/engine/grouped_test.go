@@ -12,8 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// If the evaluation of a workload panics in a tick, or the cluster does not return its scale target, the time of its last decision does not
-// change. The decision becomes too old and is then not served. This is the same with and without a capacity group.
+// The evaluation of a workload panics, or its scale target is not found. Its last decision then keeps its time, becomes too old and is no
+// longer served. This applies with and without a capacity group.
 func TestGroupedWorkloadIsNotPublishedWithoutAnEvaluation(t *testing.T) {
 	for _, group := range []string{"", "gpu"} {
 		w := newFakeCluster("chat", "other")
@@ -50,7 +50,8 @@ func TestGroupedWorkloadIsNotPublishedWithoutAnEvaluation(t *testing.T) {
 	}
 }
 
-// delayed is a fakeNodes whose writes take time. It records the target that was served when each write that allows new nodes was complete.
+// delayed is a fakeNodes whose writes take time. When a write that allows new nodes is complete, it records the target that is served at
+// that time.
 type delayed struct {
 	*fakeNodes
 	takes time.Duration
@@ -60,7 +61,7 @@ type delayed struct {
 
 func (d *delayed) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{} {
 	d.fakeNodes.Act(g, actions)
-	done, first := make(chan struct{}), loosens(actions[0]) // the engine reuses actions after Act returns
+	done, first := make(chan struct{}), loosens(actions[0]) // read now, because the engine reuses the slice after Act returns
 	go func() {
 		defer close(done)
 		time.Sleep(d.takes)
@@ -73,8 +74,8 @@ func (d *delayed) Act(g *capacity.Group, actions []capacity.Action) <-chan struc
 	return done
 }
 
-// When demand returns in the morning, the tick waits until the zero limit is removed, and only then publishes the target. Each tick has its
-// own deadline for this wait.
+// When demand returns in the morning, a tick removes the zero limit. It publishes the target only after the removal, and the wait has a
+// deadline of its own in each tick.
 func TestEachTickWaitsForTheRemovalOfAZeroLimit(t *testing.T) {
 	w, g, _, chat := night(t)
 	d := &delayed{fakeNodes: g, takes: 30 * time.Millisecond}

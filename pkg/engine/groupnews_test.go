@@ -23,11 +23,11 @@ func TestUseOfAGroupIsTheSumOfItsNodes(t *testing.T) {
 		node(capacity.Spot, capacity.Launched, 8, 0, 4),
 		node(capacity.Spot, capacity.Requested, 8, 0, 4),
 		node(capacity.Reserved, capacity.Usable, 4, 4, 9),
-		// a capacity type that is not declared is treated like the type that is declared last
+		// a capacity type of an undeclared value counts as the last declared type
 		node(capacity.CapacityType(200), capacity.Usable, 1, 0, 2),
 	}})
 	second := useOf("b", &capacity.PoolView{Nodes: []capacity.Node{
-		node(capacity.Spot, capacity.Usable, 2, 5, 3), // the pods request more GPUs than the node has
+		node(capacity.Spot, capacity.Usable, 2, 5, 3), // the pods on the node request more GPUs than it has
 		node(capacity.Spot, capacity.Usable, 0, 0, 1), // a node without the resource
 	}})
 	r := GroupRecord{Pools: []PoolUse{first, second}}
@@ -46,8 +46,8 @@ func TestUseOfAGroupIsTheSumOfItsNodes(t *testing.T) {
 	}
 }
 
-// An annotation that is written to a pod is not recorded as a change of the group. Only changes of a NodePool, of the phase or of the rules
-// that apply are recorded.
+// The history of a group contains changes of a NodePool, of the phase and of the rules that apply. It does not contain an annotation that
+// is written to a pod.
 func TestPodAnnotationsAreNotChangesOfAGroup(t *testing.T) {
 	w := newFakeCluster("chat")
 	w.workloads[0].Group = "gpu"
@@ -65,7 +65,7 @@ func TestPodAnnotationsAreNotChangesOfAGroup(t *testing.T) {
 		t.Errorf("%d records of the group, want the first alone", len(h))
 	}
 	if r, _ := e.Decisions().Group("gpu"); !r.At.Equal(w.now) || !r.Since.Equal(nine.Add(time.Second)) {
-		t.Errorf("decided at %v, its phase since %v; the phase is that of the first tick", r.At, r.Since)
+		t.Errorf("decided at %v, its phase since %v; the phase has not changed since the first tick", r.At, r.Since)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestHistoryCountsItsRecords(t *testing.T) {
 	check("after the readers")
 }
 
-// What the API server rejects the pods with decides what the user does next.
+// The advice after a rejection depends on the object that causes the rejection.
 func TestNextStepAfterARejection(t *testing.T) {
 	for rejection, want := range map[Rejection]string{
 		{Kind: "ResourceQuota", Name: "gpus"}: "raise the quota or lower maxReplicas: kubectl -n team describe resourcequota gpus",

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// lookahead is the time before the start of a schedule in which its minimum already counts as known demand. It is longer than the maximum
-	// lead time, which is one day.
+	// lookahead is how long before a schedule starts its minimum counts as known demand. It is longer than the maximum lead time, which is
+	// one day.
 	lookahead = 25 * time.Hour
-	// openLookback is how far back the start of an open window is searched. Package capacity does not use earlier starts.
+	// openLookback is how far back refreshAhead searches for the start of an open window. Package capacity does not use earlier starts.
 	openLookback = 2 * time.Hour
 )
 
@@ -23,8 +23,8 @@ type aheadSpan struct {
 	replicas    int32
 }
 
-// observe sets the observation from which package capacity decides for the group: the state of the cluster and this tick's decisions of the
-// group's workloads.
+// observe sets the inputs of the group's decision: the state of the cluster, and the decisions that this tick made for the group's
+// workloads.
 func (g *groupTick) observe(nodes Nodes, idle IdlePods, now time.Time) {
 	o := &g.observation
 	for len(o.Workloads) < len(g.workloads) {
@@ -49,7 +49,7 @@ func (g *groupTick) observe(nodes Nodes, idle IdlePods, now time.Time) {
 	}
 }
 
-// lookForIdle sets the field Idle of the group's pods. It changes copies of the pods, because the slices of the observation are shared.
+// lookForIdle marks the idle pods of the group. It changes copies, because the slices of the observation are shared.
 func (g *groupTick) lookForIdle(idle IdlePods, now time.Time) {
 	for len(g.pods) < len(g.workloads) {
 		g.pods = append(g.pods, nil)
@@ -88,11 +88,11 @@ func (g *groupTick) fillDecided(i int, w *capacity.Workload) {
 	}
 }
 
-// minutes rounds a duration up to whole minutes, so that the observation does not change in each tick.
+// minutes rounds a duration up to whole minutes. The observation then changes at most once a minute.
 func minutes(d time.Duration) time.Duration { return (d + time.Minute - 1) / time.Minute * time.Minute }
 
-// refreshAhead finds the schedules that open soon. It runs once a minute, because evaluating the cron expressions in each tick would take
-// more time than all rules.
+// refreshAhead finds the schedules that open soon. It runs once a minute, because evaluating all cron expressions takes longer than all
+// rules of a tick.
 func (g *groupTick) refreshAhead(now time.Time) {
 	minute := now.Unix() / 60
 	if minute == g.refreshed {
@@ -115,7 +115,8 @@ func (g *groupTick) refreshAhead(now time.Time) {
 				continue
 			}
 			from, until, ok := spanNear(&s.Window, now)
-			// Package capacity subtracts the group's lead time later, so only the rest of the schedule's own lead is subtracted here.
+			// package capacity subtracts the lead time of the group, so only the part by which the schedule's own lead exceeds it is
+			// subtracted here
 			if from = from.Add(-max(s.Lead-group, 0)); ok && from.Sub(now) < lookahead {
 				g.ahead = append(g.ahead, aheadSpan{i, from, until, s.Min})
 			}
@@ -123,8 +124,8 @@ func (g *groupTick) refreshAhead(now time.Time) {
 	}
 }
 
-// spanNear returns the current span of a window, or the next one if the window is closed. If the current span began more than openLookback
-// ago, the result from is now minus openLookback. ok is false if the window never opens again.
+// spanNear returns the current span of a window, or the next span if the window is closed. A span that began more than openLookback ago is
+// returned with the start now minus openLookback. ok is false if the window never opens again.
 func spanNear(w *calendar.Window, now time.Time) (from, until time.Time, ok bool) {
 	open, change := w.At(now)
 	if !open {
@@ -145,7 +146,7 @@ func spanNear(w *calendar.Window, now time.Time) (from, until time.Time, ok bool
 	return from, endOrYear(change, now), true
 }
 
-// endOrYear returns end, or the time one year after now if end is zero.
+// endOrYear returns end. If end is zero, it returns the time one year after now.
 func endOrYear(end, now time.Time) time.Time {
 	if end.IsZero() {
 		return now.AddDate(1, 0, 0)

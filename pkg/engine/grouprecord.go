@@ -21,33 +21,32 @@ type GroupRecord struct {
 	Reasons   []explain.Reason
 	Findings  []explain.Finding
 	Overrides []override.Current // the overrides on its NodePools
-	Actions   []capacity.Action  // the actions of the tick of the change; set only in records of the history
+	Actions   []capacity.Action  // the actions of the tick; set only in the history
 	Plan      []capacity.Action  // the actions that would be applied if the group were not advisory
 	Pools     []PoolUse          // in the order of Group.Pools
 	Workloads []GroupWorkload
-	CapCause  *capcause.Cause // why targets are capped; nil: they are not capped, or only because pods are rejected
-	Err       string          // why the last tick made no decision; empty if it made one
+	CapCause  *capcause.Cause // why targets are capped; nil: they are not capped, or they are capped only because pods are rejected
+	Err       string          // why the last tick made no decision for the group; empty if it made one
 }
 
-// Use sums up nodes: their number, their GPUs (or units of the group's resource) and their price.
+// Use is a sum over nodes: their number, their GPUs (or units of the group's resource) and their price.
 type Use struct {
-	Nodes, Coming  int // Coming: nodes that are launched or requested and not usable yet
+	Nodes, Coming  int // Coming counts the nodes that are requested or launched but not usable yet
 	GPUs, Used     int64
-	Hourly, Unused float64 // price per hour of all nodes and of their unused units; 0 if prices are not known
+	Hourly, Unused float64 // price per hour: of all nodes, and of their unused units; 0 if prices are not known
 }
 
 // Idle returns the number of GPUs that no pod uses.
 func (u Use) Idle() int64 { return max(u.GPUs-u.Used, 0) }
 
-// PoolUse sums up the nodes of one NodePool, separately for each capacity type, because a NodePool can have nodes of several capacity
-// types.
+// PoolUse is the sum over the nodes of one NodePool, by capacity type. A NodePool can have nodes of several capacity types.
 type PoolUse struct {
 	Name          string
 	Exists, Ready bool
 	Use           [capacity.Reserved + 1]Use // index: capacity.CapacityType
 }
 
-// GroupWorkload is the demand of one workload of a group, and the advice for it.
+// GroupWorkload is the demand of one workload of a group, with the advice of the group for it.
 type GroupWorkload struct {
 	Key             string
 	Uncapped, Extra int32
@@ -55,7 +54,7 @@ type GroupWorkload struct {
 	Advice          Advice
 }
 
-// Use returns the sum over all NodePools by capacity type.
+// Use returns the sum over the nodes of all NodePools, by capacity type.
 func (r *GroupRecord) Use() (all [capacity.Reserved + 1]Use) {
 	for i := range r.Pools {
 		for kind, u := range r.Pools[i].Use {
@@ -112,7 +111,7 @@ type groupEntry struct {
 
 	mu     sync.Mutex
 	record GroupRecord
-	rules  uint32 // one bit for each rule that has a reason in the last decision
+	rules  uint32 // one bit for each rule with a reason in the last decision
 }
 
 func newGroupEntry(g *capacity.Group) *groupEntry {
@@ -125,8 +124,8 @@ func (s *groupEntry) fail(now time.Time, err error) {
 	s.record.Err = err.Error()
 }
 
-// update stores the decision of a tick and reuses the memory of the previous record. isChange is true for the first decision, after a
-// failed decision, and if the phase, a NodePool or the set of rules that gave a reason changed.
+// update stores the decision of a tick and reuses the memory of the previous record. isChange is true for the first decision and for the
+// first one after a failure. It is also true if the phase, a NodePool or the set of rules with a reason changed.
 func (s *groupEntry) update(g *groupTick, now time.Time) (change GroupRecord, isChange bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,8 +169,7 @@ func rulesOf(reasons []explain.Reason) (rules uint32) {
 	return rules
 }
 
-// changes reports whether an action changes a NodePool's spec. It is false if all patches change only the annotation with gpuscaler's
-// record.
+// changes reports whether an action changes the spec of a NodePool. Actions that change only annotations do not.
 func changes(actions []capacity.Action) bool {
 	for _, a := range actions {
 		if p, ok := a.(capacity.NodePoolPatch); ok && len(p.Changes) > 0 {
@@ -199,7 +197,7 @@ func useOf(name string, v *capacity.PoolView) PoolUse {
 	return out
 }
 
-// groupHistory holds a bounded number of changes of each group, oldest first.
+// groupHistory contains the newest changes of each group, oldest first, up to a maximum number.
 type groupHistory struct {
 	mu     sync.RWMutex
 	byName map[string][]GroupRecord

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
 )
 
-// Groups returns the current capacity groups. Callers must not change the slice. When the groups change, a new slice is returned.
+// Groups returns the current capacity groups. Callers must not change the slice. After a change of the groups, it returns a new slice.
 type Groups interface {
 	Groups() []*capacity.Group
 }
@@ -30,18 +30,17 @@ type Nodes interface {
 	Orphans(groups []*capacity.Group, of []scaling.Workload) ([]Orphan, []capacity.Action)
 }
 
-// Orphan is a NodePool that gpuscaler changed and that is in no capacity group any more. Record is the value of gpuscaler's record
+// Orphan is a NodePool that gpuscaler changed and that belongs to no capacity group now. Record is the value of gpuscaler's record
 // annotation, which contains the original values of the overridden fields.
 type Orphan struct{ Pool, Record string }
 
-// Advice is how the decision of a capacity group limits or increases the target of one workload. The zero value has no effect.
+// Advice limits or increases the target of one workload. A capacity group computes it. The zero value has no effect.
 type Advice struct {
 	Capped bool
 	// If Capped is true, Cap is the number of replicas for which nodes and pods can be created. AtRisk and Surge are replicas to add.
 	Cap, AtRisk, Surge int32
-	Reserve            int32 `json:",omitempty"` // how many of AtRisk are for expected losses of nodes
-	// CapCause is the reason why Capped is true. It is nil if the reason is that the API server rejects pods. It is not changed after it is
-	// set.
+	Reserve            int32 `json:",omitempty"` // the part of AtRisk that replaces expected losses of nodes
+	// CapCause is the reason for Capped; nil if the reason is that the API server rejects pods. It is not changed after it is set.
 	CapCause *capcause.Cause `json:",omitempty"`
 }
 
@@ -66,8 +65,8 @@ func adviceOf(a capacity.Advice, cause *capcause.Cause) Advice {
 type GroupTick struct {
 	At          time.Time
 	Group       *capacity.Group
-	Orphaned    bool // the NodePool belonged to a removed group; its original values are restored
-	Fresh       bool // the decision started from the zero state, because it was the first one or followed a failure
+	Orphaned    bool // the NodePool is in no group now, and its original values are restored
+	Fresh       bool // the decision started from the zero state: it is the first one, or the first one after a failure
 	Observation *capacity.Observation
 	Decision    *capacity.Decision
 }
@@ -75,11 +74,11 @@ type GroupTick struct {
 // nodeTicks makes the decisions for capacity groups in each tick.
 type nodeTicks struct {
 	engine  *Engine
-	current []*capacity.Group  // the groups at the last call of adopt
-	of      []scaling.Workload // the workloads at the last call of adopt
+	current []*capacity.Group  // the groups in use, to detect that they were replaced
+	of      []scaling.Workload // the workloads in use, to detect that they were replaced
 	groups  []*groupTick
 	orphans map[string]*groupTick // NodePools without a group, by name
-	loosens context.Context       // limits how long this tick waits for actions; nil until the tick waits
+	loosens context.Context       // one deadline for all waits of a tick; nil until the tick waits
 	cancel  context.CancelFunc
 }
 
@@ -89,8 +88,8 @@ type groupTick struct {
 	workloads   []*scaling.Workload // the workloads of the group, in the order of the policies
 	keys        []string            // namespace/name of each element of workloads
 	entries     []*workloadEntry    // entry of each element of workloads
-	evaluations []evaluation        // evaluation in this tick of each element of workloads
-	pods        [][]capacity.Pod    // memory for lookForIdle, one slice for each element of workloads
+	evaluations []evaluation        // this tick's evaluation of each element of workloads
+	pods        [][]capacity.Pod    // copies that lookForIdle changes, one slice for each element of workloads
 	ahead       []aheadSpan
 	refreshed   int64 // the minute in which ahead was computed
 	state       capacity.State
@@ -110,7 +109,7 @@ func newNodeTicks(e *Engine) *nodeTicks {
 func (n *nodeTicks) tick(ctx context.Context, now time.Time, out *Outcome) {
 	for _, g := range n.groups {
 		for i, s := range g.entries {
-			if s.member == nil { // a member of a team is evaluated with its team
+			if s.member == nil { // a workload of a team with limits is evaluated by the team
 				out.count(n.engine.evaluate(s, g.workloads[i], now, &g.evaluations[i]))
 			}
 		}
@@ -174,7 +173,7 @@ func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time, out
 	}
 }
 
-// notify passes the decision of a group and its inputs to Options.OnGroupTick.
+// notify calls Options.OnGroupTick with the decision of a group and its inputs.
 func (n *nodeTicks) notify(g *groupTick, now time.Time, orphaned bool) {
 	if notify := n.engine.options.OnGroupTick; notify != nil {
 		notify(GroupTick{At: now, Group: g.group, Orphaned: orphaned, Fresh: !g.hasState, Observation: &g.observation, Decision: &g.decision})
@@ -182,7 +181,7 @@ func (n *nodeTicks) notify(g *groupTick, now time.Time, orphaned bool) {
 	g.hasState = true
 }
 
-// split sorts the actions in place and returns two parts of the slice: the actions that allow new nodes, and all other actions.
+// split sorts the actions in place. It returns the actions that allow new nodes and the other actions, as two parts of the slice.
 func split(actions []capacity.Action) (loosening, rest []capacity.Action) {
 	slices.SortStableFunc(actions, func(a, b capacity.Action) int {
 		switch x, y := loosens(a), loosens(b); {
@@ -205,9 +204,9 @@ func loosens(a capacity.Action) bool {
 	return ok && p.Loosens
 }
 
-// wait waits for actions that allow new nodes, for at most ApplyTimeout in each tick, summed over all groups. After that time the targets
-// are published anyway. If a zero limit is removed after the target was published, one launch is delayed. If targets were not published,
-// every HPA would stop scaling.
+// wait waits until the actions that allow new nodes are done. All groups of a tick wait for at most ApplyTimeout in total, then the targets
+// are published anyway. A target that is published before a zero limit is removed delays only one launch. Targets that are not published
+// would stop the scaling of every HPA.
 func (n *nodeTicks) wait(ctx context.Context, done <-chan struct{}) {
 	if n.loosens == nil {
 		n.loosens, n.cancel = context.WithTimeout(ctx, n.engine.options.ApplyTimeout)
@@ -218,8 +217,8 @@ func (n *nodeTicks) wait(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// adopt updates the groups and their members to match the current groups and policies. If neither slice was replaced since the last tick,
-// it does nothing.
+// adopt updates the groups and their workloads to match the current groups and policies. It returns at once if neither slice was replaced
+// since the last tick.
 func (n *nodeTicks) adopt() {
 	current, of := n.engine.options.Groups.Groups(), n.engine.workloads
 	if same(current, n.current) && same(of, n.of) {
@@ -256,11 +255,11 @@ func (n *nodeTicks) adopt() {
 	n.engine.decisions.adoptGroups(n.groups)
 }
 
-// same reports whether a and b are the same slice in memory. The slices are never changed, only replaced, so their elements are not
-// compared.
+// same reports whether a and b are the same slice in memory. Elements are not compared, because the slices are replaced and never modified
+// in place.
 func same[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-// release restores the NodePools that are in no group any more, and removes the annotations from pods that belong to no workload any more.
+// release restores the NodePools that are in no group now, and removes gpuscaler's annotations from pods that belong to no workload now.
 func (n *nodeTicks) release(now time.Time, out *Outcome) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -300,7 +299,7 @@ func orphanGroup(s Orphan) *capacity.Group {
 	}
 	g, err := capacity.NewGroup(capacity.Group{Name: s.Pool, Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: s.Pool}}})
 	if err != nil {
-		panic(err) // not possible: a group of one NodePool is valid
+		panic(err) // cannot occur: a group of one NodePool is always valid
 	}
 	return g
 }

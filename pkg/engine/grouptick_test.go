@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// fakeNodes keeps NodePools in memory. The next observation shows a write, unless slow is set.
+// fakeNodes is a cluster of NodePools in memory. A write is visible in the next observation, unless slow is set.
 type fakeNodes struct {
 	groups  []*capacity.Group
 	pools   map[string]*capacity.PoolView
@@ -25,11 +25,11 @@ type fakeNodes struct {
 	slow    bool
 	broken  string // the group whose observation panics
 	served  func() int32
-	acts    []string // the applied actions, each with the target that was served at that time
+	acts    []string // the applied actions, each with the target that was served when it was applied
 	observe int
 	gpus    int64 // of a replica; 0: one
 
-	annotated []capacity.Action // actions for pods that belong to no workload any more
+	annotated []capacity.Action // actions for pods that belong to no workload
 }
 
 func newFakeNodes(groups ...capacity.Group) *fakeNodes {
@@ -107,7 +107,7 @@ func zeroLimited(name string) capacity.Group {
 		Pools: []capacity.Pool{{Name: name + "-pool", Type: capacity.OnDemand}}}
 }
 
-// night returns a group with a zero limit and one workload without demand.
+// night returns a group whose NodePool has a zero limit, with one workload that has no demand.
 func night(t *testing.T) (*fakeCluster, *fakeNodes, *Engine, scaling.Key) {
 	t.Helper()
 	w := newFakeCluster("chat")
@@ -322,7 +322,7 @@ func TestShutdownRestoresLimitsOnly(t *testing.T) {
 	g.slow = true
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	e.Shutdown(ctx, rounds(ctx, w.now)) // returns although no write is ever applied
+	e.Shutdown(ctx, rounds(ctx, w.now)) // Shutdown must return, although no write is ever applied
 }
 
 func TestEngineWithoutNodesObservesNone(t *testing.T) {
@@ -417,7 +417,7 @@ func TestRemovedGroupWithAnUnreadableRecordIsRestored(t *testing.T) {
 	}
 }
 
-// One pod keeps an annotation although its workload was removed. The annotation is removed in the next tick.
+// A pod keeps an annotation of gpuscaler although its workload was removed. The next tick removes the annotation.
 func TestAnnotationOfAPodWithoutAWorkloadIsRemoved(t *testing.T) {
 	w, g, e, _ := night(t)
 	g.annotated = []capacity.Action{capacity.PodAnnotation{Namespace: "team", Name: "former"}}
@@ -427,7 +427,7 @@ func TestAnnotationOfAPodWithoutAWorkloadIsRemoved(t *testing.T) {
 	}
 }
 
-// A workload leaves its group while the group adds a successor for a replica at risk. Without the group, no advice applies to it.
+// A workload leaves its group while the group advises a replacement for a replica at risk. The advice must end with the membership.
 func TestAdviceEndsWithTheGroupOfAWorkload(t *testing.T) {
 	w, g, e, chat := night(t)
 	w.views[chat] = View{Replicas: 2, Ready: 2, GPUs: 1, Operator: scaling.NoOperator}
@@ -469,7 +469,8 @@ func TestScheduleAheadCountsTheGPUsOfItsReplicas(t *testing.T) {
 	}
 }
 
-// The deployment of a workload whose replicas had an extra one at risk is deleted. Its demand is unknown then, and no replica is extra.
+// A workload has an additional replica because one is at risk. Its Deployment is deleted. Its demand is then unknown, and no replica counts
+// as additional.
 func TestWorkloadThatIsNotFoundHasNoExtraReplicas(t *testing.T) {
 	w, _, e, chat := night(t)
 	var seen capacity.Workload

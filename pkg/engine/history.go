@@ -9,20 +9,21 @@ import (
 )
 
 const (
-	// historyAge is how long records are kept. It is also the maximum age of a time for `explain --at`.
+	// historyAge is how long records are kept, and the greatest age that `explain --at` accepts.
 	historyAge = 24 * time.Hour
-	// historyPerWorkload is the maximum number of records of one workload, so that a workload with frequent changes does not displace the
-	// records of others. 480 is one change every three minutes for 24 hours.
+	// historyPerWorkload is the maximum number of records of one workload: one change every three minutes for 24 hours. Without this limit,
+	// a workload that changes often would displace the records of others.
 	historyPerWorkload = 480
 	// historyTotal is the maximum number of records, which limits their memory to about 10 MB. This is enough for a day if each of a
 	// thousand workloads changes once an hour, but for less than half an hour if each of ten thousand workloads changes every ten minutes.
 	// Earlier changes are in the log.
 	historyTotal = 24_000
-	// sweepInterval is how often removed policies are looked for. Their records stay in memory for up to this long after historyAge.
+	// sweepInterval is the time between two deletions of the records of removed policies. These records can therefore be this much older
+	// than historyAge.
 	sweepInterval = time.Hour
 )
 
-// History holds a bounded number of transitions, oldest first for each workload.
+// History contains the newest transitions of each workload, oldest first, up to a maximum number.
 type History struct {
 	mu    sync.RWMutex
 	byKey map[scaling.Key][]packed
@@ -33,8 +34,8 @@ type History struct {
 
 func newHistory() *History { return &History{byKey: map[scaling.Key][]packed{}} }
 
-// add stores r. Instead of the workload in r it stores the pointer w: a copy of the workload that never changes, and that all records of
-// the same version share.
+// add stores r. It stores the pointer w in place of the workload in r. w is a copy that never changes, and all records of the same version
+// of the policy share it.
 func (h *History) add(r *Record, w *scaling.Workload) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,7 +43,7 @@ func (h *History) add(r *Record, w *scaling.Workload) {
 	before := len(list)
 	made := h.small.pack(r, w)
 	oldest := r.At.Add(-historyAge)
-	// Of the records older than historyAge, the newest is kept, because it describes the decision that was current historyAge ago.
+	// Keep the newest record that is older than historyAge: it is the decision that was current historyAge ago.
 	for len(list) > 1 && (list[1].at.Before(oldest) || len(list) >= historyPerWorkload) {
 		list[0] = packed{}
 		list = list[1:]
@@ -55,8 +56,8 @@ func (h *History) add(r *Record, w *scaling.Workload) {
 	}
 }
 
-// halve deletes the older half of the records of every workload that has more than one record. While the number of records stays near
-// historyTotal, it runs about once in historyTotal/2 transitions.
+// halve deletes the older half of the records of each workload that has more than one. It runs when the history has reached historyTotal
+// records.
 func (h *History) halve() {
 	h.total = 0
 	for k, list := range h.byKey {
@@ -68,12 +69,12 @@ func (h *History) halve() {
 	}
 }
 
-// forget deletes the records of removed policies once their newest record is older than historyAge. Otherwise names that are used only
-// once, such as those of Jobs, would stay in memory forever. It runs at most once in sweepInterval.
+// forget deletes the records of a removed policy when the newest of them is older than historyAge. Without it, names that are used once,
+// for example by Jobs, would stay in memory forever. It does its work at most once per sweepInterval.
 func (h *History) forget(now time.Time, exists func(scaling.Key) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// A negative age means that the clock was set back. forget then runs at once; otherwise it would not run until the clock reaches the time
+	// A negative age means that the clock was set back. The deletion is then due at once. Otherwise, it would wait until the clock reaches
 	// h.swept again.
 	if age := now.Sub(h.swept); age >= 0 && age < sweepInterval {
 		return

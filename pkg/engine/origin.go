@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// StateOrigin is the state from which a decision started. A recording contains it, because the decision depends on it.
+// StateOrigin is where the state of a decision came from. Recordings contain it, because the decision depends on it.
 type StateOrigin uint8
 
 // Values of StateOrigin.
@@ -17,7 +17,7 @@ const (
 	Replaced                     // the observed replicas, without any earlier state
 )
 
-// From replaces the state s by the state from which a decision of this origin starts. A Continued decision keeps s.
+// From sets s to the state from which a decision with this origin starts. It keeps s if the origin is Continued.
 func (b StateOrigin) From(s *scaling.State, p *scaling.Policy, replicas int32, now time.Time) {
 	switch b {
 	case Restarted:
@@ -48,7 +48,7 @@ func (b *DecisionStore) StateOrigin(k scaling.Key) StateOrigin {
 //   - Restarted: the last target was not served (mode hold or advisory), or no HPA has read it so far.
 //   - Restarted: the target is 0, and a user or another controller scaled the workload up. The cooldown starts with that change.
 //
-// In these cases the replicas could not follow the last target. A decision that continues from it could lower 12 replicas to 1 without
+// In these cases the replicas did not follow the last target. A decision that continues from it could lower 12 replicas to 1 without
 // applying any window or rate. It could also raise a new object with one replica to the 24 replicas of the deleted object. Restarted keeps
 // the trends and forecasts of the signals, because the signals were read all the time.
 func (s *workloadEntry) chooseOrigin(w *scaling.Workload, v *View, now time.Time) StateOrigin {

@@ -36,7 +36,7 @@ func lift(t *testing.T, from scaling.Mode) {
 func TestEndOfHoldDoesNotScaleDownAtOnce(t *testing.T)     { lift(t, scaling.Hold) }
 func TestEndOfAdvisoryDoesNotScaleDownAtOnce(t *testing.T) { lift(t, scaling.Advisory) }
 
-// growing is a workload whose backend does not respond: its queue grows while its GPUs are idle.
+// growing is a workload whose backend does not respond: the queue grows although the GPUs are idle.
 type growing struct{ *fakeCluster }
 
 func (g growing) Read(_ *scaling.Workload, out []scaling.Reading) {
@@ -124,7 +124,7 @@ func TestNewManagedHPAStartsFromTheObservedReplicas(t *testing.T) {
 	w := newFakeCluster()
 	chat := w.add("chat", scaling.Auto)
 	w.workloads[0].Policy = ratePolicy()
-	w.backlog[chat] = 10 // needs 1 replica; the target decreases to 1, but no HPA applies it
+	w.backlog[chat] = 10 // 1 replica is needed; the target decreases to 1, but no HPA applies it
 	unfollowed := View{Replicas: 12, Ready: 12, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
 	w.views[chat] = unfollowed
 	e := New(w, w, w, Options{})

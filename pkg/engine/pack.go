@@ -25,7 +25,7 @@ import (
 // packed is a record in the history.
 type packed struct {
 	at       time.Time
-	workload *scaling.Workload // consecutive records of the same version of the policy have the same pointer
+	workload *scaling.Workload // the records of one version of the policy share this pointer
 	data     string
 }
 
@@ -38,8 +38,8 @@ type packer struct {
 // commonTexts are the texts that most records contain: the kinds of ManagedHPA.
 var commonTexts = []string{"HorizontalPodAutoscaler", "ScaledObject"}
 
-// pack encodes a record without its workload and without the UID of the scale target, which is compared only with the newest decision. The
-// result contains the pointer w instead of the workload. It points to a copy of the workload that never changes.
+// pack encodes a record without its workload and without the UID of the scale target, which only the newest decision needs. The result
+// refers to the workload by w, a copy that never changes.
 func (p *packer) pack(r *Record, w *scaling.Workload) packed {
 	out := packed{at: r.At, workload: w}
 	rest := *r
@@ -74,7 +74,7 @@ func (p *packer) write(v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.Bool:
-		// A field with the value false is omitted, so a bool that is written is always true.
+		// a bool that is written is true, because false is the zero value and fields with zero values are omitted
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		p.signed(v.Int())
 	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
@@ -83,7 +83,7 @@ func (p *packer) write(v reflect.Value) {
 		p.unsigned(bits.ReverseBytes64(math.Float64bits(v.Float())))
 	case reflect.String:
 		p.text(v.String())
-	case reflect.Pointer: // a nil pointer is zero and therefore omitted
+	case reflect.Pointer: // the pointer is not nil, because nil is the zero value and omitted
 		p.write(v.Elem())
 	case reflect.Slice, reflect.Array:
 		p.list(v)
@@ -100,7 +100,7 @@ func (p *packer) write(v reflect.Value) {
 	}
 }
 
-// list writes a slice or an array. Zeros at the end of an array are omitted, because the length of an array is known from its type.
+// list writes a slice or an array. It omits zeros at the end of an array, whose length is known from its type.
 func (p *packer) list(v reflect.Value) {
 	n := v.Len()
 	for v.Kind() == reflect.Array && n > 0 && v.Index(n-1).IsZero() {
@@ -108,7 +108,7 @@ func (p *packer) list(v reflect.Value) {
 	}
 	p.unsigned(uint64(n))
 	for i := range n {
-		// The elements of a list are not omitted, so for an element of type bool the value is written, even if it is false.
+		// zero elements of a list are written too, so a bool needs its value
 		if e := v.Index(i); e.Kind() == reflect.Bool {
 			p.buffer = append(p.buffer, bit(e.Bool()))
 		} else {
@@ -133,8 +133,8 @@ func (p *packer) text(text string) {
 	p.buffer = append(p.buffer, text...)
 }
 
-// time writes a time as seconds and nanoseconds after the record's time. A time.Duration is too short for this, for example if an override
-// ends in the year 9999.
+// time writes a time as seconds and nanoseconds after the record's time. The difference can exceed a time.Duration, for example for an
+// override until the year 9999.
 func (p *packer) time(t time.Time) {
 	p.buffer = append(p.buffer, bit(t.Location() == time.Local))
 	p.signed(t.Unix() - p.base.Unix())

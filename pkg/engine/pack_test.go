@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// fill sets every field of a value of any type to a value that rapid generates.
+// fill sets every field of v to a generated value.
 func fill(t *rapid.T, v reflect.Value) {
 	switch x := v.Addr().Interface().(type) {
 	case *time.Time:
@@ -69,7 +69,8 @@ func fill(t *rapid.T, v reflect.Value) {
 	}
 }
 
-// Encoding and decoding a record must keep every field except the UID of the scale target, including a field that is added to Record later.
+// A record keeps every field except the UID of the scale target when it is encoded and decoded. The test also covers fields that are added
+// later.
 func TestHistoryKeepsEveryFieldOfARecord(t *testing.T) {
 	var p packer
 	rapid.Check(t, func(t *rapid.T) {
@@ -86,7 +87,7 @@ func TestHistoryKeepsEveryFieldOfARecord(t *testing.T) {
 	})
 }
 
-// Storing a view in an entry must keep every field, including a field that is added to View later.
+// An entry keeps every field of a view. The test also covers fields that are added later.
 func TestEntryKeepsEveryFieldOfAView(t *testing.T) {
 	var k packedView
 	rapid.Check(t, func(t *rapid.T) {
@@ -165,7 +166,7 @@ func BenchmarkPackRecord(b *testing.B) {
 	b.ReportMetric(float64(len(c.data)), "bytes")
 }
 
-// Storing a decision must keep every field, including a field that is added to Decision later.
+// The store keeps every field of a decision. The test also covers fields that are added later.
 func TestStoreKeepsEveryFieldOfADecision(t *testing.T) {
 	var k packedDecision
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
-// packedDecision is a scaling.Decision whose reasons are in a slice. An array with space for all possible reasons would need four times the
-// memory.
+// packedDecision is a scaling.Decision that stores its reasons in a slice. The array in scaling.Decision, with space for all possible
+// reasons, needs four times the memory.
 type packedDecision struct {
 	Replicas, Requested     int32
 	Uncapped, Extra, Room   int32
@@ -46,8 +46,7 @@ func (k *packedDecision) unpack() scaling.Decision {
 	}
 }
 
-// packedView is a View that needs half of the memory. It contains the fields that are set for most workloads. The field seldom contains the
-// other fields.
+// packedView is a View that needs half of the memory. The fields that few workloads use are in seldom.
 type packedView struct {
 	UID                               string
 	Replicas, Ready, Loading, Pending int32
@@ -58,11 +57,11 @@ type packedView struct {
 	Started                           *planner.ReplicaStarts
 	HPAKind, HPAName                  string
 	HPAExact                          bool
-	seldom                            *seldomView // nil: all of its fields have the values of noSeldomView
+	seldom                            *seldomView // nil: these fields have the values of noSeldomView
 }
 
-// seldomView contains the fields of a View that are set only during a problem, after a person has intervened, or while a capacity group
-// changes the target.
+// seldomView contains the fields of a View that few workloads use: about problems, about interventions of people, and the advice of a
+// capacity group that changes the target.
 type seldomView struct {
 	Crashing    int32
 	CrashingPod string

@@ -65,8 +65,7 @@ func TestTickWithoutAChangeCallsNoListener(t *testing.T) {
 	}
 }
 
-// A counterfactual starts from the same state as the decision. The HPA is slow, so the last target is 3 while 2 replicas run; the
-// counterfactual starts from 3.
+// The HPA is slow: the last target is 3, but 2 replicas run. The counterfactual must start from 3, as the decision did.
 func TestCounterfactualStartsFromTheSameState(t *testing.T) {
 	w := newFakeCluster("chat")
 	p := queuePolicy()
@@ -75,7 +74,7 @@ func TestCounterfactualStartsFromTheSameState(t *testing.T) {
 	chat := w.workloads[0].Key
 	e := New(w, w, w, Options{})
 	w.after(e, time.Second)
-	w.backlog[chat] = 90 // needs 9 replicas; the HPA is slow, so 2 replicas run all the time
+	w.backlog[chat] = 90 // 9 replicas are needed, but the slow HPA keeps 2
 	w.after(e, 90*time.Second)
 	r, _ := e.Decisions().Record(chat)
 	without := map[scaling.Rule]int32{}
@@ -88,8 +87,7 @@ func TestCounterfactualStartsFromTheSameState(t *testing.T) {
 	}
 }
 
-// GroupTick.Fresh is true if the decision of a group started from the zero state: for the first decision, and for the first one after a
-// failure.
+// GroupTick.Fresh is true if a group's decision starts from the zero state: the first decision, and the first one after a failure.
 func TestGroupTickReportsAFreshState(t *testing.T) {
 	w := newFakeCluster("chat")
 	w.workloads[0].Group = "gpu"
@@ -106,7 +104,7 @@ func TestGroupTickReportsAFreshState(t *testing.T) {
 	}
 }
 
-// After the clock was set back by days, the records of removed policies are still deleted, although the last sweep has a later time.
+// The clock is set back by days after the last deletion of old records. The records of removed policies must still be deleted.
 func TestHistoryDropsRemovedPoliciesAfterAClockStepBack(t *testing.T) {
 	h := newHistory()
 	none := func(scaling.Key) bool { return false }

@@ -10,22 +10,22 @@ import (
 
 // Memory returns the models that the previous leader saved.
 type Memory interface {
-	// Recall returns the model that was saved for a workload, or nil. It does not block.
+	// Recall returns the saved model of a workload, or nil. It does not block.
 	Recall(k scaling.Key) *SavedModel
 }
 
 // SavedModel is the encoded model for the objective of one workload. It is not changed after it is created.
 type SavedModel struct {
 	Key    scaling.Key
-	Target scaling.Target // the scale target; the model is not restored for another scale target
-	// Work is what the policy measured. If the policy now measures something else, for example tokens instead of requests, the model is not
-	// restored.
+	Target scaling.Target // the scale target; the model is restored only for the same one
+	// Work is what the policy measured. A model is not restored for a policy that measures something else, for example tokens instead of
+	// requests.
 	Work     scaling.Work
 	At       time.Time     // time of the last observation
-	Observed time.Duration // total time for which the model has received measurements
+	Observed time.Duration // for how long, in total, the model has received measurements
 	Data     []byte        // result of objective.Model.AppendBinary
 
-	summary objective.Learned // the summary of the model; isOutdated compares newer summaries with it
+	summary objective.Learned // summary of this model; isOutdated compares a newer summary with it
 }
 
 // model decodes the data. It returns nil if the data is invalid or was written by another version of gpuscaler.
@@ -37,13 +37,13 @@ func (m *SavedModel) model() *objective.Model {
 	return out
 }
 
-// Minimum times between two saved models of a workload.
+// Minimum times between two saves of a workload's model.
 const (
 	changeSaveInterval = time.Minute      // if the capacity, the cold starts or the attained SLO changed
-	loadSaveInterval   = 10 * time.Minute // if only the pattern of the load changed
+	loadSaveInterval   = 10 * time.Minute // if only the daily pattern of the load changed
 )
 
-// recall returns the saved model that the first decision for a workload starts from, or nil.
+// recall returns the saved model for the first decision of a workload, or nil if there is none that fits.
 func (e *Engine) recall(s *workloadEntry, w *scaling.Workload) *SavedModel {
 	if e.options.Memory == nil || w.Policy.Objective == nil || !s.at.IsZero() {
 		return nil
@@ -60,15 +60,14 @@ type learning struct {
 	learned   *objective.Learned // summary of the model, for readers of the store; not changed after it is set
 	learnedAt time.Time
 	saved     *SavedModel // the newest saved model; nil: none yet
-	restored  *SavedModel // the model that the first decision started from; nil after the second decision
+	restored  *SavedModel // the model from which the first decision started; nil from the second decision on
 }
 
-// learnedInterval is the minimum time between two summaries of a model for readers of the store. Computing a summary takes more time than a
-// decision.
+// learnedInterval is the minimum time between two summaries of a model, because computing a summary takes longer than a decision.
 const learnedInterval = 15 * time.Second
 
-// learn updates the summary of the model and, if the model has changed materially since the last save, the saved model. The caller holds
-// the lock.
+// learn updates the summary of the model. It also saves the model if it has changed much since it was last saved. The caller holds the
+// lock.
 func (s *workloadEntry) learn(t *evaluation, now time.Time) {
 	if t.model == nil {
 		s.learning = nil
@@ -89,8 +88,8 @@ func (s *workloadEntry) learn(t *evaluation, now time.Time) {
 	}
 }
 
-// contradicts reports whether the learned capacity in the summary is missing or clearly less than the one that the plan uses. An
-// explanation of the decision contains both. A summary that was just computed does not contradict the plan.
+// contradicts reports whether the summary has no capacity per replica, or one clearly below the capacity in the plan. An explanation of the
+// decision would then contradict itself, so learn computes a new summary.
 func (l *learning) contradicts(o *objective.Objective, p *objective.Plan) bool {
 	return o != nil && o.Capacity == 0 && p != nil && p.Capacity > 1.2*l.learned.Capacity.P50
 }
@@ -105,7 +104,7 @@ func (s *workloadEntry) learned() *objective.Learned {
 
 func (s *workloadEntry) encode(m *objective.Model, now time.Time) {
 	data, err := m.AppendBinary(nil)
-	if err != nil { // not possible: a model consists of numbers, which can always be encoded
+	if err != nil { // cannot occur: every model can be encoded
 		return
 	}
 	learned := m.Learned()
@@ -113,7 +112,8 @@ func (s *workloadEntry) encode(m *objective.Model, now time.Time) {
 		Observed: learned.Observed, Data: data, summary: learned}
 }
 
-// isOutdated reports whether the newer summary l differs so much from the saved model m that the model must be saved again. m may be nil.
+// isOutdated reports whether the model must be saved again, because its newer summary l differs from the summary of the saved model m. m
+// may be nil.
 func (m *SavedModel) isOutdated(l *objective.Learned, now time.Time) bool {
 	if m == nil {
 		return l.Capacity.P50 > 0 || l.ColdStart.Count > 0 || l.Observed >= loadSaveInterval
@@ -145,8 +145,8 @@ func (b *DecisionStore) SavedModels() (all []*SavedModel) {
 	return all
 }
 
-// SaveModels encodes the current model of every workload, for example before another process becomes the leader. SavedModels then returns
-// them. It must not run at the same time as a tick.
+// SaveModels encodes the current model of every workload, so that SavedModels returns them, for example at the end of leadership. It must
+// not run during a tick.
 func (e *Engine) SaveModels() {
 	for _, s := range e.entries {
 		s.mu.Lock()
@@ -157,8 +157,8 @@ func (e *Engine) SaveModels() {
 	}
 }
 
-// Restored returns the saved model that a workload's newest decision started from, and the time of the model's last observation. It returns
-// nil if the newest decision is not the workload's first decision by this engine, or started without a saved model.
+// Restored returns the saved model from which a workload's newest decision started, and the time of that model's last observation. It
+// returns nil after the second decision of this engine, and if no saved model was used.
 func (b *DecisionStore) Restored(k scaling.Key) (*objective.Model, time.Time) {
 	s := b.entry(k)
 	if s == nil {

@@ -38,9 +38,9 @@ func learned(t *testing.T, d time.Duration) (*fakeCluster, scaling.Key, *SavedMo
 	return w, key, all[0]
 }
 
-// A new leader continues with what the old one learned: its first explanation shows the same values. For a minute it keeps the running
-// replicas, because it does not know what the old leader observed last. Then its target follows from the learned values.
-func TestANewLeaderStartsFromWhatTheFormerOneLearned(t *testing.T) {
+// A new leader uses what the previous leader learned: its first explanation shows the same values. For a minute, it keeps the running
+// replicas, because it does not know what the previous leader observed last. Then its target follows from the learned values.
+func TestANewLeaderStartsFromWhatThePreviousLeaderLearned(t *testing.T) {
 	w, key, saved := learned(t, 3*time.Hour)
 	e := New(w, w, w, Options{Memory: memory{key: saved}})
 	w.after(e, time.Second)
@@ -62,8 +62,8 @@ func TestANewLeaderStartsFromWhatTheFormerOneLearned(t *testing.T) {
 	}
 }
 
-// An explanation contains the plan and the summary of what was learned. The summary must have a capacity as soon as the plan has one, and
-// must not have a much lower one.
+// An explanation contains the plan and a summary of the model. The summary must have a capacity per replica as soon as the plan has one,
+// and it must not be much lower.
 func TestSummaryHasTheCapacityOfThePlan(t *testing.T) {
 	w := newFakeCluster("chat")
 	key := w.workloads[0].Key
@@ -72,7 +72,7 @@ func TestSummaryHasTheCapacityOfThePlan(t *testing.T) {
 	e := New(w, w, w, Options{})
 	first := 0.0
 	for second := range 1200 {
-		// After a few seconds another replica is ready, so the capacity is not known at the time of a regular summary.
+		// a further replica becomes ready after each of the first seconds, so an early summary knows no capacity yet
 		w.views[key] = View{Replicas: 8, Ready: int32(min(second, 8)), MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
 		w.backlog[key] = 12 + float64(second)
 		w.after(e, time.Second)
@@ -90,7 +90,7 @@ func TestSummaryHasTheCapacityOfThePlan(t *testing.T) {
 	t.Errorf("the capacity did not double since it was known: %v", first)
 }
 
-// A saved model is not restored if it measured other work, if it belongs to another scale target, or if its data cannot be decoded.
+// A saved model is not restored if it measured other work, belongs to another scale target, or cannot be decoded.
 func TestOnlyAModelOfTheSameWorkIsRestored(t *testing.T) {
 	w, key, saved := learned(t, time.Hour)
 	for name, change := range map[string]func(*SavedModel){
@@ -111,7 +111,7 @@ func TestOnlyAModelOfTheSameWorkIsRestored(t *testing.T) {
 	}
 }
 
-// Models are saved when they change, and not in each tick: a leader that observes a steady load saves them every ten minutes.
+// A model is saved when it changes, not in each tick. A leader with a steady load saves it every ten minutes.
 func TestModelsAreSavedWhenTheyChange(t *testing.T) {
 	w, key, _ := learned(t, time.Minute)
 	e, saves := New(w, w, w, Options{}), 0
@@ -134,8 +134,8 @@ func TestModelsAreSavedWhenTheyChange(t *testing.T) {
 	}
 }
 
-// A model is saved when it has learned something that a new leader would lack: at most once a minute, and every ten minutes if only the
-// pattern of the load changes.
+// A model is saved at most once a minute if its capacity, cold starts or attained SLO changed, and every ten minutes if only the pattern of
+// the load changed.
 func TestWhenAModelIsSavedAgain(t *testing.T) {
 	capacity := func(p50 float64) objective.Learned {
 		return objective.Learned{Capacity: objective.Distribution{P50: p50}}
@@ -171,8 +171,7 @@ func TestWhenAModelIsSavedAgain(t *testing.T) {
 	}
 }
 
-// Readers of the store receive a new summary of the model every 15 s, because computing it takes more time than a decision. A leader that
-// never had a reading has learned nothing, so it saves no model when it ends.
+// A summary of a model is at most 15 s old. A leader that never had a reading has learned nothing, so it saves no model.
 func TestSummariesAndModelsWithoutEvidence(t *testing.T) {
 	w, key, _ := learned(t, time.Minute)
 	e := New(w, w, w, Options{})

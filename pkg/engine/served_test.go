@@ -9,8 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// identified is a fake cluster that also returns the UID of a scale target. A test can therefore delete or recreate the scale target
-// between two ticks.
+// identified is a fake cluster that also returns the UID of a scale target. A test can replace the scale target between two ticks with it.
 type identified struct {
 	*fakeCluster
 	uids map[scaling.Key]string // absent: the object does not exist
@@ -25,7 +24,7 @@ func found(uid string, replicas int32) View {
 	return View{UID: uid, Replicas: replicas, Ready: replicas, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
 }
 
-// edited replaces the workload with a changed copy that has a new Policy, as the policy store does.
+// edited replaces the workload by a changed copy with a new Policy, as the policy store does after an edit.
 func (w *fakeCluster) edited(change func(*scaling.Workload)) {
 	next := w.workloads[0]
 	p := *next.Policy
@@ -55,7 +54,7 @@ func TestTargetOfADeletedWorkloadIsNotServed(t *testing.T) {
 	}
 }
 
-func TestRecreatedWorkloadIsNotServedTheFormerTarget(t *testing.T) {
+func TestRecreatedWorkloadIsNotServedThePreviousTarget(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	w.views[chat], w.backlog[chat] = found("a", 24), 240
@@ -63,7 +62,7 @@ func TestRecreatedWorkloadIsNotServedTheFormerTarget(t *testing.T) {
 	e := New(w, w, c, Options{})
 	w.after(e, time.Minute)
 
-	// Between two ticks the Deployment is deleted and created again with one replica.
+	// The Deployment is deleted between two ticks and created again with one replica.
 	delete(c.uids, chat)
 	if got, err := e.Decisions().Lookup(chat, w.now); !errors.Is(err, ErrUnseen) {
 		t.Errorf("deleted, before the next tick: %+v, %v, want ErrUnseen", got, err)
@@ -195,7 +194,7 @@ func TestScaleTargetFoundAfterAClockStepBackStartsFromItsReplicas(t *testing.T) 
 	}
 }
 
-// refusing is a cluster that refuses every scale target if why is set. why is the reason.
+// refusing is a cluster that refuses every scale target with the reason why. If why is empty, it refuses none.
 type refusing struct {
 	*fakeCluster
 	why string

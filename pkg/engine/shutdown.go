@@ -45,8 +45,8 @@ func (e *Engine) Shutdown(ctx context.Context, rounds <-chan time.Time) (failed 
 	}
 }
 
-// removeLimitsOf restores the limits and deletes the buffers of one group. left is true if it wrote something, or if an earlier write is
-// not observed yet. A panic is returned as an error.
+// removeLimitsOf restores the limits and deletes the buffers of one group. left is true if the call wrote something, or if an earlier write
+// was not observed yet. A panic is returned as an error.
 func (e *Engine) removeLimitsOf(ctx context.Context, g *groupTick, now time.Time) (left bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {

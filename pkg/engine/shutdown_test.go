@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// buffered is a fakeNodes with a CapacityBuffer of gpuscaler.
+// buffered is a fakeNodes with one CapacityBuffer that gpuscaler created.
 type buffered struct {
 	*fakeNodes
 	replicas int32
@@ -32,7 +32,7 @@ func (b *buffered) Act(g *capacity.Group, actions []capacity.Action) <-chan stru
 	return b.fakeNodes.Act(g, actions)
 }
 
-// Shutdown deletes CapacityBuffers, because the nodes for a CapacityBuffer cost money as long as it exists.
+// Shutdown deletes CapacityBuffers, because their nodes cost money for as long as they exist.
 func TestShutdownDeletesCapacityBuffers(t *testing.T) {
 	w := newFakeCluster("chat")
 	w.workloads[0].Group = "gpu"
@@ -64,7 +64,7 @@ func rounds(ctx context.Context, now time.Time) <-chan time.Time {
 	return c
 }
 
-// deaf is a fakeNodes whose first writes have no effect, as if the API server returned a conflict.
+// deaf is a fakeNodes that ignores its first writes, like an API server that returns conflicts.
 type deaf struct {
 	*fakeNodes
 	lose  int
@@ -89,11 +89,11 @@ func TestShutdownRepeatsALostWriteUntilItIsObserved(t *testing.T) {
 		t.Error("the limit is still set after two lost writes")
 	}
 	if d.times != 3 {
-		t.Errorf("%d writes, want 3: two lost ones and the one that is observed", d.times)
+		t.Errorf("%d writes, want 3: two lost writes and one that is observed", d.times)
 	}
 }
 
-// A group that panics at the shutdown must not stop the shutdown, and its error has the stack.
+// A panic in one group must not stop the shutdown, and the error must contain its stack.
 func TestShutdownReportsAGroupThatPanics(t *testing.T) {
 	w, g, e, _ := night(t)
 	g.broken = g.groups[0].Name

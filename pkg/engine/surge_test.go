@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// surgeRoom returns an engine and a function that returns the fields Room and Bounded of the first workload in the group's last
-// observation. Room is the number of surge replicas that the team's limits and maxReplicas allow.
+// surgeRoom returns an engine and a function that returns Room and Bounded of the first workload, as the group last observed them. Room is
+// the number of surge replicas that the team's limits and maxReplicas allow.
 func surgeRoom(t *testing.T, w *fakeTeam) (room func() (int32, bool), e *Engine) {
 	t.Helper()
 	g := newFakeNodes(capacity.Group{Name: "gpu", Resource: gpu, Pools: []capacity.Pool{{Name: "pool", Type: capacity.OnDemand}}})
@@ -19,7 +19,7 @@ func surgeRoom(t *testing.T, w *fakeTeam) (room func() (int32, bool), e *Engine)
 	return func() (int32, bool) { return last.Room, last.Bounded }, e
 }
 
-// The replicas of a surge must fit within the unused part of the team's limit and within maxReplicas.
+// A surge must fit within maxReplicas and the unused part of the team's limit.
 func TestRoomOfASurge(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit  int64
@@ -57,7 +57,7 @@ func TestRoomOfASurge(t *testing.T) {
 	}
 }
 
-// The team's limit also limits a surge that the capacity group advises. The group does not count the replicas of a surge as demand.
+// A surge that the capacity group advises must stay within the team's limit. The group does not count surge replicas as demand.
 func TestASurgeStaysWithinTheTeamLimit(t *testing.T) {
 	w := newFakeTeam(3, "a", "b")
 	w.backlog[w.workloads[0].Key], w.backlog[w.workloads[1].Key] = 20, 10
@@ -74,8 +74,8 @@ func TestASurgeStaysWithinTheTeamLimit(t *testing.T) {
 	}
 }
 
-// A group observes the learned cold start of a workload with an objective, rounded up to minutes, so that a recording does not change in
-// each tick. For another workload it is 0.
+// The group observes the learned cold start of a workload with an objective, rounded up to minutes so that a recording does not change in
+// each tick. Without an objective it observes 0.
 func TestGroupObservesTheLearnedColdStart(t *testing.T) {
 	w := newFakeTeam(50, "a", "b")
 	w.workloads[0].Policy = objectivePolicy()

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// teamOfTwo is a team with the workloads a and b, whose policies have no windows and no minimum. Each replica requests one GPU.
+// teamOfTwo is a team with the workloads a and b. Their policies have no windows and minReplicas 0. Each replica requests one GPU.
 type teamOfTwo struct {
 	*fakeTeam
 	t *testing.T
@@ -27,7 +27,7 @@ func newTeamOfTwo(t *testing.T, limit int64) *teamOfTwo {
 
 func (w *teamOfTwo) policy(i int, change func(*scaling.Policy)) { change(w.workloads[i].Policy) }
 
-// set sets the number of replicas that the queue of workload i needs, and the number of replicas that run.
+// set changes workload i: its queue needs the given number of replicas, and running replicas exist.
 func (w *teamOfTwo) set(i int, needs, running int32) {
 	w.backlog[w.workloads[i].Key] = float64(10 * needs)
 	w.view(i, func(v *View) { v.Replicas, v.Ready = running, running })
@@ -39,7 +39,7 @@ func (w *teamOfTwo) tickAndExpect(when string, want ...int32) {
 	w.expect(w.t, w.e, when, want...)
 }
 
-// If the GPUs per replica of a workload can no longer be read, the last known number is used, even after an edit of the policies.
+// The GPUs per replica of a workload can no longer be read. The last known number is used, even after an edit of the policies.
 func TestLastKnownAmountSurvivesAnEdit(t *testing.T) {
 	w := newTeamOfTwo(t, 10)
 	w.requests[w.workloads[0].Key] = 2
@@ -51,8 +51,8 @@ func TestLastKnownAmountSurvivesAnEdit(t *testing.T) {
 	w.tickAndExpect("its four units are not available to the other workload", 2, 6)
 }
 
-// GPUs that the team limit granted to a scale-up stay granted until the HPA applies the target. They are freed if the scale target was
-// replaced or the decision is too old.
+// The team limit grants GPUs to a scale-up. They stay granted until the HPA applies the target, the scale target is replaced or the
+// decision is too old.
 func TestGrantedRaiseEndsWithTheObjectOrTheDecision(t *testing.T) {
 	for name, change := range map[string]func(w *teamOfTwo){
 		"another object": func(w *teamOfTwo) { w.view(0, func(v *View) { v.UID = "new" }) },
@@ -74,8 +74,8 @@ func TestGrantedRaiseEndsWithTheObjectOrTheDecision(t *testing.T) {
 	w.tickAndExpect("the HPA has not followed yet, and the raise is kept", 4, 0)
 }
 
-// The minimum of a workload is granted before other demand: all replicas of a paused workload, the minimum of an override that has not
-// expired, otherwise minReplicas.
+// The minimum of a member is granted before other demand. It is the number of replicas of a paused workload, the minimum of an active
+// override, and otherwise minReplicas.
 func TestMinimumOfAMember(t *testing.T) {
 	for name, c := range map[string]struct {
 		operator scaling.Operator
@@ -100,7 +100,7 @@ func TestMinimumOfAMember(t *testing.T) {
 	}
 }
 
-// A decision that was not published does not change the state: its recommendation is not in the stabilization window.
+// A decision that was not published leaves no trace: its recommendation is not in the stabilization window.
 func TestUnpublishedDecisionLeavesTheStateUnchanged(t *testing.T) {
 	w := newTeamOfTwo(t, 100)
 	w.policy(0, func(p *scaling.Policy) { p.ScaleDown.StabilizationWindow = 5 * time.Minute })
@@ -109,7 +109,7 @@ func TestUnpublishedDecisionLeavesTheStateUnchanged(t *testing.T) {
 	w.set(0, 30, 1)
 	w.broken = true
 	if out := w.tick(w.e); len(out.Errors) != 1 {
-		t.Fatalf("errors %v, want that of the team", out.Errors)
+		t.Fatalf("errors %v, want the error of the team", out.Errors)
 	}
 	w.broken = false
 	w.set(0, 1, 1)
@@ -181,8 +181,8 @@ func TestHugeAmountDoesNotOverflow(t *testing.T) {
 	w.tickAndExpect("no replica of that size fits", 0, 4)
 }
 
-// A workload in mode hold runs two replicas of two GPUs. When the GPUs per replica can no longer be read, and later its pods are not found
-// either, its replicas still use four GPUs of the limit of ten.
+// A workload in mode hold runs two replicas of two GPUs. First the GPUs per replica can no longer be read, then the pods are not found
+// either. The replicas must still use four GPUs of the limit of ten.
 func TestLastKnownAmountOfAWorkloadThatIsNotServed(t *testing.T) {
 	w := newTeamOfTwo(t, 10)
 	held := w.workloads[0].Key
@@ -206,8 +206,8 @@ func TestLastKnownAmountOfAWorkloadThatIsNotServed(t *testing.T) {
 	expect("nothing is known", 6)
 }
 
-// The object of a workload is replaced by one that already has replicas, of which nothing is known. They still count with the last known
-// amount, because running replicas are not a first one that must be tried.
+// The object of a workload is replaced by one that already has replicas, whose GPUs are unknown. They count with the last known number,
+// because a trial of a first replica is only for an object without replicas.
 func TestReplacedObjectWithReplicasKeepsTheAmount(t *testing.T) {
 	w := newTeamOfTwo(t, 10)
 	w.requests[w.workloads[0].Key] = 2
@@ -220,7 +220,7 @@ func TestReplacedObjectWithReplicasKeepsTheAmount(t *testing.T) {
 	w.tickAndExpect("the new object has two replicas", 2, 6)
 }
 
-// The target of a workload is cut by the limit, and then its signals fail. It has no target that the limit cuts any more.
+// The limit cuts the target of a workload, and then its signals fail. It must no longer count as cut.
 func TestFailedMemberIsNotCountedAsCut(t *testing.T) {
 	w := newTeamOfTwo(t, 4)
 	w.set(0, 9, 2)

@@ -13,7 +13,7 @@ type TeamRecord struct {
 	Name   string
 	At     time.Time // time at which the limits were divided; zero: not yet
 	Limits []TeamUse // in the order of the team's limits
-	Err    string    // why the last tick did not divide the limits; empty if it did
+	Err    string    // why the last tick did not divide the limits; empty if it divided them
 }
 
 // TeamUse is the use of one limit, in GPUs or units of the limited resource.
@@ -23,9 +23,9 @@ type TeamUse struct {
 	Uncapped int64 // sum of the targets without the limit
 	Targets  int64 // sum of the targets that are served
 	Minimums int64 // sum of minReplicas; if it exceeds Limit, not all minimums can be kept
-	Others   int64 // used by pods without a policy and by workloads whose target is not served
-	Unknown  int   // number of workloads for which it is not known how much of the limited resource a replica requests
-	Cut      int   // number of workloads whose target is reduced by the limits
+	Others   int64 // used by pods without a policy, and by workloads whose target is not served
+	Unknown  int   // number of workloads whose request per replica is unknown
+	Cut      int   // number of workloads whose target the limits reduce
 }
 
 // teamEntry holds the record of a team.
@@ -42,7 +42,7 @@ func (s *teamEntry) fail(now time.Time, err error) {
 	s.record.Name, s.record.At, s.record.Err = s.name, now, err.Error()
 }
 
-// update stores the limits and the demand of the members. It is called before the limits are divided.
+// update stores the limits and the demand of the members before the limits are divided.
 func (s *teamEntry) update(t *teamTick, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

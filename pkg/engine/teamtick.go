@@ -13,8 +13,8 @@ import (
 // evaluated, then the limits are divided, and then the members whose share is less than their target are evaluated again.
 type teamTicks struct {
 	engine *Engine
-	of     []scaling.Workload // the workloads of the last call of adopt
-	groups []*groupTick       // the groups of the last call of adopt; teamMember.evaluation points into their evaluations
+	of     []scaling.Workload // the workloads in use, to detect that they were replaced
+	groups []*groupTick       // the groups in use, to detect that they were replaced; teamMember.evaluation points into them
 	teams  []*teamTick
 }
 
@@ -22,11 +22,11 @@ type teamTicks struct {
 type teamTick struct {
 	team      *scaling.Team
 	members   []*teamMember
-	workloads []*scaling.Workload // the workload of each member, in the same order
+	workloads []*scaling.Workload // the workload of each member, in the order of the members
 	limits    []teams.Limit       // in the order of team.Limits
-	others    []int64             // for each limit: units used by pods without a policy and by members whose target is not served
-	divide    []teams.Member      // for each member: its input of teams.Divide
-	shares    []teams.Share       // for each member: the result of teams.Divide
+	others    []int64             // for each limit: the units used by pods without a policy, and by members whose target is not served
+	divide    []teams.Member      // the input of teams.Divide for each member
+	shares    []teams.Share       // the result of teams.Divide for each member
 	entry     *teamEntry
 }
 
@@ -35,16 +35,16 @@ type teamMember struct {
 	entry      *workloadEntry
 	workload   *scaling.Workload
 	key        string
-	evaluation *evaluation // evaluation of this tick: an element of its capacity group's evaluations, or own
+	evaluation *evaluation // this tick's evaluation: an element of its capacity group's evaluations, or own
 	own        evaluation
-	trial      bool           // its only replica was given before the amount per replica was known
-	room       int32          // replicas that the limits allow beyond the target of this tick
-	amounts    []teams.Amount // for each limit of the team: the amount per replica; an amount that is not known any more keeps its last value
+	trial      bool           // the member has its first replica, although the amount per replica is unknown
+	room       int32          // how many replicas above the target of this tick the limits allow
+	amounts    []teams.Amount // the amount per replica for each limit of the team; the last known amount if it can no longer be read
 	uid        string         // UID of the scale target in the last tick with a decision
 }
 
-// adopt updates the teams and their members to match the current policies. If neither the slice of policies nor the slice of capacity
-// groups was replaced since the last tick, it does nothing.
+// adopt updates the teams and their members to match the current policies. It returns at once if neither the slice of policies nor the
+// slice of capacity groups was replaced since the last tick.
 func (n *teamTicks) adopt() {
 	var groups []*groupTick
 	if n.engine.nodes != nil {
@@ -96,8 +96,8 @@ func newTeamTick(team *scaling.Team, former *teamTick) *teamTick {
 	return t
 }
 
-// add makes a workload a member of the team. The parameter old is the member for the same workload before the policies changed, or nil. The
-// new member keeps the last known requests per replica of the old one.
+// add makes a workload a member of the team. old is the member for the same workload before the edit, or nil. The new member takes over the
+// last known requests per replica.
 func (t *teamTick) add(s *workloadEntry, w *scaling.Workload, old *teamMember) {
 	m := &teamMember{entry: s, workload: w, key: w.Key.String(), amounts: make([]teams.Amount, len(t.limits))}
 	m.evaluation = &m.own
@@ -117,8 +117,8 @@ func (t *teamTick) add(s *workloadEntry, w *scaling.Workload, old *teamMember) {
 	t.members, t.workloads = append(t.members, m), append(t.workloads, w)
 }
 
-// tick evaluates the members of every team and divides the team's limits. It publishes the members without a capacity group; all other
-// members are published with their group.
+// tick evaluates the members of every team and divides the team's limits. It publishes the members without a capacity group. The others are
+// published with their group.
 func (n *teamTicks) tick(now time.Time, out *Outcome) {
 	for _, t := range n.teams {
 		for _, m := range t.members {
@@ -133,8 +133,8 @@ func (n *teamTicks) tick(now time.Time, out *Outcome) {
 	}
 }
 
-// limit divides the limits of a team. If the division panics, no member has a decision in this tick, so that no target that ignores the
-// limits is served. The targets of the previous tick are served until MaxAge.
+// limit divides the limits of a team. If the division panics, no member has a decision in this tick: a target that ignores the limits must
+// not be served. The targets of the previous tick are served until MaxAge.
 func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -157,7 +157,7 @@ func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 		case m.evaluation.decided && m.workload.Mode == scaling.Auto:
 			n.apply(m, &t.shares[i], now)
 		case !m.evaluation.decided && t.shares[i].Limit >= 0:
-			m.entry.setShare(t.shares[i].Max) // not decided in this tick, but the last target is still served
+			m.entry.setShare(t.shares[i].Max) // no decision in this tick, but the last target is still served
 		case !m.evaluation.decided:
 			m.entry.setShare(-1)
 		}
@@ -172,8 +172,8 @@ func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 
 func (n *teamTicks) maxAge() time.Duration { return n.engine.options.MaxAge }
 
-// setHeadrooms computes how many replicas each member could have in addition to its target, while all existing replicas keep running. The
-// result is 0 for a member whose requests per replica are unknown.
+// setHeadrooms computes how many replicas each member could have above its target while all existing replicas keep running. The number is 0
+// for a member with unknown requests per replica.
 func (t *teamTick) setHeadrooms() {
 	left := make([]int64, len(t.limits))
 	for r := range t.limits {
@@ -220,7 +220,7 @@ func (n *teamTicks) advise(t *teamTick, now time.Time) {
 	}
 }
 
-// apply evaluates a member again if its share is less than its target.
+// apply evaluates a member again if its share is below its target.
 func (n *teamTicks) apply(m *teamMember, share *teams.Share, now time.Time) {
 	if t := m.evaluation; share.Limit >= 0 && share.Max < t.decision.Replicas {
 		t.view.Limit = scaling.TeamLimit{Limited: true, Max: share.Max, Index: share.Limit, Others: share.Others}
@@ -228,7 +228,7 @@ func (n *teamTicks) apply(m *teamMember, share *teams.Share, now time.Time) {
 	}
 }
 
-// revoke discards an evaluation that was not published, and restores the state from before the evaluation.
+// revoke discards an evaluation that will not be published, and restores the state before it.
 func (m *teamMember) revoke() {
 	if m.evaluation.decided {
 		m.entry.state.Copy(&m.evaluation.prior)
@@ -254,7 +254,7 @@ func (t *teamTick) read(requests Requests, maxAge time.Duration, now time.Time) 
 		case m.evaluation.decided && m.workload.Mode == scaling.Auto:
 			next = m.demand(maxAge, now)
 		case m.evaluation.decided:
-			// The target is not served, so another controller sets the replicas. The replicas that exist still use the limit.
+			// The target is not served, so another controller sets the replicas. Existing replicas still use the limit.
 			for r := range t.limits {
 				t.others[r] += unitsOf(&m.amounts[r], m.evaluation.view.Replicas)
 			}
@@ -271,8 +271,8 @@ func (t *teamTick) read(requests Requests, maxAge time.Duration, now time.Time) 
 	}
 }
 
-// request reads how much of a resource one replica of the member requests. If that is unknown, the last known amount is kept. During a
-// trial, the existing pods are of one replica, so this replica requests at least as much as they do.
+// request reads how much of a resource one replica of the member requests. An unknown request keeps its last value. During a trial, all
+// existing pods belong to one replica, so the replica requests at least the sum of their requests.
 func (m *teamMember) request(from Requests, r int, resource string) {
 	a := &m.amounts[r]
 	a.Known, a.Pods = false, 0
@@ -307,14 +307,13 @@ func (m *teamMember) demand(maxAge time.Duration, now time.Time) teams.Member {
 	return out
 }
 
-// served reports whether the last decision is still served. It needs no lock, because only the tick writes the fields that it reads.
+// served reports whether the last decision is still served. Only the tick writes the fields that it reads, so it needs no lock.
 func (m *teamMember) served(maxAge time.Duration, now time.Time) bool {
 	return m.entry.unserved(now, maxAge) == nil
 }
 
-// unitsOf returns how much of a resource, for example how many GPUs, a number of replicas requests. If the request of a replica is not
-// known now, unitsOf uses the last known request, or one unit if it was never known; the result is then at least the amount that the
-// existing pods request.
+// unitsOf returns how much of a resource, for example how many GPUs, a number of replicas requests. If the request of a replica is unknown,
+// unitsOf uses its last known value, or one unit if it was never known. The result is then at least what the existing pods request.
 func unitsOf(a *teams.Amount, replicas int32) int64 {
 	n := int64(max(0, replicas))
 	if a.Known {

@@ -21,8 +21,8 @@ const gpu = "nvidia.com/gpu"
 type fakeTeam struct {
 	*fakeCluster
 	team      *scaling.Team
-	requests  map[scaling.Key]int64 // GPUs per replica; absent: the request cannot be read
-	pods      map[scaling.Key]int64 // GPUs of the pods of a workload whose request cannot be read
+	requests  map[scaling.Key]int64 // GPUs per replica; a workload without an entry has an unknown request
+	pods      map[scaling.Key]int64 // GPUs of the pods of a workload with an unknown request
 	unmanaged int64
 	broken    bool
 }
@@ -43,7 +43,7 @@ func (w *fakeTeam) join(name string, mode scaling.Mode) scaling.Key {
 	return key
 }
 
-// setLimit replaces every policy by a version with another limit, as a changed PlatformConfig does.
+// setLimit replaces every policy by a version with the new limit, as an edit of the PlatformConfig does.
 func (w *fakeTeam) setLimit(limit int64) {
 	w.team = &scaling.Team{Name: "chat", Namespaces: []string{"team"}, Limits: []scaling.ResourceLimit{{Resource: gpu, Max: limit}}}
 	w.workloads = slices.Clone(w.workloads)
@@ -73,7 +73,7 @@ func (w *fakeTeam) tick(e *Engine) Outcome {
 	return e.Tick(context.Background(), w.now)
 }
 
-// follow sets the replicas of every workload to its served target, as an HPA does.
+// follow sets the replicas of every workload to the target that is served, as an HPA does.
 func (w *fakeTeam) follow(e *Engine) {
 	for key, v := range w.views {
 		if served, err := e.Decisions().Lookup(key, w.now); err == nil {
@@ -107,7 +107,7 @@ func (w *fakeTeam) view(i int, change func(*View)) {
 	w.views[w.workloads[i].Key] = v
 }
 
-// Two policies that each need 40 replicas share a limit of 4 GPUs.
+// Two policies need 40 replicas each and share a limit of 4 GPUs.
 func TestTargetsOfATeamStayWithinItsLimit(t *testing.T) {
 	w := newFakeTeam(4, "a", "b")
 	e := New(w, w, w, Options{})
@@ -308,8 +308,8 @@ func TestPanicInTheDivisionServesNoTargetThatIgnoresTheLimit(t *testing.T) {
 	}
 }
 
-// For any loads, views and changes of the limit, the targets do not exceed the limit and the order of the policies has no effect. While
-// the limit is large enough, every decision is the same as without a limit.
+// For all loads, views and changes of the limit, the targets stay within the limit, and the order of the policies has no effect. While the
+// limit is large enough, every decision is the same as without a limit.
 func TestTeamLimitProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 5).Draw(t, "workloads")

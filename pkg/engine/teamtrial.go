@@ -7,13 +7,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/teams"
 )
 
-// onTrial reports whether a trial of the member continues: it has no more than one replica, and its target was not above one.
+// onTrial reports whether the trial of the member continues: the member has at most one replica, and its target was at most one.
 func (m *teamMember) onTrial(in *teams.Member) bool {
 	return m.trial && in.Running <= 1 && in.Granted <= 1
 }
 
-// setTrial updates the field trial after a division. A trial begins when a member without replicas and with an unknown amount receives its
-// first one. It ends when the amount is known and the replica is within the limits, or when the replica is removed.
+// setTrial updates the field trial after the limits were divided. A trial begins when a member with an unknown amount per replica receives
+// its first replica. It ends when the amount is known and the replica fits within the limits, or when the replica is removed.
 func (m *teamMember) setTrial(in *teams.Member, share *teams.Share) {
 	if !m.evaluation.decided || m.workload.Mode != scaling.Auto {
 		return
@@ -27,8 +27,8 @@ func (m *teamMember) setTrial(in *teams.Member, share *teams.Share) {
 	}
 }
 
-// forget discards the last known amounts if the scale target was replaced by one without replicas. They can be too large for the new
-// object, which would then never receive a first replica.
+// forget discards the last known amounts if the scale target was replaced by one without replicas. If they are too large for the new
+// object, it would never receive a first replica.
 func (m *teamMember) forget() {
 	v := &m.evaluation.view
 	if !m.evaluation.decided || v.UID == m.uid {

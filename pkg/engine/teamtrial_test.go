@@ -6,9 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/explain"
 )
 
-// The object of a gang does not contain the number of GPUs that a replica requests. Only the pods contain it, and they are created one by
-// one, so the number is not known while there are no pods. The gang a must leave zero replicas, and no running replica of the workload b is
-// removed for it.
+// The GPUs that a replica of a gang requests are known only from its pods, which are created one by one. While there are no pods, the
+// number is unknown. The gang a must still scale up from zero, and no running replica of the workload b may be removed for it.
 func TestGangOfUnknownSizeLeavesZero(t *testing.T) {
 	type step struct {
 		when  string
@@ -67,7 +66,8 @@ func TestGangOfUnknownSizeLeavesZero(t *testing.T) {
 	}
 }
 
-// A replica of the gang did not fit. The gang is replaced by a smaller one, of which nothing is known.
+// A replica of the gang did not fit in the limit. The gang is replaced by a smaller one, whose size is unknown. It must receive a first
+// replica.
 func TestGangThatIsReplacedReceivesAFirstReplica(t *testing.T) {
 	w := newTeamOfTwo(t, 10)
 	gang := w.workloads[0].Key
@@ -97,7 +97,8 @@ func TestGangThatIsReplacedReceivesAFirstReplica(t *testing.T) {
 	w.tickAndExpect("another object has another size", 1, 6)
 }
 
-// While a trial runs, the gang has no decision: its signals fail. Its served target is not charged before the replicas of b.
+// During a trial the signals of the gang fail, so the gang has no decision. Its served target must not take precedence over the replicas of
+// b.
 func TestTrialOfAMemberThatFailsRemovesNoReplica(t *testing.T) {
 	w := newTeamOfTwo(t, 10)
 	gang := w.workloads[0].Key

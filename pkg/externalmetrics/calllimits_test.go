@@ -47,8 +47,8 @@ func reads(t *testing.T, address string) {
 	}
 }
 
-// An attacker opens thousands of streams. Streams beyond the limit are refused, a new stream is accepted when one ends, and targets can be
-// read at all times.
+// An attacker opens thousands of streams. Streams beyond the limit are refused, a new stream is accepted when one ends, and targets can
+// always be read.
 func TestStreamsAreLimitedAndTargetsAreRead(t *testing.T) {
 	const limit, attempts = 50, 5000
 	var refused atomic.Int32

@@ -88,13 +88,13 @@ func TestVerifiedFrontProxyIsRememberedUntilTheCAChanges(t *testing.T) {
 	}
 	ca.set(t, second)
 	if authenticates(old) {
-		t.Error("a certificate of the former CA is accepted")
+		t.Error("a certificate of the previous CA is accepted")
 	}
 	if !authenticates(forwarded(t, second, "front-proxy-client")) {
 		t.Error("a certificate of the new CA is rejected")
 	}
 	if authenticates(old) {
-		t.Error("a certificate of the former CA is accepted after one of the new CA")
+		t.Error("a certificate of the previous CA is accepted after a certificate of the new CA")
 	}
 }
 

@@ -164,8 +164,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// throughFrontProxy returns a server with authentication and authorization, and a function that changes a request so that it looks as if
-// the front proxy forwarded it for the user anna.
+// throughFrontProxy returns a server with authentication and authorization, and a function that gives a request the form in which the front
+// proxy forwards it for the user anna.
 func throughFrontProxy(t testing.TB) (*Server, func(*http.Request)) {
 	f := newFront(t)
 	close(f.listable)

@@ -61,7 +61,7 @@ func (s *selfSigned) make(now time.Time) (*pair, error) {
 	return &pair{cert: pemCert, key: pemKey, made: now}, nil
 }
 
-// bundle returns the CAs that the API server must trust: those of the current and of the next pair.
+// bundle returns the CAs that the API server must trust: the CAs of the current and of the next pair.
 func (s *selfSigned) bundle() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

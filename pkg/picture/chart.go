@@ -35,7 +35,7 @@ type Series struct {
 	Name, Class, Color, Path string
 
 	values []float64 // values as the caller added them
-	drawn  []float64 // values plus those of the series below in the stack
+	drawn  []float64 // values plus the values of the series below it in the stack
 }
 
 // Point is a marker with a tooltip.

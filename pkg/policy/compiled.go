@@ -64,8 +64,9 @@ const (
 // Source is the place from which the readings of one signal are read. Only the fields of its Type are set.
 type Source struct {
 	Type SourceType
-	// DataSource is the name of a data source of the PlatformConfig: the one that the policy names, or the default. If it is empty, the
-	// PlatformConfig has no suitable data source. The poller then scrapes the pods with the profile of Type, or reads the API of the cluster.
+	// DataSource is the name of a data source of the PlatformConfig: either the name in the policy, or the default. If it is empty, the
+	// PlatformConfig has no suitable data source. The poller then scrapes the pods with the profile of Type, or reads the API of the
+	// cluster.
 	DataSource string
 
 	// Query is the PromQL of a signal of type prometheus. It contains the matchers of the data source.

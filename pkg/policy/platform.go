@@ -159,9 +159,9 @@ func (p *Platform) Group(name string) *Group {
 	return find(p.Groups, func(g *Group) bool { return g.Name == name })
 }
 
-// DefaultSource returns the data source for signals that do not name one. Among the data sources of type t that the namespace may use, it
-// is the one that is marked as default. If none is marked, it is the only one. DefaultSource returns nil if there is none, or if there are
-// several without a default.
+// DefaultSource returns the data source for signals that do not name one. It considers the data sources of type t that the namespace may
+// use. It returns the source that is marked as default or, if none is marked, the only source. DefaultSource returns nil if there is none,
+// or if there are several without a default.
 func (p *Platform) DefaultSource(t DataSourceType, namespace string) *DataSource {
 	var only *DataSource
 	for i := range p.DataSources {
@@ -184,8 +184,8 @@ func (p *Platform) DefaultSource(t DataSourceType, namespace string) *DataSource
 	return only
 }
 
-// BoundsFor returns the bounds for policies of a namespace. They are the intersection of two bounds: those of the PlatformConfig, and those
-// of the namespace's team.
+// BoundsFor returns the bounds for policies of a namespace. They are the intersection of the bounds of the PlatformConfig and of the
+// namespace's team.
 func (p *Platform) BoundsFor(namespace string) Bounds {
 	b := p.Bounds
 	if t := p.Team(namespace); t != nil {
@@ -232,9 +232,8 @@ func ModeOf(word string) scaling.Mode {
 // replicas fit into an int32.
 const ReplicaLimit int32 = 100_000
 
-// Prometheus returns the Prometheus server for queries that do not belong to a policy. It is the data source that is marked as default. If
-// none is marked, it is the only Prometheus data source. Prometheus returns nil if there is none, or if there are several without a
-// default.
+// Prometheus returns the Prometheus server for queries that do not belong to a policy. It is the data source that is marked as default or,
+// if none is marked, the only Prometheus data source. Prometheus returns nil if there is none, or if there are several without a default.
 func (p *Platform) Prometheus() *DataSource {
 	var all []*DataSource
 	for i := range p.DataSources {

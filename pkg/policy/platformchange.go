@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// IsEmpty reports whether p has the same effect as if there were no PlatformConfig.
+// IsEmpty reports whether p has no effect, like a missing PlatformConfig.
 func (p *Platform) IsEmpty() bool {
 	bare := *p
 	bare.Name, bare.Cluster, bare.Origin = "", "", ""
@@ -38,8 +38,8 @@ func EqualExceptMode(a, b *Platform) bool {
 	return reflect.DeepEqual(&x, &y) && slices.Equal(names(a), names(b))
 }
 
-// compiledInto returns a copy of p with only those fields on which the result of compiling a policy depends. The copy does not contain
-// p.Mode and the capacity groups, although policies depend on them: EqualExceptMode compares the names and lead times of groups separately.
+// compiledInto returns a copy of p that contains only the fields that affect how a policy is compiled. The copy does not contain p.Mode and
+// the capacity groups, although policies depend on them: EqualExceptMode compares the names and lead times of groups separately.
 func (p *Platform) compiledInto() Platform {
 	out := *p
 	out.Name, out.Cluster, out.Origin, out.Mode, out.Prices = "", "", "", 0, spec.Prices{}
@@ -50,7 +50,7 @@ func (p *Platform) compiledInto() Platform {
 	}
 	for i := range out.DataSources {
 		d := &out.DataSources[i]
-		// The fields that are not copied define how the data source is read.
+		// The other fields define how the data source is read, which does not affect the compiled policy.
 		*d = DataSource{Name: d.Name, Type: d.Type, Default: d.Default, Namespaces: d.Namespaces, Interval: d.Interval, Profile: d.Profile,
 			Matchers: d.Matchers, NamespaceLabel: d.NamespaceLabel}
 	}

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// A change of any field of a PlatformConfig, a team or a data source must compile the policies again, except for the fields in this list.
-// No policy depends on these, and a policy that is compiled again can lose state. A new field is not in the list and compiles them again.
+// After a change of any field of a PlatformConfig, a team or a data source, policies are compiled again. Only the fields in this list are
+// excluded: no policy depends on them, and a policy that is compiled again can lose state. A new field is not in the list, so it causes a
+// compilation.
 func TestOnlyFieldsThatPoliciesDoNotReadAreIgnored(t *testing.T) {
 	for _, c := range []struct {
 		of      any

@@ -19,7 +19,7 @@ func TestWorkloadIsKeptFromZero(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*scenario)
-		zeroAt time.Duration // the first time at which the target is 0
+		zeroAt time.Duration // when the target is 0 for the first time, since the start
 	}{
 		{"nothing", func(*scenario) {}, time.Minute},
 		{"a schedule floor of 0 keeps nothing", schedule(0), time.Minute},
@@ -46,7 +46,8 @@ func TestWorkloadIsKeptFromZero(t *testing.T) {
 }
 
 // Two signals are below their activation, and one or both of them have no values from some pods. A pod that did not report may be serving
-// requests, so it prevents scale to zero. With ActiveByAll, one signal with values from all pods proves that the workload is inactive.
+// requests, so it prevents scale to zero. With ActiveByAll, the workload is inactive as soon as one signal with values from all pods is
+// below its activation.
 func TestSilentPodPreventsScaleToZeroUnlessASignalShowsIdleness(t *testing.T) {
 	for _, c := range []struct {
 		name       string

@@ -16,8 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// testdata/decisions.golden contains at least one decision for each rule, with the text that operators read. In this decision the rule must
-// have a Reason.
+// The golden file shows operators' texts for at least one decision of each rule. In that decision, the rule must have a Reason.
 func TestDecisionOfEachRuleAsText(t *testing.T) {
 	var out strings.Builder
 	covered := [numRules]bool{RuleNone: true, RulePropose: true} // these rules never have a Reason
@@ -48,8 +47,8 @@ func TestDecisionOfEachRuleAsText(t *testing.T) {
 	golden.Compare(t, "testdata/decisions.golden", out.String())
 }
 
-// decisionCase is a decision in which the given rule has a Reason. Before the decision, the last target and the number of ready replicas
-// are row.replicas.
+// decisionCase is a decision in which the given rule has a Reason. The last target and the number of ready replicas are row.replicas before
+// the decision.
 type decisionCase struct {
 	rule Rule
 	row
@@ -125,7 +124,7 @@ func decisionCases(t *testing.T) []decisionCase {
 	}
 }
 
-// If a decision lowers the target, its text must not say that a scale-down was prevented.
+// The text of a decision that lowers the target must not say that a scale-down was prevented.
 func TestADecreaseDoesNotReadAsIfItWasHeld(t *testing.T) {
 	held := regexp.MustCompile(`no scale-down( by| until|$)|no scale-up|within`)
 	lowered := 0

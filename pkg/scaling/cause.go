@@ -6,32 +6,33 @@ type Cause uint8
 
 // Possible values of Cause.
 const (
-	CauseNone         Cause = iota
-	CauseNever              // no poll has returned a response yet
-	CauseEmpty              // the response contains no value for this workload
-	CauseUnreachable        // the source did not respond, for a reason that no other cause describes
-	CauseInvalid            // NaN, infinite, negative, implausibly great, or a value with which the vendor marks missing data
-	CauseTruncated          // the response exceeded a limit on bytes, or it ended early
-	CauseForbidden          // the source knows the client and does not permit the request (403, NOPERM)
-	CauseSentinel           // the value contradicts the hardware (an activity counter stuck at 0)
-	CauseUndeclared         // the values are from a pod that is not a declared exporter, or an exporter on another node than the measured pod
-	CauseQuota              // the namespace exceeds its quota of selectors at the data source, so the selector of this signal is not queried
-	CauseUntimed            // no sample has a usable time: it is more than MaxAhead ahead of gpuscaler's clock, or not valid
-	CauseRestarted          // the queue has been empty since its server was replaced or restarted without its data
-	CauseUnauthorized       // the source does not accept the credentials, or it got none (401, NOAUTH, WRONGPASS)
-	CauseDenied             // gpuscaler sent no request: the PlatformConfig does not permit it, or the address is never permitted
-	CauseTimeout            // the response did not arrive within the time limit
-	CauseRefused            // no process listens at the address and port of the source
-	CauseTLS                // the TLS handshake failed, for example because of a certificate
-	CauseUnresolved         // DNS does not know the host name of the source
-	CauseHTTPError          // the source, or a proxy in front of it, responded with an HTTP error that no other cause describes
-	CauseSeries             // the response has more series than the limit
-	CauseMalformed          // the response does not have the format of the source, for example because it is the login page of a proxy
-	CauseRejected           // the source rejects the query itself, for example because of its syntax
-	CauseNoMetric           // no metrics adapter serves a metric with this name
-	CauseUnpublished        // KEDA has not published a metric for the trigger, or gpuscaler cannot read the ScaledObject
-	CauseNoSource           // the PlatformConfig has no data source for the signal
-	CauseFile               // a file with a certificate or a credential of the data source cannot be read
+	CauseNone        Cause = iota
+	CauseNever             // no poll has returned a response yet
+	CauseEmpty             // the response contains no value for this workload
+	CauseUnreachable       // the source did not respond, for a reason that no other cause describes
+	CauseInvalid           // NaN, infinite, negative, implausibly great, or a value that the vendor uses for missing data
+	CauseTruncated         // the response exceeded a limit on bytes, or it ended early
+	CauseForbidden         // the source knows the client and does not permit the request (403, NOPERM)
+	CauseSentinel          // the value contradicts the hardware (an activity counter stuck at 0)
+	// the values are from a pod that is not declared as an exporter, or from an exporter on another node than the measured pod
+	CauseUndeclared
+	CauseQuota        // the namespace exceeds its quota of selectors at the data source, so the selector of this signal is not queried
+	CauseUntimed      // no sample has a usable time: it is more than MaxAhead ahead of gpuscaler's clock, or not valid
+	CauseRestarted    // the queue has been empty since its server was replaced or restarted without its data
+	CauseUnauthorized // the source does not accept the credentials, or gpuscaler sent none (401, NOAUTH, WRONGPASS)
+	CauseDenied       // gpuscaler sent no request: the PlatformConfig does not permit it, or the address is never permitted
+	CauseTimeout      // the response did not arrive within the time limit
+	CauseRefused      // no process listens at the address and port of the source
+	CauseTLS          // the TLS handshake failed, for example because of a certificate
+	CauseUnresolved   // DNS does not know the host name of the source
+	CauseHTTPError    // the source, or a proxy in front of it, responded with an HTTP error that no other cause describes
+	CauseSeries       // the response has more series than the limit
+	CauseMalformed    // the response does not have the format of the source, for example because it is the login page of a proxy
+	CauseRejected     // the source rejects the query itself, for example because of its syntax
+	CauseNoMetric     // no metrics adapter serves a metric with this name
+	CauseUnpublished  // KEDA has not published a metric for the trigger, or gpuscaler cannot read the ScaledObject
+	CauseNoSource     // the PlatformConfig has no data source for the signal
+	CauseFile         // a file with a certificate or a credential of the data source cannot be read
 
 	Causes // the number of causes
 )

@@ -28,8 +28,8 @@ func (s *State) Decide(p *Policy, o *Observation, now time.Time) (d Decision) {
 // Without returns the target that the same tick would have had without one rule. s is the state before the tick, and not the state that
 // Decide returned for it.
 //
-// rule and index are those of a Reason. For RulePropose and RuleCombine, index selects the signal that is left out; for RuleScheduleFloor
-// and RuleScheduleCeiling, the schedule. If index is -1, and for all other rules, the whole rule is left out.
+// rule and index have the meaning that they have in a Reason. For RulePropose and RuleCombine, index selects the signal that is left out;
+// for RuleScheduleFloor and RuleScheduleCeiling, the schedule. If index is -1, and for all other rules, the whole rule is left out.
 func Without(p *Policy, o Observation, s State, now time.Time, rule Rule, index int8) int32 {
 	// This tick is hypothetical. s shares the planner with the caller, so the planner is cloned before it learns from this tick.
 	if !s.planner.Observed(history.Stamp(now)) {

@@ -14,7 +14,7 @@ import (
 // the zero State. Pack and Unpack reuse memory.
 type Packed struct {
 	policy  *Policy
-	planner *planner.Planner // the same pointer as in the State, so it is not copied
+	planner *planner.Planner // the pointer of the State: the planner is shared and not copied
 	words   []int64
 }
 
@@ -26,7 +26,7 @@ func (p *Packed) Pack(s *State) {
 	}
 	words := s.appendWords(p.words[:0], schedules)
 	if cap(words) > cap(p.words) {
-		words = slices.Clone(words) // append may have reserved twice the memory that the words need
+		words = slices.Clone(words) // without Clone, the slice could have reserved twice the memory that the words need
 	}
 	p.policy, p.planner, p.words = s.policy, s.planner, words
 }

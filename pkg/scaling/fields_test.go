@@ -52,7 +52,7 @@ func TestFieldsOfADecision(t *testing.T) {
 	}
 }
 
-// One signal raises the target and another signal is missing. The decision must contain the first signal as the binding one.
+// One signal raises the target and another is missing. The decision must report the first one as binding.
 func TestBindingSignalWhileAnotherIsMissing(t *testing.T) {
 	p, o, s := (&row{replicas: 6, values: []float64{87, 0}, policy: twoSignals, see: func(o *Observation) {
 		o.Readings[1] = Reading{Cause: CauseUnreachable}

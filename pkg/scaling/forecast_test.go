@@ -68,7 +68,7 @@ func TestForecastNeverLowers(t *testing.T) {
 				}
 			}
 			with, _ := Decide(p, o, s, now)
-			s.policy = &plain // set without Adopt, so that the state keeps its windows, steps and forecasts
+			s.policy = &plain // the policy is set directly: Adopt would reset windows, steps and forecasts
 			if without, _ := Decide(&plain, o, s, now); with.Replicas < without.Replicas {
 				t.Fatalf("%d with a forecast, %d without\n%s", with.Replicas, without.Replicas, table(p, &with))
 			}

@@ -28,7 +28,7 @@ type day struct {
 	s       State
 	now     time.Time
 	ready   int32
-	asked   []time.Time // times at which the replicas that are not ready were requested
+	asked   []time.Time // when each replica that is not ready yet was requested
 	cold    time.Duration
 	values  []float64
 	version uint64
@@ -214,7 +214,7 @@ func TestScheduleBeginsEarlierByTheLearnedColdStart(t *testing.T) {
 	if w.last.Replicas >= 8 {
 		t.Fatalf("%d replicas ten minutes before 12:00\n%s", w.last.Replicas, table(w.p, &w.last))
 	}
-	w.run(10*time.Minute+2*time.Second, 0.5, 0, 0.5) // a new target is observed one tick later
+	w.run(10*time.Minute+2*time.Second, 0.5, 0, 0.5) // a changed target is observed one tick later
 	if w.ready != 8 {
 		t.Errorf("%d of 8 replicas ready at 12:00\n%s", w.ready, table(w.p, &w.last))
 	}

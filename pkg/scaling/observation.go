@@ -31,7 +31,7 @@ const MaxAhead = 2 * time.Second
 // Advice contains the results of a capacity group for one workload. Decide uses the Advice of the previous tick.
 type Advice struct {
 	Cap      int32           // greatest number of replicas for which nodes can be launched; -1: no cap
-	CapCause *capcause.Cause // why Cap was set; nil: the group has another reason, such as Rejected
+	CapCause *capcause.Cause // why Cap was set; nil if the reason is not a NodePool, for example if Rejected is true
 	Rejected bool            // Cap was set because the API server rejects further pods
 	AtRisk   int32           // replicas to add for ready replicas on nodes that are about to be interrupted, and for expected losses
 	Reserve  int32           // how many of AtRisk are for expected losses

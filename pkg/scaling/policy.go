@@ -72,7 +72,7 @@ func (m Measure) String() string {
 type Signal struct {
 	Name       string
 	Type       string // the type in the policy file (prometheus, vllm, dcgm, ...), for explanations
-	Source     uint64 // identifies the measured quantity; it is the same in all versions of the policy; 0: not known
+	Source     uint64 // hash that identifies the measured quantity in all versions of the policy; 0: not known
 	Kind       Kind
 	Class      Class
 	Unit       Unit
@@ -84,12 +84,12 @@ type Signal struct {
 	PerSecond  float64 // for arrivals and served: the value for one unit of work per second, for example 60 for a rate per minute; 0 means 1
 	// MaxAge is the age above which a reading is stale. It is greater than 0.
 	MaxAge time.Duration
-	// MinCoverage is the share of the ready pods (0..1) that must have reported. If fewer reported, the reading cannot lower the target.
+	// MinCoverage is the share of the ready pods (0..1) that must report. A reading from fewer pods cannot lower the target.
 	MinCoverage float64
 }
 
-// measures reports whether s and o measure the same quantity. In this case the trend and the forecast of o are valid for s. Targets and
-// other settings may differ.
+// measures reports whether s and o measure the same quantity, so that s can continue the trend and the forecast of o. Targets and other
+// settings may differ.
 func (s *Signal) measures(o *Signal) bool {
 	sameSource := s.Source == o.Source && (s.Source != 0 || s.Name == o.Name && s.Type == o.Type)
 	return sameSource && s.Kind == o.Kind && s.Class == o.Class && s.Unit == o.Unit && s.Measures == o.Measures && s.PerSecond == o.PerSecond
@@ -159,8 +159,8 @@ type Panic struct {
 	Window    time.Duration
 }
 
-// FallbackBehavior determines the target after a required signal has failed FailureThreshold times in a row. The names are those of KEDA.
-// Unlike in KEDA, a fallback never lowers the target: if KEDA would set fewer than the current replicas, the current replicas are kept.
+// FallbackBehavior determines the target after a required signal has failed FailureThreshold times in a row. The names are KEDA's. Unlike
+// in KEDA, a fallback never lowers the target: if KEDA would set fewer than the current replicas, the current replicas are kept.
 type FallbackBehavior uint8
 
 // Possible values of FallbackBehavior.

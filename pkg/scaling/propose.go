@@ -141,8 +141,8 @@ func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
 // pods report their queues, the sum of the queues is not the sum of all 6. This also prevents an overshoot: the mean of 2 measured replicas
 // is not multiplied by 4 replicas that have become ready since then.
 //
-// The proposal of a Total does not depend on loading replicas. A reading with coverage 0 is used as if all ready replicas had reported,
-// because its source does not count pods.
+// The proposal of a Total does not depend on loading replicas. For a reading with coverage 0, request assumes that all ready replicas have
+// reported, because its source does not count pods.
 func (t *tick) request(sig *Signal, r *Reading) float64 {
 	ratio := float64(r.Value / sig.Target)
 	ready := float64(t.ready)

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// The workload has maxReplicas, and the provider is about to interrupt the node of one replica. The replacement cannot start early, because
-// no bound may be exceeded, and the explanation must say so. If there is room for one of two replacements, only the other one is blocked.
-// When the interruption is over, the explanation must no longer mention it.
+// The workload runs maxReplicas, and the node of one replica is about to be interrupted. The replacement cannot start before the
+// interruption, because it would exceed maxReplicas. The explanation must say so. If there is room for one of two replacements, only the
+// other one is blocked. When the interruption is over, the explanation must no longer mention it.
 func TestReplacementThatMaxReplicasPreventsIsExplained(t *testing.T) {
 	p := &Policy{Signals: []Signal{{Name: "queue", Target: 10, MaxAge: time.Minute}}, MinReplicas: 1, MaxReplicas: 12}
 	s := Seed(p, 12, nine.Add(-time.Minute))

@@ -17,15 +17,15 @@ type row struct {
 	see      func(*Observation)
 	recall   func(*State)
 	want     int32
-	from     int32 // From in the rule's reason; noReason means that the rule has no reason
+	from     int32 // field From of the rule's reason; noReason means that the rule has no reason
 	to       int32 // To in the rule's reason
 	a, b     float64
 }
 
 const noReason = -1
 
-// check runs the test cases of one rule. The default policy has one signal, a queue with a target of 10 per replica. Its bounds are 0 and
-// 20, and it has no windows and no rates.
+// check runs the test cases of one rule. The default policy has one signal, a queue with a target of 10 per replica. It has the bounds 0
+// and 20, no windows and no rates.
 func check(t *testing.T, rule Rule, rows []row) {
 	t.Helper()
 	for _, r := range rows {

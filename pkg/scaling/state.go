@@ -84,8 +84,8 @@ func (s *State) Restart(p *Policy, replicas int32, now time.Time) {
 }
 
 // begin prepares the state for a tick and returns the milliseconds since the last tick. If the clock was set back, begin moves all times in
-// the state back by the same amount, as if no time had passed since the last tick. Without this, times in the state would be in the future,
-// and they would prevent every increase until the clock reaches them. Deleting the state instead would empty every window.
+// the state back by the same amount. For the rules, no time has then passed since the last tick. Without this, times in the state would be
+// in the future, and they would prevent every increase until the clock reaches them. Deleting the state instead would empty every window.
 func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) {
 	if !s.seeded() {
 		s.Reseed(p, replicas, now)

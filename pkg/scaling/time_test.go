@@ -46,7 +46,7 @@ func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 	w.run(59 * time.Second)
 	w.expect(4, RuleCombine)
 	at(24, 23, 0)
-	w.expect(3, RuleScheduleCeiling) // the queue has 35 requests when the night begins, and the rate permits one pod a minute
+	w.expect(3, RuleScheduleCeiling) // 35 requests are queued when the night begins, and the rate permits one pod a minute
 	at(24, 23, 3)
 	w.expect(0, RuleScheduleCeiling)
 	if w.last.Active {
@@ -55,7 +55,7 @@ func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 	w.run(3 * time.Hour)
 	w.expect(0, RuleScheduleCeiling) // the clock shows 02:03 for the first of two times
 	w.load(0)
-	at(25, 5, 59) // seven hours and 59 minutes after 23:00, because this night has an additional hour
+	at(25, 5, 59) // seven hours and 59 minutes after 23:00: this night has an additional hour
 	w.run(55 * time.Second)
 	w.expect(0, RuleCombine)
 	w.load(15)
@@ -138,7 +138,7 @@ func TestClockStepBackDoesNotStopChanges(t *testing.T) {
 	w.tick(-time.Hour)
 	w.expect(6, RuleStabilize)
 	w.run(5*time.Minute - 2*time.Second)
-	w.expect(6, RuleStabilize) // the window still contains the last second in which 6 replicas were needed
+	w.expect(6, RuleStabilize) // the window still contains the last recommendation of 6 replicas
 	w.run(2 * time.Second)
 	w.expect(2, RuleCombine)
 	w.tick(-time.Hour)
@@ -356,6 +356,6 @@ func TestReasonsWithoutAChangeAreDroppedFirst(t *testing.T) {
 		r.add(Reason{})
 	}
 	if all = r.All(); all[0].Rule != 5 || all[1].Rule != 9 {
-		t.Errorf("the one that changed the number is gone: %v", all[:2])
+		t.Errorf("the reason that changed the target is gone: %v", all[:2])
 	}
 }

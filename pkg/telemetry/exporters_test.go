@@ -65,7 +65,7 @@ func TestAScrapedPodCannotWriteAnotherTenantsReadings(t *testing.T) {
 			`exported_pod="llama-0"`,
 		"an exporter, of a pod on another node": `namespace="gpu-operator",pod="dcgm-b",exported_namespace="chat",exported_pod="llama-0"`,
 		"a namespace without a pod":             `namespace="evil",exported_namespace="chat",exported_pod="llama-0"`,
-		"no scraped pod at all":                 `exported_namespace="chat",exported_pod="llama-0"`,
+		"no scraped pod":                        `exported_namespace="chat",exported_pod="llama-0"`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := newTestPrometheus(t)

@@ -86,8 +86,7 @@ func violationsOf(f *promquery.Fetcher, g *group) (out []LimitViolation) {
 type violationCollector struct{ poller *Poller }
 
 var violationDesc = prometheus.NewDesc("gpuscaler_source_namespace_limited",
-	"1 for a namespace that exceeds a limit at a data source, by the limit. "+
-		"Its own signals there are missing; those of other namespaces are not.",
+	"1 for a namespace that exceeds a limit at a data source, by the limit. Only its own signals there are missing.",
 	[]string{"source", "poll", "namespace", "limit"}, nil)
 
 func (c violationCollector) Describe(out chan<- *prometheus.Desc) { out <- violationDesc }

@@ -42,7 +42,7 @@ func TestAuditOfAnExportIsTheSame(t *testing.T) {
 	_, direct, _ := auditOf(t, "--sample", "--replay", "-1s", "-o", "json", "--export", file)
 	code, offline, stderr := auditOf(t, "--offline", file, "--replay", "-1s", "-o", "json")
 	if code != 0 || direct != offline || len(direct) < 1000 {
-		t.Errorf("exit code %d %s: the report of the file differs from that of the sample", code, stderr)
+		t.Errorf("exit code %d %s: the reports of the file and of the sample differ", code, stderr)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -72,7 +72,7 @@ of the present NodeClaims and nodes.`,
 	f.StringSliceVar(&o.exporters, "exporter-namespace", nil,
 		"namespaces of the DCGM exporters, whose labels name the pod of a GPU; empty: the exporters of the PlatformConfig, or gpu-operator "+
 			"without a PlatformConfig")
-	f.StringVar(&o.prices, "prices", "", "price book (kind PriceBook); empty: the one that the PlatformConfig names, else the built-in one")
+	f.StringVar(&o.prices, "prices", "", "price book (kind PriceBook); empty: the price book of the PlatformConfig, or the built-in one")
 	f.StringArrayVar(&o.platform, "platform", nil, "file or directory with the PlatformConfig: teams, cluster, prices")
 	f.StringVar(&o.cluster, "cluster", "", "name of the cluster on every line; empty: the name in the PlatformConfig")
 	f.StringVar(&o.region, "region", "", "region of nodes without a region label; empty: prices.region of the PlatformConfig")

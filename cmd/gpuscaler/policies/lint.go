@@ -53,7 +53,7 @@ Without policies the command checks the server that is registered for external m
 KEDA and Karpenter, and whether the labels of the DCGM exporter name pods.
 
 The cluster is the one of the kubeconfig. --prometheus adds a server, --offline skips the cluster, and
---objects FILE replaces the objects of the cluster by those of a file.
+--objects FILE replaces the objects of the cluster by the objects in a file.
 Every finding says what is wrong, what it causes and how to fix it. The exit code is 1 if a finding is an error.`,
 		Example: `  gpuscaler lint --prometheus http://127.0.0.1:9090
   gpuscaler lint policies/ platform.yaml --prometheus http://127.0.0.1:9090

@@ -265,8 +265,7 @@ func (r *reader) instant(ctx context.Context, expr string, take func(*audit.Work
 	return nil
 }
 
-// readWaits reads, for each workload and step, the number of started requests, and the number of those that waited at most the wait of the
-// SLO.
+// readWaits reads, for each workload and step, the number of started requests, and how many of them waited at most the wait of the SLO.
 func (r *reader) readWaits(ctx context.Context) error {
 	const metric = "vllm:request_queue_time_seconds"
 	found, err := r.byWorkload(ctx, r.increase(metric+"_count"), func(w *audit.Workload) *audit.Values { return &w.Started })

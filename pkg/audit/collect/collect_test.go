@@ -104,7 +104,7 @@ func TestMissingScrapeIsNotZeroGPUs(t *testing.T) {
 		t.Errorf("held %v, nodes %v", held, s.Pools[0].GPUs)
 	}
 	if r := report(t, s); !near(r.Workloads[0].Cost, 2*730) {
-		t.Errorf("the cost per month is %v with a gap, want that of the measured time", *r.Workloads[0].Cost)
+		t.Errorf("the cost per month is %v with a gap, want the cost of the measured time", *r.Workloads[0].Cost)
 	}
 	idle := read(t, series, append(chat(), audit.Workload{Namespace: "team", Name: "night", Kind: "Deployment", GPUs: 1,
 		Autoscaler: audit.Autoscaler{Kind: "ScaledObject", Name: "night", Max: 4}}))

@@ -72,7 +72,7 @@ func (s *Losses) Expected(leadTime time.Duration) int32 {
 
 // Exposure counts the ready replicas and pods on spot nodes without an interruption notice. The provider can take these nodes at any time.
 type Exposure struct {
-	Pods   int64   // ready pods of the group's workloads, including those of the reserve
+	Pods   int64   // ready pods of the group's workloads, including pods of the reserve
 	Needed int32   // number of the ready replicas that are necessary for the demand
 	Nodes  float64 // number of spot nodes with these pods; a node that also has other ready pods is counted only in part
 }

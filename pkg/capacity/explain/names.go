@@ -53,8 +53,8 @@ func (p phrase) verb(one, several string) string {
 // one returns the phrase of a single NodePool.
 func (n *Names) one(i int8) phrase { return phrase{text: "NodePool " + n.pool(i)} }
 
-// side returns a phrase with all spot NodePools if NodePool i is one of them. If NodePool i is one of those that replace spot, it returns a
-// phrase with all of these. Otherwise it returns a phrase with NodePool i.
+// side returns a phrase with all spot NodePools if NodePool i is one of them. If NodePool i replaces spot, it returns a phrase with all of
+// these. Otherwise it returns a phrase with NodePool i.
 func (n *Names) side(i int8) phrase {
 	switch name := n.pool(i); {
 	case slices.Contains(n.Spot, name):

@@ -187,7 +187,7 @@ type Pace struct {
 	Until int64 `json:"until,omitempty"` // start time of the next batch
 }
 
-// Has reports whether the pod with the given UID is one of those that the batch replaces.
+// Has reports whether the pod with the given UID is replaced by the batch.
 func (m *Move) Has(uid string) bool {
 	return slices.Contains(m.Victims[:min(max(m.Count, 0), MaxBatch)], uid)
 }

@@ -109,7 +109,7 @@ func New(o Options) *Activator {
 // Serve sets the served targets. It is called before Run.
 func (a *Activator) Serve(s Served) { a.served = s }
 
-// Enabled reports whether /scale can be written at all. This requires that Serve was called and that the policies are known.
+// Enabled reports whether any /scale can be written. This requires that Serve was called and that the policies are known.
 func (a *Activator) Enabled() bool { return a.served != nil && a.options.Policies.Known() }
 
 // Wake makes Run compare all workloads at once instead of waiting for the next second. Wake does not block.

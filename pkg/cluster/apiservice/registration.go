@@ -33,7 +33,7 @@ type registration struct {
 	detail    string // message of the condition Available; it can contain a port number that differs in each message
 }
 
-// compare compares the APIService with the one that this release needs. found is nil if the APIService does not exist.
+// compare compares the APIService with the desired one of this release. found is nil if the APIService does not exist.
 func (g *Guard) compare(found *apiregistration.APIService) registration {
 	if found == nil {
 		return registration{owner: NoOwner, write: true}

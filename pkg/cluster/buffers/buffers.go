@@ -5,7 +5,7 @@
 // a capacity.Buffer action the caller creates a Task and passes it to a Writer. A Remover deletes gpuscaler's buffers for `gpuscaler
 // restore`.
 //
-// The typed objects are those of the Karpenter module, which copies them from the cluster autoscaler to avoid its dependencies.
+// The types are from the Karpenter module, which copies them from the cluster autoscaler to avoid its dependencies.
 package buffers
 
 import (

@@ -87,7 +87,7 @@ func TestQuotaOfAStatefulSetIsNamedUntilAPodIsCreated(t *testing.T) {
 }
 
 // A LeaderWorkerSet of four pods a replica has three replicas: one is complete, one lacks a worker, one lacks all pods. The Events about
-// the StatefulSet of the leaders and about that of the incomplete group's workers are read.
+// the StatefulSet of the leaders and about the StatefulSet of the incomplete group's workers are read.
 func TestQuotaOfALeaderWorkerSetIsNamed(t *testing.T) {
 	c, w := New(0), fixture.GroupWorkload("big")
 	c.PutTarget(fixture.Must[*Target](TrimLeaderWorkerSet(fixture.LeaderWorkerSet("big", 3))))

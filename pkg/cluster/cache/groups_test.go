@@ -87,15 +87,15 @@ func TestKindWithSeveralPodsPerReplicaIsRefused(t *testing.T) {
 		pods            int
 		refused         bool
 	}{
-		"one pod each":                          {3, 3, 3, false},
-		"two pods each":                         {3, 3, 6, true},
-		"four pods of one replica":              {1, 1, 4, true},
-		"one replica in a rolling update":       {1, 2, 2, false},
-		"a surge of a quarter":                  {4, 4, 5, false},
-		"a scale-in whose pods have not ended":  {2, 10, 10, false},
-		"a scale-out whose pods do not exist":   {10, 3, 3, false},
-		"no replica, and one pod that is left":  {0, 0, 1, false},
-		"status.replicas is not written at all": {3, 0, 3, false},
+		"one pod each":                         {3, 3, 3, false},
+		"two pods each":                        {3, 3, 6, true},
+		"four pods of one replica":             {1, 1, 4, true},
+		"one replica in a rolling update":      {1, 2, 2, false},
+		"a surge of a quarter":                 {4, 4, 5, false},
+		"a scale-in whose pods have not ended": {2, 10, 10, false},
+		"a scale-out whose pods do not exist":  {10, 3, 3, false},
+		"no replica, and one pod that is left": {0, 0, 1, false},
+		"status.replicas is never written":     {3, 0, 3, false},
 	} {
 		w := New(0)
 		scale := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": c.replicas},

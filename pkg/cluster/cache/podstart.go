@@ -97,7 +97,7 @@ func (e *entry) startedReplicas(before *planner.ReplicaStarts) *planner.ReplicaS
 }
 
 // replicaStart returns the start of a replica with one or more pods: it was created with its first pod, and each later phase ended when it
-// ended for the last pod. The times of the node are those of the pod that was scheduled last.
+// ended for the last pod. The times of the node are taken from the pod that was scheduled last.
 func (e *entry) replicaStart(pods []*Pod) (out planner.ReplicaStart) {
 	node := ""
 	for i, p := range pods {

@@ -29,11 +29,11 @@ func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64,
 	return gpupods.CountOf(e.extended, resource) + claims.Devices, !e.unknown && !claims.Unknown, pods
 }
 
-// effectiveResources returns the extended resources that one replica requests (perReplica): those of the pod template, and those that only
-// the existing pods request, because a LimitRange or a webhook can add requests that the template does not have. For a resource in the
-// template, the requests of existing pods are ignored, because these pods may have been created from its previous version. unknown is true
-// if the template cannot be decoded. If a replica has several pods, perPod contains the requests of its largest pod. If a kind that is read
-// through /scale has no pod template, effectiveResources reads only the existing pods, because pods of such a kind can have several
+// effectiveResources returns the extended resources that one replica requests (perReplica): the requests of the pod template, and requests
+// that only the existing pods request, because a LimitRange or a webhook can add requests that the template does not have. For a resource
+// in the template, the requests of existing pods are ignored, because these pods may have been created from its previous version. unknown
+// is true if the template cannot be decoded. If a replica has several pods, perPod contains the requests of its largest pod. If a kind that
+// is read through /scale has no pod template, effectiveResources reads only the existing pods, because pods of such a kind can have several
 // templates.
 func (e *entry) effectiveResources() (perReplica, perPod []gpupods.Amount, unknown bool) {
 	switch {

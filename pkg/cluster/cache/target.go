@@ -208,8 +208,8 @@ func (t *Target) WithoutScale(notFound bool, err error) *Target {
 
 // refusedAfter returns the target t. There is one exception: if t is the result of WithoutScale and the previous version old has a
 // selector, it returns a copy of t with the selector and the replicas of old. No target replicas are computed for the copy, but its pods
-// are still those of the workload. Otherwise they would count as pods without a policy in addition to the workload, and would lose
-// gpuscaler's annotations during a move.
+// still belong to the workload. Otherwise they would count as pods without a policy in addition to the workload, and would lose gpuscaler's
+// annotations during a move.
 func (t *Target) refusedAfter(old *Target) *Target {
 	if t.Selector != nil || t.undescribed == "" || old == nil || old.Selector == nil || old.UID != t.UID {
 		return t

@@ -21,7 +21,7 @@ import (
 // object is an object of the API server with all of its fields, known and unknown.
 type object = *unstructured.Unstructured
 
-// Patch first restores the fields of those changes in which Restore is true. It then applies the fields that gpuscaler overrides, unless
+// Patch first restores the fields of the changes in which Restore is true. It then applies the fields that gpuscaler overrides, unless
 // p.KeepsRecord is true. The first request is based on the version of base and each further one on the result of the previous request. The
 // API server returns a conflict if another client changed the NodePool in between.
 func (w *Writer) Patch(ctx context.Context, p capacity.NodePoolPatch, base *karpenter.NodePool) error {
@@ -42,7 +42,7 @@ func (w *Writer) Patch(ctx context.Context, p capacity.NodePoolPatch, base *karp
 // makes the field manager of a request the owner of each field that the request changes:
 //
 //   - The first request restores the values. After a crash gpuscaler still owns the fields, and the next leader continues.
-//   - The second request writes managedFields: it moves the fields from gpuscaler's entries to those of their original owners.
+//   - The second request writes managedFields: it moves the fields from gpuscaler's entries to the entries of their original owners.
 func (w *Writer) restore(ctx context.Context, p capacity.NodePoolPatch, base object) (object, error) {
 	values, err := restoredValues(p, base)
 	if err != nil {

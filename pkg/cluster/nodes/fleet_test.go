@@ -79,8 +79,8 @@ type somePods struct {
 func (w somePods) GPUPods() iter.Seq[Pod] { return slices.Values(w.pods) }
 func (w somePods) AllPods() iter.Seq[Pod] { return slices.Values(w.pods) }
 
-// The nodes of a group are those with its labels, without Karpenter's nodes and without those of an earlier group. A cordoned node is not
-// ready, a new node without GPUs is starting, and a node with other GPUs has none of the resource.
+// The nodes of a group have its labels, are not Karpenter's and belong to no earlier group. A cordoned node is not ready, a new node
+// without GPUs is starting, and a node with other GPUs has none of the resource.
 func TestNodesOfAGroupAreFoundByTheirLabels(t *testing.T) {
 	n := newCache(t, nil)
 	l40s := map[string]string{"accelerator": "l40s"}

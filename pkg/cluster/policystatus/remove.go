@@ -21,8 +21,8 @@ const pageSize = 50
 type Remover struct {
 	Client  kubernetes.Interface
 	Objects dynamic.Interface
-	// Namespaces are the namespaces whose HPAs and ScaledObjects are read, and ConfigMapsIn those whose ConfigMaps are read. If both are
-	// empty, those of all namespaces are read.
+	// Namespaces are the namespaces whose HPAs and ScaledObjects are read. ConfigMapsIn are the namespaces whose ConfigMaps are read. If
+	// both are empty, all namespaces are read.
 	Namespaces, ConfigMapsIn []string
 	DryRun                   bool
 }

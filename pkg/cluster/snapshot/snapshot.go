@@ -275,7 +275,7 @@ type TriggerQueries struct {
 	Others            bool              // the ScaledObject has triggers whose values exist independently of the workload's pods
 }
 
-// Queries returns the Prometheus queries of every ScaledObject, also of those that gpuscaler does not manage.
+// Queries returns the Prometheus queries of every ScaledObject, including ScaledObjects that gpuscaler does not manage.
 func (s *Snapshot) Queries() (out []TriggerQueries) {
 	for _, u := range s.scaledObjects {
 		o, err := cache.DecodeScaledObject(u)

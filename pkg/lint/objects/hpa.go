@@ -21,7 +21,7 @@ const (
 	StabilizationWindow  = "StabilizationWindow"
 	Rates                = "Rates"
 	SelectPolicyDisabled = "SelectPolicyDisabled" // the HPA never scales in one direction
-	Bounds               = "Bounds"               // minReplicas or maxReplicas of the HPA are narrower than those of the policy
+	Bounds               = "Bounds"               // minReplicas or maxReplicas of the HPA are narrower than in the policy
 	TwoOwners            = "TwoOwners"            // another object scales the same workload
 	TwoPolicies          = "TwoPolicies"          // two policies scale one workload
 	NotServed            = "PolicyIsAdvisory"     // the metrics API returns an error, so the HPA never scales

@@ -70,7 +70,7 @@ func TestChecksOfHPAs(t *testing.T) {
 		"minReplicas above the policy's": {func(h *hpa) { h.Spec.MinReplicas = fixture.Ptr(int32(3)) }, known(agrees, "chat"),
 			[]string{objects.Bounds}},
 		"minReplicas 1 and a policy with 0": {func(h *hpa) { h.Spec.MinReplicas = fixture.Ptr(int32(1)) }, known(agrees, "chat"), nil},
-		"no behavior at all": {func(h *hpa) { h.Spec.Behavior = nil }, objects.HPAFacts{},
+		"no behavior": {func(h *hpa) { h.Spec.Behavior = nil }, objects.HPAFacts{},
 			[]string{objects.Tolerance, objects.Tolerance, objects.StabilizationWindow, objects.Rates}},
 		"tolerance unset": {func(h *hpa) {
 			h.Spec.Behavior.ScaleUp.Tolerance, h.Spec.Behavior.ScaleDown.Tolerance = nil, nil

@@ -21,7 +21,7 @@ type Interner struct {
 	formulas map[string]scaling.Formula
 	words    map[string]string
 
-	// Lists that are often equal, because many policies are written from one template. The lists do not contain the name of the policy, so
+	// Lists that are often equal in many policies, because they come from one template. The lists do not contain the name of the policy, so
 	// that policies that differ only in their name can share them.
 	signals   lists[scaling.Signal]
 	sources   lists[policy.Source]

@@ -41,7 +41,7 @@ type compiler struct {
 	low, high  int32 // minReplicas and maxReplicas before the bounds of the PlatformConfig are applied
 	policy     *scaling.Policy
 	sources    []policy.Source
-	waits      bool  // the policy refers to something that is not declared, but that an unreadable PlatformConfig may declare
+	waits      bool  // the policy refers to an undeclared object, but the PlatformConfig is unreadable and may declare it
 	scheduleAt []int // for each compiled schedule, its index in Spec.Schedules
 }
 

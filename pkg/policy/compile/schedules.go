@@ -51,7 +51,7 @@ func (c *compiler) groupLead() time.Duration {
 	return min(time.Duration(g.LeadTime), maxLead)
 }
 
-// scheduleBounds checks that minReplicas and maxReplicas of a schedule are consistent with each other and with those of the policy.
+// scheduleBounds checks that minReplicas and maxReplicas of a schedule are consistent with each other and with the bounds of the policy.
 func (c *compiler) scheduleBounds(s *spec.Schedule, p *decode.Path, out *scaling.Schedule) {
 	if s.MinReplicas == nil && s.MaxReplicas == nil {
 		c.Reject(p, "neither minReplicas nor maxReplicas is set, so the window has no effect", "minReplicas, maxReplicas or both")

@@ -144,7 +144,7 @@ func (c *compiler) podSource(s *spec.Signal, p *decode.Path, source *policy.Sour
 	source.Metric = metric.Name
 	source.DataSource = c.dataSource(s, p, policy.DataPrometheus, policy.DataScrape)
 	if source.Type == policy.SourceDCGM && source.DataSource == "" {
-		// The exporter runs on the node and not in the workload's pod, so it can be found only with a data source.
+		// The exporter runs on the node, not in the workload's pod. Only a data source can find it.
 		c.undeclared(p.Key("source"), "is missing", "a data source of type prometheus, or of type scrape with profile dcgm"+
 			c.sourceNames(policy.DataPrometheus, policy.DataScrape))
 	}

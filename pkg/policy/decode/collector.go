@@ -147,7 +147,7 @@ func (f *Collector) Recover(done *bool) {
 // InternalError is the beginning of the message about a recovered panic.
 const InternalError = "gpuscaler panicked while it processed this text"
 
-// Failed reports whether the text has a problem that is not only a warning.
+// Failed reports whether the text has an error. Warnings do not count.
 func (f *Collector) Failed() bool { return policy.Errors(f.Problems) > 0 }
 
 // RejectText records a problem in the value of an annotation. The parameter found is that value.

@@ -122,8 +122,8 @@ func (s *bracketScan) next(c byte) (ok bool) {
 	return ok
 }
 
-// inQuotes reads one character inside quotes or a comment, and returns the value for s.before. For the second of two backslashes in double
-// quotes it returns 0, because this backslash does not escape the next character.
+// inQuotes reads one character inside quotes or a comment, and returns the value for s.before. It returns 0 for an escaped backslash,
+// because that backslash does not escape the next character.
 func (s *bracketScan) inQuotes(c byte) byte {
 	switch {
 	case s.quoted == '#' && c == '\n', c == s.quoted && s.before != '\\':

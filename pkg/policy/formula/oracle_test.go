@@ -17,7 +17,7 @@ import (
 
 // The oracle is CEL's own interpreter. It evaluates the same text with the same declarations, but without the code of evaluate.go.
 
-// asking implements the value type of CEL's interpreter for a proposal.
+// asking lets CEL's interpreter read the fields of a proposal.
 type asking struct{ ask scaling.Proposal }
 
 func (a asking) ConvertToNative(reflect.Type) (any, error) {
@@ -28,7 +28,7 @@ func (a asking) Equal(other ref.Val) ref.Val    { return types.Bool(a == other) 
 func (a asking) Type() ref.Type                 { return signalType }
 func (a asking) Value() any                     { return a }
 
-// oracleFields extends signalFields with functions with which CEL's interpreter reads the fields of a signal.
+// oracleFields extends signalFields with the functions that CEL's interpreter needs to read the fields of a signal.
 type oracleFields struct{ signalFields }
 
 func (o oracleFields) FindStructFieldType(typeName, fieldName string) (*types.FieldType, bool) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
-	_ "time/tzdata" // embeds the time zones: the controller's image has no zone files, and those of a laptop may be outdated
+	_ "time/tzdata" // embeds the time zones: the controller's image has no zone files, and the zones of a laptop may be outdated
 
 	"github.com/robfig/cron/v3"
 

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// seeds adds documents to the fuzz corpus: those of config/examples and testdata/mistakes, and two invalid documents.
+// seeds adds the documents of config/examples and testdata/mistakes to the fuzz corpus, and two invalid documents.
 func seeds(f *testing.F) {
 	for _, pattern := range []string{"testdata/mistakes/*.yaml", "../../../config/examples/*.yaml"} {
 		files, err := filepath.Glob(pattern)

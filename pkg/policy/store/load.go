@@ -245,7 +245,7 @@ func (st *Status) outcome() policy.Problem {
 	return p
 }
 
-// isInForce reports whether the status contains no other information than that the document is in force.
+// isInForce reports whether the status says that the document is in force, and nothing else.
 func (d *document) isInForce(st *Status) bool {
 	return st.State == InForce && len(st.Problems) == 0 && st.Waits == "" && st.Document == d.Document
 }

@@ -4,10 +4,10 @@
 // # Candidates
 //
 // A candidate is a policy with one minReplicas and one percentile. The values of minReplicas are 0 to maxReplicas. If maxReplicas is above
-// exhaustiveMax, some values are left out. There are two percentiles: that of the SLO, and a stricter one that permits half as many late
-// requests. If a policy with the first percentile barely misses the SLO, the stricter percentile can attain the SLO and costs less than
-// another warm replica. Each candidate is replayed once, by the simulator and the engine that `gpuscaler replay` uses. Each replay begins
-// without learned values.
+// exhaustiveMax, some values are left out. There are two percentiles: the percentile of the SLO, and a stricter percentile that permits
+// half as many late requests. If a policy with the first percentile barely misses the SLO, the stricter percentile can attain the SLO and
+// costs less than another warm replica. Each candidate is replayed once, by the simulator and the engine that `gpuscaler replay` uses. Each
+// replay begins without learned values.
 //
 // The search ends as soon as no further candidate can be cheaper: a candidate costs at least the price of its minReplicas for the whole
 // time. This bound does not apply if the workload can have fewer replicas than minReplicas, for example with spot nodes, NodePools,

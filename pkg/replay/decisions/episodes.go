@@ -67,7 +67,7 @@ func (e *episode) learned(seed uint64, percentile float64, tuning objective.Tuni
 	})
 }
 
-// writeEpisode prints the published result and those of the model for each seed and percentile.
+// writeEpisode prints the published result and the results of the model for each seed and percentile.
 func (g grid) writeEpisode(w io.Writer, e *episode) {
 	fmt.Fprintf(w, "%s, published: %.1f%% on time with %.2f replicas on average\n", e.name, 100*e.published, e.publishedMean)
 	for _, seed := range g.seeds {

@@ -158,7 +158,7 @@ func (c *cell) result() string {
 // summary contains the results of many cells.
 type summary struct {
 	cells, attainable, attained int
-	// cost divided by that of the tuned baseline (baseline) and of the oracle (law), in the cells in which both meet the SLO
+	// cost divided by the cost of the tuned baseline (baseline) and of the oracle (law), in the cells in which both meet the SLO
 	baseline, law []float64
 	seeds         confidence.Groups // law by seed
 	lateExcess    []float64         // share of late work divided by the allowed share, in the cells in which the oracle misses the SLO

@@ -214,7 +214,8 @@ func (w *wall) read() time.Time {
 }
 
 func TestSuspendedProcessDoesNotCatchUp(t *testing.T) {
-	slow := &wall{now: start, step: 10 * time.Second} // the clock advances ten seconds per tick, as if the process was suspended
+	// the clock advances ten seconds per tick, like a process that is suspended again and again
+	slow := &wall{now: start, step: 10 * time.Second}
 	d := play(t, Options{For: 5 * time.Minute, Speed: 60, Clock: slow.read})
 	if got := d.Now().Sub(start); got != 5*time.Minute {
 		t.Errorf("it came to %s", got)

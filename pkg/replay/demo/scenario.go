@@ -32,7 +32,7 @@ var start = time.Date(2026, 11, 2, 4, 52, 0, 0, time.UTC)
 // endless is the duration of the built-in traffic. It needs no memory, because each arrival is drawn only when it is needed.
 const endless = 300 * 24 * time.Hour
 
-// profiles returns the built-in traffic of each workload. The times of day are those of Berlin in winter.
+// profiles returns the built-in traffic of each workload. The times of day are in Berlin's winter time.
 func profiles() map[string]trace.Profile {
 	weekend := 0.15
 	return map[string]trace.Profile{

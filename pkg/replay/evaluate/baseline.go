@@ -17,7 +17,7 @@ const baselineRuns = 8 * search.RunsPerKnob
 // of its knobs for the service Chat8B. The conversion uses the service times of the requests in the train part.
 func (c *Case) scaled(r baseline.Baseline) baseline.Baseline {
 	reference := simulator.Chat8B
-	reference.IgnoreRecorded = true // the recorded service times are those of the case's service and not of Chat8B
+	reference.IgnoreRecorded = true // the recorded service times were measured with the case's service and not with Chat8B
 	rate := 1.0
 	c = c.trainPart()
 	served, _ := c.perReplica(c.Traffic.Duration)

@@ -25,8 +25,8 @@ func (c *Case) requests() (out []lowerbound.Request) {
 // take too long to solve.
 const maxSlots = 50_000
 
-// setup returns the parameters of the fluid bound; fineSetup derives those of the request-level bound from them. A slot is ten seconds. If
-// requests may wait for at least 20 minutes, a slot is up to a minute, but at most a 60th of the wait.
+// setup returns the parameters of the fluid bound; fineSetup derives the parameters of the request-level bound from them. A slot is ten
+// seconds. If requests may wait for at least 20 minutes, a slot is up to a minute, but at most a 60th of the wait.
 //
 // If there is a train part, the replicas at the start of the report part were paid for in the train part, and their number differs between
 // runs. The bounds must be valid for every number. They therefore begin with maxReplicas replicas, and a schedule can stop any of these
@@ -70,7 +70,7 @@ func fineSetup(s lowerbound.Setup) (lowerbound.Setup, error) {
 type certificate struct {
 	bounds []Bound
 	exact  []baseline.Step // the schedule behind the fluid bound, for the typical cold start
-	// safe is a stricter schedule: its slots are half as long, and its maximum wait is shorter than that of the SLO by one of these slots. In
+	// safe is a stricter schedule: its slots are half as long, and its maximum wait is one such slot shorter than the wait of the SLO. In
 	// the simulator a request can wait up to one slot longer than in the schedule, and is then still on time.
 	safe []baseline.Step
 }

@@ -230,8 +230,8 @@ func (r *Report) compare() {
 	}
 }
 
-// saved returns how much less the parameter cost is than the parameter of, as a share of the latter. For example, saved(3, 4) is 0.25. It
-// is negative if cost is greater, and nil if the parameter of is 0.
+// saved returns the share of the parameter of by which cost is less than of. For example, saved(3, 4) is 0.25. It is negative if cost is
+// greater, and nil if the parameter of is 0.
 func saved(cost, of float64) *float64 {
 	if !(of > 0) {
 		return nil

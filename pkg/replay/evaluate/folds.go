@@ -16,11 +16,11 @@ import (
 // report part.
 type Folds struct {
 	Count int // number of folds; 1: only the report part at the end
-	Seeds int // number of seeds in each fold: that of the cases and the following ones
+	Seeds int // number of seeds in each fold: the seed of the cases and the seeds after it
 }
 
-// FoldReport contains the means over the folds. The seeds of a fold have the same traffic, so the intervals are those of the means of the
-// folds. With one fold, they are those of the seeds.
+// FoldReport contains the means over the folds. The seeds of a fold have the same traffic, so an interval is computed from the means of the
+// folds. With one fold, it is computed from the seeds.
 type FoldReport struct {
 	Policy  string    `json:"policy"`
 	Traffic string    `json:"traffic"`

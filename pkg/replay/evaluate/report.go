@@ -78,7 +78,7 @@ type Run struct {
 	Name    string `json:"name"`    // gpuscaler, a baseline, static fleet or clairvoyant
 	Variant string `json:"variant"` // policy, default, tuned or clairvoyant
 	Words   string `json:"words"`   // how the run decides the number of replicas
-	Load           // for several workloads: counts are sums; onTime, waits and meetsSLO are those of the worst workload
+	Load           // for several workloads: counts are sums; onTime, waits and meetsSLO describe the worst workload
 
 	Cost             float64            `json:"cost"`                                // cost in $
 	CostBy           map[string]float64 `json:"costByCapacityType"`                  // $ by capacity type: on-demand, spot, reserved

@@ -57,9 +57,9 @@ func (l *Load) take(from *simulator.LoadResult, share float64) {
 	l.ReplicasLost, l.Arrived, l.Served, l.Requeued = from.Lost, from.Arrived, from.Served, from.Requeued
 }
 
-// gather computes the results of a run from those of its workloads. Counts are added. The share of requests on time and the waits are those
-// of the worst workload. The utilization is the mean, weighted by GPU hours. If there is only one workload, gather copies its results and
-// removes it from the list.
+// gather computes the results of a run from the results of its workloads. Counts are added. The share of requests on time and the waits are
+// those of the worst workload. The utilization is the mean, weighted by GPU hours. If there is only one workload, gather copies its results
+// and removes it from the list.
 func (r *Run) gather() {
 	if len(r.Workloads) == 1 {
 		r.Load, r.Workloads = r.Workloads[0].Load, nil

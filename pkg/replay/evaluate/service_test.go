@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
 
-// recorded returns a log without tokens: 10 minutes with 2 requests per second. The requests have the given service times in turn. An empty
-// text is an unknown service time.
+// recorded returns a log without tokens: 10 minutes with 2 requests per second. The requests have the given service times, which are
+// repeated in order. An empty text is an unknown service time.
 func recorded(t *testing.T, service ...string) *trace.Trace {
 	t.Helper()
 	text := &strings.Builder{}

@@ -35,7 +35,7 @@
 // (N+1) B bytes for B columns of backlog; Interval.Bytes has the number.
 //
 // If a backlog makes more jobs overdue than may be late in total, the SLO cannot be kept. Such a backlog has no column, which makes the
-// tables finite and the bound better than that of the plain Lagrangian. Two further reductions make the tables smaller and only lower the
+// tables finite and the bound better than the plain Lagrangian bound. Two further reductions make the tables smaller and only lower the
 // lower bound. First, g consecutive large backlogs share a column and are rounded down to the smallest, once in each busy period
 // (columns.go). Second, if memory is not sufficient, work beyond the largest column is dropped without cost (Interval.Clamped). The upper
 // bound is computed without these reductions. During the search for lambda, n is limited to a window around the known schedules; the

@@ -39,9 +39,9 @@ const longest = time.Duration(1 << 60)
 // in the model with real numbers, also rounded down. A request that is on time in that model is therefore on time here, and LB remains a
 // lower bound of that model.
 //
-// Real servers serve whole requests, and the model serves the requests of a slot as if they arrived at its beginning. In a run with the
-// schedule of UB, waits are therefore about half a slot to one slot longer than in the model. For a schedule whose real waits are at most
-// W, call Fluid with a Wait that is one slot shorter than W.
+// Real servers serve whole requests, and the model assumes that the requests of a slot arrive at its beginning. In a run with the schedule
+// of UB, waits are therefore about half a slot to one slot longer than in the model. For a schedule whose real waits are at most W, call
+// Fluid with a Wait that is one slot shorter than W.
 func Fluid(requests []Request, s Setup) (Problem, error) {
 	wait := int(s.Wait / max(1, s.TimeSlot))
 	p, err := s.problem(requests, func(r Request) (time.Duration, int) { return r.Work, int(r.At/s.TimeSlot) + 1 + wait })

@@ -12,7 +12,7 @@ import (
 func sideBySide(r *evaluate.Report) picture.Table {
 	t := picture.Table{Title: "Side by side", Ours: true, Heads: []string{"run", "SLO", "on time", "cost"}}
 	if len(r.Workloads) > 0 {
-		t.Note = "on time and waits are those of the worst workload"
+		t.Note = "on time and waits describe the worst workload"
 	}
 	bounded := len(r.Bounds) > 0
 	if bounded {

@@ -2,6 +2,6 @@
 // and the same simulation everywhere.
 //
 // Random numbers are from PCG-DXSM of math/rand/v2, whose sequence is part of Go's compatibility promise. Logarithm and exponential are
-// implemented here, because those of package math use assembly or fused multiply-add on some architectures, so that their last bit differs
-// between machines.
+// implemented here, because the functions of package math use assembly or fused multiply-add on some architectures, so that their last bit
+// differs between machines.
 package reproducible

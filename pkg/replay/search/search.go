@@ -14,8 +14,8 @@ import (
 // just enough requests are on time. The evolution changes several knobs at once, because a target with fewer replicas often meets the SLO
 // only together with a longer window. A search that changes one knob at a time stops at the first setting that meets the SLO.
 //
-// Runs use all cores. Of settings with equal results, the search keeps the one that it started first, even if another one finishes earlier,
-// so the result does not depend on the number of cores.
+// Runs use all cores. If several settings have equal results, the search keeps the settings that it started first, even if others finish
+// earlier, so the result does not depend on the number of cores.
 type Search[R Result] struct {
 	// Tries are values of each knob, from the one with the most replicas to the one with the fewest. Values in between are allowed.
 	Tries [][]float64
@@ -66,7 +66,7 @@ const (
 )
 
 // Climb starts with the given settings and returns the cheapest settings found that meet the SLO. They are never worse than the given ones.
-// If no settings meet the SLO, it returns the cheapest of those that have at most 10% more late requests than the settings with the fewest.
+// If no settings meet the SLO, it returns the cheapest settings that have at most 10% more late requests than the settings with the fewest.
 func (s *Search[R]) Climb(ctx context.Context, starts ...[]float64) (Tried[R], error) {
 	s.known, s.order, s.best = map[string]*Tried[R]{}, nil, nil
 	var population []*Tried[R]

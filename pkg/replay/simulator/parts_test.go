@@ -72,8 +72,8 @@ func TestNegativeStartOfTheReportPartIsRejected(t *testing.T) {
 	}
 }
 
-// The totals of a run until the boundary and the totals of its report part add up to those of a run without a boundary. The boundary does
-// not change what happens in the run.
+// A run is divided into two parts by a boundary. The totals of both parts must add up to the totals of a run without a boundary. The
+// boundary does not change what happens in the run.
 func TestTrainPartAndReportPartSumToTheWholeRun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anything(t)

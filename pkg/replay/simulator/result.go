@@ -59,7 +59,7 @@ type PoolResult struct {
 	Ledger             ledger.Ledger // GPU time in which no replica held the GPU
 }
 
-// Result returns the totals of the run so far: those of the report part if it has begun, and those since the start otherwise.
+// Result returns the totals of the run so far. If the report part has begun, it returns the totals of this part.
 func (w *Simulator) Result() *Result {
 	out := &Result{Duration: w.queue.Now - w.reportedFrom(), CostBy: map[string]float64{}, Series: w.series.copy()}
 	for _, l := range w.loads {

@@ -27,7 +27,7 @@ const (
 	allowedForms = "rows of t_ms,add|remove,node; of time,count; of date,time,count; or {\"metadata\":{\"gap_seconds\":N},\"data\":[n,...]}"
 )
 
-// Open reads a spot trace from a file, with or without gzip. Every error except those of the file system is an [*trace.Error].
+// Open reads a spot trace from a file, with or without gzip. Every error that is not from the file system is an [*trace.Error].
 func Open(path string) (*Trace, error) {
 	f, err := os.Open(path)
 	if err != nil {

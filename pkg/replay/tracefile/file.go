@@ -13,8 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile/input"
 )
 
-// Open reads the trace file at path. If path is a trace.yaml, Open reads the trace file that its field `file` names. Every error except
-// those of the file system is an [*trace.Error].
+// Open reads the trace file at path. If path is a trace.yaml, Open reads the trace file that its field `file` names. Every error that is
+// not from the file system is an [*trace.Error].
 func Open(path string, o Options) (*trace.Trace, error) {
 	if ext := strings.ToLower(filepath.Ext(path)); ext == ".yaml" || ext == ".yml" {
 		return openDescription(path, o)

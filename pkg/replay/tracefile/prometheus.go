@@ -70,8 +70,8 @@ func (pt *point) UnmarshalJSON(raw []byte) error {
 
 const answerAllowed = "the JSON of /api/v1/query_range: status success, resultType matrix, values [seconds, \"rate\"]"
 
-// readPrometheus reads a saved response of Prometheus. The requests of each series count as those of one client. The value of a sample is
-// the rate of the step that ends at the sample's time, because rate() and increase() cover the time before it.
+// readPrometheus reads a saved response of Prometheus. The requests of each series count as requests of one client. The value of a sample
+// is the rate of the step that ends at the sample's time, because rate() and increase() cover the time before it.
 func readPrometheus(p input.Place, in io.Reader, o Options, t *contents) *trace.Error {
 	body := &io.LimitedReader{R: in, N: maxAnswer}
 	decoder := json.NewDecoder(body)

@@ -64,7 +64,7 @@ func TestNaNIsUnknown(t *testing.T) {
 	}
 	tr := mustRead(t, values(5), Options{})
 	if n := len(mustCollect(t, tr)); n != 1200 || !strings.Contains(strings.Join(tr.Notes, "\n"),
-		"samples that are NaN: unknown, so as if missing: 5") {
+		"samples that are NaN: treated as missing: 5") {
 		t.Errorf("%d requests, notes %q; want the rate held over five minutes, and said", n, tr.Notes)
 	}
 	_, err := Read("p.json", strings.NewReader(values(6)), Options{})

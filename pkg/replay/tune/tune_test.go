@@ -192,7 +192,7 @@ func TestReportPartIsUsedOnce(t *testing.T) {
 		t.Fatalf("chosen %t, found %t, on time %v", r.Chosen, r.Found, r.Report.After.OnTime)
 	}
 	if last := r.Checks[len(r.Checks)-1]; !last.Meets || last.ChoiceCost != r.Choose.After.Cost {
-		t.Errorf("the settings of the report are not those of the last check %+v", last)
+		t.Errorf("the report does not have the settings of the last check %+v", last)
 	}
 	text, err := r.Rewrite([]byte(generous))
 	if err != nil || !bytes.Equal(text, []byte(generous)) {

@@ -24,8 +24,8 @@ type Cause struct {
 type Pool struct {
 	Name string
 	Kind Kind
-	// Limited depends on Kind. For Limit it is a resource, such as nvidia.com/gpu, cpu or nodes, or "spec.replicas" for a static NodePool.
-	// For Maximum it is maxNodes or maxCapacity, or "" if neither is set.
+	// Limited is what is limited. For Limit it is a resource, such as nvidia.com/gpu, cpu or nodes, or "spec.replicas" for a static
+	// NodePool. For Maximum it is maxNodes or maxCapacity, or "" if neither is set.
 	Limited string
 	Limit   float64 // the limit or maximum of Limited
 	Used    float64 // how much of Limited the NodePool has

@@ -2,7 +2,7 @@ package capcause
 
 import "testing"
 
-// Each text must name the object to look at, the number that was reached, and how much of it pods use that no policy manages.
+// Each text must name the object to look at, the number that was reached, and how much of it is used by pods that no policy manages.
 func TestTextNamesTheObjectAndTheNumbers(t *testing.T) {
 	gpu := func(p Pool) Cause { p.Name = "gpu-spot"; return Cause{Resource: "nvidia.com/gpu", Pools: []Pool{p}} }
 	fleet := func(p Pool) Cause {

@@ -54,7 +54,7 @@ func TestWindowIsExactForAsManyValuesAsItHolds(t *testing.T) {
 			}
 			got := w.Greatest(Stamp(cutoff), n)
 			if got < want || got > longest || most <= windowSize && got != want {
-				t.Fatalf("window says %d, all values say %d, those of a window that is a seventh longer %d", got, want, longest)
+				t.Fatalf("window says %d, all values say %d, the values of a window that is a seventh longer %d", got, want, longest)
 			}
 		}
 	})

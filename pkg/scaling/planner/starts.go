@@ -74,8 +74,7 @@ func (s *starts) begin(t *Tick, count int32) start {
 }
 
 // finish removes the replicas that became ready in this tick from the list, with the oldest requests first. It appends the cold starts of
-// the removed replicas to the slice cold, and returns that slice. The phases of a cold start are those of the replica that became ready
-// last.
+// the removed replicas to the slice cold, and returns that slice. Its phases are taken from the replica that became ready last.
 func (s *starts) finish(cold []objective.ColdStart, t *Tick) []objective.ColdStart {
 	ready, done := t.Ready-s.ready, int32(0)
 	for done < ready && s.n > 0 {

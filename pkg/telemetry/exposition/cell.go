@@ -55,7 +55,7 @@ type part struct {
 var seed = maphash.MakeSeed()
 
 // Add adds a sample if its series is one of m.From. It ignores other samples. Names with the same Series.Term are alternative names of one
-// value. If samples of several such names are added, only those of the newest name are used. The newest name is the first in m.From.
+// value. If samples of several such names are added, only the samples of the newest name are used. The newest name is the first in m.From.
 func (c *Cell) Add(p *Profile, m *Metric, s *Sample) {
 	i := m.nameIndex(s)
 	if i < 0 {

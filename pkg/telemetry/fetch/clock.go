@@ -100,7 +100,7 @@ func (c *Clock) correct(h http.Header, sent, received time.Time) time.Duration {
 }
 
 // take adds one more response: it reduces the agreed range to its intersection with s, the range of that response. If the two ranges do not
-// intersect, take starts again with s. This happens if a clock was adjusted, or if two servers with different clocks respond in turn.
+// intersect, take starts again with s. This happens if a clock was adjusted, or if two servers with different clocks respond alternately.
 func (c *Clock) take(s span, received time.Time) {
 	slack := max(received.Sub(c.newest), 0) / skewDrift
 	have := span{c.agreed.low - slack, c.agreed.high + slack}

@@ -88,8 +88,8 @@ func TestAnswerFromACacheNeverMakesSamplesYounger(t *testing.T) {
 	}
 }
 
-// Two servers behind one address respond in turn, and the clock of one server is two minutes ahead. Each response must be corrected by the
-// clock of the server that sent it.
+// Two servers behind one address respond alternately, and the clock of one server is two minutes ahead. Each response must be corrected by
+// the clock of the server that sent it.
 func TestTwoServersWithDifferentClocksAreCorrectedSeparately(t *testing.T) {
 	var c Clock
 	for i := range 40 {

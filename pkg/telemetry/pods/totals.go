@@ -48,8 +48,8 @@ type terminatedPod struct {
 	at time.Time
 }
 
-// Begin starts a poll. After the poll, the totals of workloads that it did not read are deleted, except those of namespaces for which Keep
-// is called.
+// Begin starts a poll. After the poll, the totals of workloads that it did not read are deleted, except the totals of namespaces for which
+// Keep is called.
 func (t *Totals) Begin(now time.Time) *TotalsRound {
 	round := &TotalsRound{Totals: t, before: *t, now: now}
 	t.totals, t.terminated = make(map[totalKey]*total, len(t.totals)), map[totalKey][]terminatedPod{}

@@ -24,7 +24,7 @@ func queueOf(name string) source.Request {
 	}
 }
 
-// A poll deletes the totals of workloads that it does not read, except for those of namespaces that it failed to read.
+// A poll deletes the totals of workloads that it does not read, except in namespaces that it failed to read.
 func TestTotalsOfWorkloadsThatAreNotReadAreDeleted(t *testing.T) {
 	profile, _ := exposition.Engine("vllm")
 	pods := podsByName{"llama": {{Name: "llama-0", Ready: true}}, "other": {{Name: "other-0", Ready: true}}}

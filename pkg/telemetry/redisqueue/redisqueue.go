@@ -89,7 +89,7 @@ func New(d *policy.DataSource, dial Dialer) (*Fetcher, error) {
 	return &Fetcher{client: redis.NewClient(o)}, nil
 }
 
-// Dialer opens a connection to a Redis server. Its arguments are those of net.Dialer.DialContext: the network is tcp and the address is
+// Dialer opens a connection to a Redis server. It has the arguments of net.Dialer.DialContext: the network is tcp and the address is
 // host:port.
 type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 

@@ -225,7 +225,7 @@ var (
 	podSuffix = regexp.MustCompile(`(-[0-9a-z]{8,10}-[0-9bcdfghjklmnpqrstvwxz]{5}|-\d+)$`)
 )
 
-// workloadOf returns the name of the workload of a pod. kind and name are those of the object that created the pod. For a ReplicaSet, the
+// workloadOf returns the name of the workload of a pod. kind and name identify the object that created the pod. For a ReplicaSet, the
 // workload is its Deployment. For a pod without an owner, the name is "".
 func workloadOf(kind, name string) string {
 	switch kind {

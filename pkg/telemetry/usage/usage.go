@@ -1,9 +1,9 @@
 // Package usage reads GPU usage from a Prometheus server into a ledger of package cost: the activity and memory of each GPU, the pods that
 // held it, and the instance type and price of its node.
 //
-// The queries return means over each step, so that a step includes everything that happened within it and not only the value at its end.
-// The exporter marks a missing value with a very large number (DCGM's blank values start at 2^47). A mean that includes such a number is
-// not plausible. It is treated as unknown, and not as 0.
+// The queries return means over each step, so that a value describes the whole step and not just its end. The exporter marks a missing
+// value with a very large number (DCGM's blank values start at 2^47). A mean that includes such a number is not plausible. It is treated as
+// unknown, and not as 0.
 package usage
 
 import (

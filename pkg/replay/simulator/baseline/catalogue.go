@@ -43,7 +43,7 @@ const (
 )
 
 // ScaledTo returns the baseline for another service: it multiplies Default and Tries of each knob by a factor that depends on Per. slots is
-// the factor for PerSlot: the slots of the other service divided by those of simulator.Chat8B. rate is the factor for PerRate: the same
+// the factor for PerSlot: the slots of the other service divided by the slots of simulator.Chat8B. rate is the factor for PerRate: the same
 // ratio for the requests per second that a replica serves.
 func (r Baseline) ScaledTo(slots, rate float64) Baseline {
 	r.Knobs = slices.Clone(r.Knobs)
