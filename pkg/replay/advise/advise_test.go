@@ -71,8 +71,8 @@ func compiler(d Document) func(Setting) (*policy.Compiled, error) {
 	}
 }
 
-// question returns an Input with at most four replicas and generated traffic: a preset profile with the given length, which change can
-// modify.
+// question returns an Input with at most four replicas and traffic of the preset profile for the given length. The function change can
+// modify it.
 func question(t testing.TB, preset string, length time.Duration, change func(*trace.Profile)) Input {
 	t.Helper()
 	p, ok := trace.Preset(preset)
@@ -198,8 +198,8 @@ func TestFlatTraffic(t *testing.T) {
 }
 
 // idle returns the answers for traffic with seventy minutes without requests: first for a strict SLO, then for one that allows some late
-// requests. A strict objective may start a replica again after an hour at zero, which is by chance in time for the next requests. The time
-// without requests therefore ends before.
+// requests. A strict objective may start a replica again after an hour at zero, which could by chance be in time for the next requests. The
+// time without requests is therefore so short that this does not occur.
 func idle(t testing.TB) *Result {
 	t.Helper()
 	in := question(t, "flat", 150*time.Minute, func(p *trace.Profile) {
@@ -225,7 +225,7 @@ func TestTrafficWithAnIdleTimeIsCheapestAtZero(t *testing.T) {
 	}
 }
 
-// The SLOs are in the order of preference. The recommendation is for the first one that can be attained within the budget.
+// The SLOs are in the order of preference. The recommendation must be for the first SLO that can be attained within the budget.
 func TestBudgetSelectsTheFirstSLOThatItPaysFor(t *testing.T) {
 	free := idle(t)
 	strict, loose := free.Answers[0].Cheapest.CostPerDay, free.Answers[1].Cheapest.CostPerDay

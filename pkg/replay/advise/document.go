@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tune"
 )
 
-// Document is the text of a ScalingPolicy, in which With writes the settings of a candidate.
+// Document is the text of a ScalingPolicy. With returns it with the settings of a candidate.
 type Document struct {
 	Name string // namespace/name
 	text []byte

@@ -23,7 +23,7 @@ type Refusal struct{ Reason string }
 
 func (r *Refusal) Error() string { return r.Reason }
 
-// Input contains the workload for which Search finds a policy, the SLOs and the limits.
+// Input is the input of Search: the workload for which it finds a policy, the SLOs and the limits.
 type Input struct {
 	Case        evaluate.Case  // traffic, service, cold start and prices; Policy and SLO are not used
 	SLOs        []evaluate.SLO // in the order of preference
@@ -40,7 +40,7 @@ const (
 	minWait, maxWait             = 100 * time.Millisecond, time.Hour
 )
 
-// exhaustiveMax is the largest maxReplicas for which every value of minReplicas from 0 to maxReplicas has candidates.
+// exhaustiveMax is the largest maxReplicas for which Search tries every minReplicas from 0 to maxReplicas.
 const exhaustiveMax = 16
 
 func (in *Input) check() error {

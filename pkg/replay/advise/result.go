@@ -21,7 +21,7 @@ type Result struct {
 	Budget      float64          `json:"budget,omitempty"`   // budget in $ per day
 	Answers     []Answer         `json:"objectives"`         // in the order of preference
 	Recommended *Candidate       `json:"recommended"`        // null: no SLO is attained within the budget
-	SLO         int              `json:"recommendedFor"`     // index in objectives of the SLO that Recommended attains; -1: none
+	SLO         int              `json:"recommendedFor"`     // index of the SLO that Recommended attains, in Objectives; -1: none
 	Warnings    []string         `json:"warnings,omitempty"` //
 	Document    string           `json:"document,omitempty"` // the recommended ScalingPolicy
 
@@ -33,7 +33,8 @@ type Result struct {
 type Answer struct {
 	SLO         evaluate.Objective `json:"slo"`
 	Certificate Certificate        `json:"certificate"`
-	Cheapest    *Candidate         `json:"cheapest"` // cheapest that attains the SLO, even above the budget; null: none does
+	// the cheapest candidate that attains the SLO, even above the budget; null: no candidate attains it
+	Cheapest *Candidate `json:"cheapest"`
 	// Fleet is the smallest fixed number of replicas that attains the SLO, if it costs less than Cheapest.
 	Fleet      *Candidate  `json:"fixedFleet,omitempty"`
 	Why        *Reason     `json:"reason,omitempty"` // why the SLO is not attained within the budget
@@ -70,7 +71,8 @@ type Candidate struct {
 // Setting returns the fields of the policy that the candidate changes.
 func (c *Candidate) Setting() Setting { return c.setting }
 
-// untested reports whether the effect of zero replicas is not known: the candidate permits zero replicas, but its replay never had zero.
+// untested reports whether the effect of zero replicas is unknown, because the candidate permits zero replicas but never had zero in its
+// replay.
 func (c *Candidate) untested() bool { return c.MinReplicas == 0 && c.AtZero == 0 }
 
 // Kinds of Reason.
@@ -87,7 +89,7 @@ type Reason struct {
 	Kind    string     `json:"kind"`
 	Text    string     `json:"text"`              // why the SLO is not attained
 	Next    string     `json:"next"`              // what the user can change
-	Nearest *Candidate `json:"nearest,omitempty"` // candidate with the most requests on time within the budget
+	Nearest *Candidate `json:"nearest,omitempty"` // within the budget, the candidate with the most requests on time
 }
 
 // choose recommends the cheapest candidate for the first SLO that is attained within the budget. For each SLO that is not attained within
@@ -184,7 +186,7 @@ func (a *Answer) Fewest() *Candidate {
 
 func (a *Answer) attains(c *Candidate) bool { return c.Refused == "" && c.OnTime >= a.SLO.Share }
 
-// warn returns warnings about everything that makes the result less certain.
+// warn returns the warnings of the result, each about something that makes the result less certain.
 func (r *Result) warn() (out []string) {
 	if r.Traffic.Duration < 0.99*(24*time.Hour).Seconds() {
 		out = append(out, fmt.Sprintf("the traffic covers %s: costs are scaled to a day, and the load of other hours is not known",
@@ -225,7 +227,7 @@ func counted(n int64, what string) string {
 
 func percent(p float64) string { return strconv.FormatFloat(math.Round(1e4*p)/1e4, 'f', -1, 64) + "%" }
 
-// share returns a share of requests in percent. It is rounded down to two digits, so that a missed SLO never looks attained.
+// share formats a share of requests as a percentage. It rounds down to two digits, because a missed SLO must not look attained.
 func share(s float64) string {
 	return strconv.FormatFloat(math.Floor(1e4*s+1e-6)/100, 'f', -1, 64) + "%"
 }
@@ -237,7 +239,7 @@ func dollars(v float64) string {
 	return "$" + strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// span returns seconds as a duration without units of zero: 1m instead of 1m0s.
+// span formats seconds as a duration and leaves out units that are zero: 1m instead of 1m0s.
 func span(s float64) string {
 	d := time.Duration(s * float64(time.Second)).Round(time.Millisecond)
 	if d >= time.Minute {

@@ -72,7 +72,7 @@ type search struct {
 	certifiable
 }
 
-// certifiable contains the values from which the certificates (lower bounds of the cost) are computed.
+// certifiable contains the values that the lower bounds of the cost (certificates) need.
 type certifiable struct {
 	policy  *policy.Compiled // policy of any valid candidate
 	initial int32            // largest number of replicas at the start of a replay, over all candidates
@@ -175,8 +175,8 @@ func (s *search) floor(p *policy.Compiled) float64 {
 	return 24 * paid * c.Hourly * float64(max(1, c.GPUs)) * float64(limits.MinReplicas)
 }
 
-// settled reports whether the search can end. This is true if for each SLO a replayed candidate attains it, and no candidate with the given
-// minReplicas or more can cost less than the cheapest of the replayed candidates that attain it.
+// settled reports whether the search can end. For each SLO, a replayed candidate must attain it, and no candidate with the given
+// minReplicas or more may be able to cost less than the cheapest such candidate.
 func (s *search) settled(least int32) bool {
 	perReplica := s.perReplica()
 	for _, slo := range s.in.SLOs {
@@ -243,8 +243,8 @@ func (s *search) of(slo evaluate.SLO) (out []Candidate) {
 	return out
 }
 
-// cheapest returns the cheapest candidate that attains the SLO, or nil. Of several candidates with the same cost, it returns the one with
-// the fewest warm replicas and the lowest percentile. However, a candidate with minReplicas 0 whose replay never had zero replicas is
+// cheapest returns the cheapest candidate that attains the SLO, or nil. If several candidates have the same cost, it returns the candidate
+// with the fewest warm replicas and the lowest percentile. However, a candidate with minReplicas 0 whose replay never had zero replicas is
 // returned only if no other candidate has the same cost, because the replay does not show how zero replicas affect the SLO.
 func cheapest(candidates []Candidate, slo evaluate.SLO) (best *Candidate) {
 	for i := range candidates {

@@ -87,8 +87,8 @@ func (a *Answer) Sentence() string {
 	return text + "."
 }
 
-// below returns the candidate that misses the SLO with the most warm replicas: the highest minReplicas below that of Fewest, and among
-// several the one with the most requests on time. It returns nil if there is none. Fewest must not be nil.
+// below returns the candidate that shows why Fewest needs its minReplicas: among the candidates that miss the SLO with a lower minReplicas,
+// the one with the highest minReplicas and then the most requests on time. It returns nil if there is none. Fewest must not be nil.
 func (a *Answer) below() (out *Candidate) {
 	fewest := a.Fewest()
 	for i := range a.Candidates {

@@ -11,7 +11,8 @@ type static int32
 
 func (n static) decide(*view) int32 { return int32(n) }
 
-// smallestStatic returns the smallest fixed number of replicas that meets the SLO in the scored part of the run, and its score.
+// smallestStatic returns the smallest fixed number of replicas that meets the SLO in the scored part of the run, which is its last 40%, and
+// the score of that number.
 func smallestStatic(r *run, s setup, allowed float64) (int32, score) {
 	n := sort.Search(int(s.most), func(n int) bool { return simulate(r, s, static(n)).lateShare() <= allowed })
 	return int32(n), simulate(r, s, static(n))
@@ -32,7 +33,7 @@ func (m slidingMax) push(slot int, value int32, window int) int32 {
 type reactiveSettings struct {
 	target float64 // target utilization: a share of the capacity of a replica
 	window int     // scale-down stabilization window, in slots
-	drain  float64 // target of the metric for the queue: slots in which it should be served; 0: there is no such metric
+	drain  float64 // target for the queue: the number of slots of time in which it should be served; 0: the HPA has no target for the queue
 	floor  int32
 }
 
@@ -102,12 +103,12 @@ func reactiveGrid(r *run, s setup) map[reactiveSettings]score {
 	return out
 }
 
-// sparse reports whether the mean load is below half a replica, so that zero replicas can be right for a part of the time.
+// sparse reports whether the mean load is less than what half a replica serves, so that zero replicas can be right for a part of the time.
 func (r *run) sparse() bool { return r.total[len(r.work)] < float64(len(r.work))*r.capacity/2 }
 
-// anchors are the results with which the model of package objective is compared in a cell.
+// anchors are the results with which the model of package objective is compared in one cell of the table.
 type anchors struct {
-	Fleet    int32 // smallest static fleet that meets the SLO, chosen in hindsight
+	Fleet    int32 // the smallest fixed number of replicas that meets the SLO, chosen in hindsight
 	Static   score
 	Standard score // the reactive baseline with default settings
 	Tuned    score // the reactive baseline, tuned in hindsight

@@ -66,8 +66,8 @@ type variant struct {
 	tuning objective.Tuning
 }
 
-// variants returns variants of base: without each kind of rule, and with each constant set to zero (except those in notZero), to half and
-// to twice its value.
+// variants returns variants of base. Each leaves out one kind of rule, or sets one constant to zero, to half or to twice its value.
+// Constants in notZero are not set to zero.
 func variants(base objective.Tuning) (out []variant) {
 	for i, name := range []string{"trend rules", "season rules", "peak rules", "hour rules"} {
 		v := variant{"no " + name, base}
@@ -90,8 +90,8 @@ func variants(base objective.Tuning) (out []variant) {
 // notZero lists the constants that must not be 0, because they are factors or durations.
 var notZero = []string{"Stay", "Drain", "Memory", "SafeMargin"}
 
-// chosenRequests returns the families of whole requests that the flag -families selects. The second result is true if the flag selects no
-// other family.
+// chosenRequests returns the families of whole requests that the flag -families selects. only is true if the flag selects no family of
+// another kind.
 func chosenRequests() (out []requestFamily, only bool) {
 	switch *benchFamilies {
 	case "requests":

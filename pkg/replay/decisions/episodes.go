@@ -12,7 +12,7 @@ import (
 // stage is a time with a constant mean rate of requests.
 type stage struct{ rate, seconds float64 }
 
-// episode is a published protocol of an autoscaling benchmark: a load that warms the autoscaler up, and the load that is scored.
+// episode is a published autoscaling benchmark: a load that warms up the autoscaler, followed by the load that is scored.
 type episode struct {
 	name          string
 	warmUp, load  []stage
@@ -40,7 +40,7 @@ func (e *episode) draw(seed uint64) (out []request, from, length float64) {
 		from = length
 		for _, s := range part {
 			for at := exponential(d); s.rate > 0 && at < s.seconds*s.rate; at += exponential(d) {
-				out = append(out, request{length + at/s.rate, e.takes * d.LogNormal(0.2) * 0.98}) // the mean of the factor is 1
+				out = append(out, request{length + at/s.rate, e.takes * d.LogNormal(0.2) * 0.98}) // on average, the random factor is 1
 			}
 			length += s.seconds
 		}

@@ -9,8 +9,8 @@ import (
 )
 
 // The episode must have the load of the published protocol. With the greatest number of replicas every request is on time, as published.
-// With the smallest one, which serves 4.35 requests/s, the load of 10 requests/s is late. The model must serve a greater share on time than
-// the published autoscaler, with fewer replicas.
+// With the smallest number, which serves 4.35 requests/s, most requests of the load of 10 requests/s are late. The model must serve a
+// greater share on time than the published autoscaler, with fewer replicas.
 func TestPublishedEpisode(t *testing.T) {
 	requests, from, length := llmd.draw(1)
 	var scored int

@@ -35,7 +35,7 @@ func (p *learned) decide(v *view) int32 {
 	}
 	e := objective.Evidence{Arrivals: known(v.arrived / SlotSeconds), Served: known(v.served / SlotSeconds), Queued: known(v.queue),
 		Ready: v.ready, Starting: p.starting(v), Version: version}
-	if v.ready > p.last { // replicas became ready in the previous slot
+	if v.ready > p.last { // replicas became ready since the previous slot
 		p.cold[0].Total = time.Duration(p.s.cold) * SlotSeconds * time.Second
 		e.ColdStarts = p.cold[:]
 	}

@@ -6,17 +6,17 @@ import "math"
 type oracleSettings struct {
 	margin float64 // number of standard deviations of Poisson arrivals above the expected load
 	hold   int     // number of slots for which the replicas of a burst are kept
-	floor  float64 // share (0..1) of the greatest load that the oracle expects; replicas for this share are always kept
+	floor  float64 // the oracle always keeps replicas for this share (0..1) of the greatest load that it expects
 }
 
-// oracle is a policy that knows four things: the part of the rate that the law knows in advance, for every time; the rate of this draw at
-// the current time; the capacity of a replica; and the backlog. It does not know future bursts and arrivals.
+// oracle is a policy that knows almost everything: the part of the rate that is known in advance, for every time; the present rate of this
+// draw; the capacity of a replica; and the backlog. It does not know future bursts and arrivals.
 type oracle struct {
 	oracleSettings
 	r     *run
 	s     setup
-	ahead []float64 // greatest base rate between now+cold and now+2*cold, in units of work per slot
-	peak  float64   // greatest work per slot of the law, known from other draws
+	ahead []float64 // greatest rate known in advance between now+cold and now+2*cold, in units of work per slot
+	peak  float64   // greatest work per slot, known from other draws of the same law
 	held  slidingMax
 }
 
@@ -24,8 +24,8 @@ func newOracle(o oracleSettings, r *run, s setup, ahead []float64, peak float64)
 	return &oracle{o, r, s, ahead, peak, newSlidingMax(o.hold)}
 }
 
-// lookAhead returns for each slot the greatest base rate within the next two cold starts. A replica that is needed again within a cold
-// start is kept, because stopping it and starting another one costs as much (the ski rental problem).
+// lookAhead returns, for each slot, the greatest rate known in advance within the next two cold starts. A replica that is needed again
+// within a cold start is kept, because stopping it and starting another one costs as much (the ski rental problem).
 func lookAhead(r *run, s setup) []float64 {
 	out, q := make([]float64, len(r.base)), newSlidingMin(2*s.cold+2)
 	for t := len(r.base) - 1; t >= 0; t-- {
@@ -59,8 +59,8 @@ func (p *oracle) decide(v *view) int32 {
 	return max(n, held)
 }
 
-// oracleFor returns the settings for a run, from the scores on other draws of the same law (siblings). It returns the cheapest settings
-// that meet the SLO in every sibling. If there are none, it returns the settings with the least late work.
+// oracleFor returns the settings of the oracle for a run. It chooses them from the scores on other draws of the same law (siblings): the
+// cheapest settings that meet the SLO in every sibling or, if there are none, the settings with the least late work.
 func oracleFor(grid []oracleScore, allowed float64) oracleSettings {
 	best, met := -1, false
 	for i := range grid {

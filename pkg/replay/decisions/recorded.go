@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
 
-// recordedTrace is a family of traffic that replays a shared trace. Its law is the mean rate of the ten minutes around each slot (two
-// minutes for a trace of one hour). The oracle therefore knows more than a policy can know.
+// recordedTrace is a family of traffic that replays a shared trace. The part that is known in advance is the mean rate of the ten minutes
+// around each slot (two minutes for a trace of one hour). The oracle therefore knows more than a policy can know.
 type recordedTrace struct {
 	name, file string
 	options    tracefile.Options
@@ -23,8 +23,8 @@ var recordedTraces = []recordedTrace{
 	{"mlarge", "servegen_m-large_traces.tar.gz", tracefile.Options{Seed: 1, Scale: 0.02, To: 4 * 24 * time.Hour}, 120, true},
 }
 
-// recordedFamilies reads the shared traces from a directory. It returns two lists: the traces with which the policy was developed, and the
-// held-out traces that were not used for that.
+// recordedFamilies reads the shared traces from a directory. developed contains the traces with which the policy was developed, and held
+// the traces that were not used for that.
 func recordedFamilies(dir string) (developed, held []family, err error) {
 	for _, rec := range recordedTraces {
 		tr, err := tracefile.Open(filepath.Join(dir, "requests", rec.file), rec.options)

@@ -15,9 +15,9 @@ import (
 // request is one request: its arrival and the time that it takes, in seconds.
 type request struct{ at, takes float64 }
 
-// requestFamily is a kind of traffic of whole requests. Requests arrive during visits. The mean time between two visits is `every` seconds;
-// with 0, one visit lasts for the whole run. Rates are relative to the capacity of a replica. Each pair contains the least and the greatest
-// value.
+// requestFamily is a kind of traffic of whole requests. Requests arrive during visits, which are times of activity. The mean time between
+// two visits is `every` seconds; if it is 0, one visit lasts for the whole run. Rates are relative to the capacity of a replica. Each pair
+// contains the least and the greatest value.
 type requestFamily struct {
 	name                string
 	every, length, rate [2]float64
@@ -35,7 +35,8 @@ var requestFamilies = []requestFamily{
 	{name: "diurnal", rate: [2]float64{1.5, 6}, swing: 0.8, days: 2},
 }
 
-// serviceSeconds is the mean time that a replica needs for a request: the mean of the Azure conversations on a small model.
+// serviceSeconds is the mean time that a replica needs for a request. It is the mean of the conversations of the Azure trace on a small
+// model.
 const serviceSeconds = 6.6
 
 // draw returns random requests of the family, and the length in seconds of the time in which they arrive. The rate of requests is

@@ -76,9 +76,8 @@ func TestObjectiveOnRandomRequests(t *testing.T) {
 	}
 }
 
-// TestCapacityOfRareVisits runs a workload whose first visit begins after an hour without work and is too much for the first replica. The
-// model once learned a third of the capacity and kept four replicas, because the samples at the beginning of that visit had most of the
-// weight.
+// TestCapacityOfRareVisits runs a workload without work for an hour. Then requests arrive that are too much for one replica. The model once
+// learned a third of the true capacity from this and kept four replicas, because the first samples had most of the weight.
 func TestCapacityOfRareVisits(t *testing.T) {
 	const slots = 4
 	g := grid{tuning: objective.DefaultTuning()}

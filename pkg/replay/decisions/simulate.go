@@ -101,9 +101,9 @@ func (q *slidingMin) push(slot int, value int32) {
 	q.tail++
 }
 
-// expire removes the values of all slots before the given one, but never the newest value. It removes an entry by its slot alone. The slot
-// of an entry is the last slot whose value is at most the value of the entry, because push removes all earlier entries that are not smaller
-// than the new value.
+// expire removes the values of all slots before the given one, but never the newest value. push removes all earlier entries that are not
+// smaller than a new value, so the slot of an entry is the last slot with a value of at most the entry's. The slot alone therefore shows
+// whether an entry is too old.
 func (q *slidingMin) expire(before int) {
 	mask := len(q.slot) - 1
 	for q.tail > q.head+1 && q.slot[q.head&mask] < before {

@@ -11,16 +11,16 @@ const (
 	day  = 24 * hour
 )
 
-// law describes a workload: the part of its traffic that is known in advance, and the random part.
+// law describes how traffic is drawn at random: the part of the rate that is known in advance, and the random part.
 type law struct {
 	name  string
 	base  []float64                                             // work per second in each slot that is known in advance
 	burst func(d *reproducible.Draws, base []float64) []float64 // draws the rates of one run from base; nil: the rates are base
 	cv    float64                                               // coefficient of variation of the time between two arrivals
 	fleet float64                                               // mean number of busy replicas
-	// factor by which the capacity changes at a random time; 0: it does not change
+	// factor by which the capacity of a replica changes at a random time; 0: it does not change
 	change   float64
-	recorded []float64 // work in each slot, if the law replays a recorded trace
+	recorded []float64 // the work in each slot of a recorded trace; nil: the work is drawn
 }
 
 // family is a kind of traffic. It creates a law from a seed.

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Admission is the result of the check whether a policy that scales to zero can meet the SLO on this traffic. A wake is the first request
-// after an idle period longer than the cooldown. There are no replicas at that time, and the first replica is ready after a cold start (D).
-// Requests that arrive less than D - W after the wake wait longer than W, the wait that the SLO allows, with any policy:
+// Admission states whether a policy that scales to zero can meet the SLO on this traffic. A wake is the first request after an idle period
+// that is longer than the cooldown. There are no replicas at that time, and the first replica is ready after a cold start (D). Requests
+// that arrive less than D - W after the wake wait longer than W, the wait that the SLO allows, with any policy:
 //
 //	late = sum over wakes of (requests within D - W of the wake) / requests       (the ski-rental problem with a dead time)
 //
@@ -70,7 +70,7 @@ func (c *Case) admission() (Admission, []string) {
 	return out, warnings
 }
 
-// arrival is a request that arrives after a wake: the time since the wake, and the replica time that the request needs.
+// arrival is a request during the cold start after a wake: its time since the wake, and the replica time that it needs.
 type arrival struct{ after, work time.Duration }
 
 // wakes returns one list for each idle period longer than the cooldown: the first request after the idle period, and the requests that
@@ -100,10 +100,10 @@ func (c *Case) wakes(cooldown, cold time.Duration) (wakes [][]arrival, requests 
 	return wakes, requests
 }
 
-// lateIn returns how many of the requests after one wake wait longer than the SLO allows. Until the cold start is over, only the given
-// number of warm replicas serves requests.
+// lateIn returns how many requests of one wake wait longer than the SLO allows. Until the cold start is over, only the given number of warm
+// replicas serves requests.
 func (c *Case) lateIn(wake []arrival, warm int32, cold time.Duration) (late int) {
-	free := time.Duration(0) // time at which the fluid queue has served all previous requests
+	free := time.Duration(0) // the time at which all previous requests are served
 	for _, a := range wake {
 		start := cold
 		if warm > 0 {

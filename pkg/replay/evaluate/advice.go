@@ -8,19 +8,19 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 )
 
-// Constants of the warning about a low target. A target per replica is low if it is below lowTarget times the number of requests that a
-// replica serves at the same time. The policy is then also run with a target of suggestedTarget times that number. The warning is reported
-// only if that run meets the SLO and its cost is lower by at least the share minAdvisedSaving. Otherwise the low target is justified.
+// A target per replica is low if it is below lowTarget times the number of requests that a replica serves concurrently. The policy is then
+// also run with a target of suggestedTarget times that number. If that run meets the SLO and saves at least the share minAdvisedSaving of
+// the cost, a warning is reported.
 const lowTarget, suggestedTarget, minAdvisedSaving = 0.5, 0.8, 0.05
 
-// concurrent contains the measures that count the requests which a replica serves at the same time.
+// concurrent contains the measures for which a target per replica is a number of concurrent requests.
 var concurrent = map[measure.Measure]string{measure.InSystem: "requests in flight", measure.Running: "running requests"}
 
 // lowTargets returns a warning for each signal whose target per replica is far below what a replica serves concurrently, with the cost of a
 // higher target on the same traffic. It runs the policy once more for each of these signals. ours is the run of the unchanged policy.
 func (c *Case) lowTargets(ctx context.Context, ours *Run) (warnings []string, err error) {
 	p := c.limits()
-	if p.Formula != nil || !ours.MeetsSLO { // a formula can use other numbers than the targets, so a higher target may have no effect
+	if p.Formula != nil || !ours.MeetsSLO { // a formula can ignore the targets, so a higher target may have no effect
 		return nil, nil
 	}
 	slots := float64(max(1, c.Service.Slots))
@@ -29,7 +29,7 @@ func (c *Case) lowTargets(ctx context.Context, ours *Run) (warnings []string, er
 	for i := range p.Signals {
 		what := concurrent[measure.Of(c.Policy, i, c.Measures).Measure]
 		target := p.Signals[i].Target
-		if what == "" || target == 0 || target >= lowTarget*slots { // without a target, the signal is evidence for an objective
+		if what == "" || target == 0 || target >= lowTarget*slots { // a signal without a target is evidence for an objective
 			continue
 		}
 		settings, suggested := Values(knobs), math.Max(1, math.Round(suggestedTarget*slots))

@@ -13,8 +13,8 @@ import (
 // same number, so that the comparison does not favor gpuscaler.
 const baselineRuns = 8 * search.RunsPerKnob
 
-// scaled returns the baseline with the values of its knobs converted to the service of the case. The baseline specifies Default and Tries
-// of its knobs for the service Chat8B. The conversion uses the service times of the requests in the train part.
+// scaled converts the knobs of a baseline to the service of the case. The baseline defines Default and Tries of its knobs for the service
+// Chat8B. The conversion uses the service times of the requests in the train part.
 func (c *Case) scaled(r baseline.Baseline) baseline.Baseline {
 	reference := simulator.Chat8B
 	reference.IgnoreRecorded = true // the recorded service times were measured with the case's service and not with Chat8B
@@ -48,11 +48,11 @@ func (c *Case) tuneBaseline(ctx context.Context, r baseline.Baseline, progress f
 	return best, s.Runs(), err
 }
 
-// playFunc runs one setting of a search.
+// playFunc runs the case once with the given settings of the knobs.
 type playFunc func(ctx context.Context, settings []float64) (Run, error)
 
-// onceFor returns a function that runs the parameter play and stores the result. It runs play only once for all settings with the same
-// number of replicas, which the parameter replicas computes from the settings.
+// onceFor returns a function that calls play and stores the result. Settings for which the function replicas returns the same number share
+// one call of play.
 func onceFor(replicas func([]float64) int32, play playFunc) playFunc {
 	var mu sync.Mutex
 	runs := map[int32]func() (Run, error){}

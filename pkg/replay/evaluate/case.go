@@ -21,7 +21,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// AutoInitial is the value of Case.Initial for which the initial replicas are computed from the first ten minutes of the traffic.
+// AutoInitial as Case.Initial means that the initial replicas are computed from the first ten minutes of the traffic.
 const AutoInitial = -1
 
 // SLO requires that a share of the requests, 0..1, waits at most Wait before service starts.
@@ -59,18 +59,19 @@ type Case struct {
 	Traffic *trace.Trace
 	Start   time.Time     // time at which the run starts; zero: start of the traffic
 	For     time.Duration // duration of the run; 0: as long as the traffic
-	// HeldOut is the length of the report part, at the end of the run, as a share of the run; 0: the report part is the whole run. The time
-	// before it is the train part, in which policies learn and settings are tuned. All results and bounds cover only the report part.
+	// HeldOut is the share of the run, at its end, that is the report part; 0: the whole run. The time before it is the train part, in
+	// which policies learn and settings are tuned. All results and bounds cover only the report part.
 	HeldOut   float64
 	Spot      []*spotmarket.Trace  // available spot nodes over time, one NodePool for each trace; empty: on-demand GPUs, billed per second
 	NodePools []karpenter.NodePool // NodePools, if Spot is empty; empty: on-demand GPUs, billed per second
-	Pools     []string             // names of the NodePools that the workload may run on; empty: all
+	Pools     []string             // names of the NodePools whose nodes the workload may use; empty: all
 	Service   simulator.Service
-	Measures  map[string]measure.Measure // what each signal measures, by name, if its source does not imply it
-	SLO       SLO
-	GPUs      int32 // GPUs per replica
-	Initial   int32 // replicas ready at the start, or AutoInitial
-	Static    int32 // replicas of the static fleet, which gets its own run; 0: no such run
+	// what each signal measures, by the name of the signal; necessary only if the source of the signal does not imply it
+	Measures map[string]measure.Measure
+	SLO      SLO
+	GPUs     int32 // GPUs per replica
+	Initial  int32 // replicas ready at the start, or AutoInitial
+	Static   int32 // number of replicas of an additional run with a fixed number; 0: no such run
 	// ColdStart is the time from the request for a replica until it is ready, without variation. It is divided among the phases in
 	// the proportions of the assumptions. 0: each phase is drawn as the assumptions specify.
 	ColdStart     time.Duration
@@ -79,11 +80,11 @@ type Case struct {
 	Seed          uint64
 	Baselines     []baseline.Baseline
 	TuneBaselines bool
-	TuneOurs      bool // also run the policy with its best settings on this traffic, as for baselines
+	TuneOurs      bool // also tune the policy to this traffic and run it, as is done with baselines
 	Bound         bool
 	SeriesPoints  int // number of points in the time series of each run; 0: no time series
 
-	recorded trace.Kind // kind of the traffic before Case drew its requests
+	recorded trace.Kind // kind of the traffic as it was read, before random requests were drawn
 }
 
 // Default prices: g6e.xlarge (one L40S) in us-east-1, 2026-07; spot as estimated from the Spot Advisor.
@@ -143,8 +144,8 @@ func (c *Case) Horizon() time.Duration {
 	return (c.Traffic.Duration/slotLength + 1) * slotLength
 }
 
-// perReplica returns two rates in requests per second: the rate that one replica can serve, and the rate at which requests arrive. Both are
-// computed from the requests in the first part of the traffic, which has the length prefix, and are 0 if no request arrives in that part.
+// perReplica returns the rate of requests that one replica can serve, and the rate at which requests arrive, both per second. It uses only
+// the requests in the first part of the traffic, of length prefix. Without requests in that part, both are 0.
 func (c *Case) perReplica(prefix time.Duration) (served, arrive float64) {
 	return c.perReplicaOf(&c.Service, prefix)
 }
@@ -224,8 +225,7 @@ func (c *Case) typicalColdStart() time.Duration {
 	return a.NodeLaunch.Median + a.GPUReady.Median + a.ImagePull.Median + a.ModelLoad.Median
 }
 
-// workload returns the case as a workload of the simulator. An actuator that factory creates scales it or, if factory is nil, the policy of
-// the case.
+// workload returns the case as a workload of the simulator. An actuator from factory scales it; if factory is nil, the policy does.
 func (c *Case) workload(factory autoscaler.Factory) simulator.Workload {
 	w := simulator.Workload{
 		Key: c.Policy.Workload.Key, Actuator: factory, Traffic: c.Traffic, Service: c.Service, SLO: c.SLO.Wait, GPUs: max(1, c.GPUs),

@@ -47,9 +47,9 @@ func (c *Case) setup() lowerbound.Setup {
 	}
 }
 
-// fineSetup returns the parameters of the request-level bound. That bound subtracts two slots from the cold start. Therefore fineSetup
-// shortens the slots until the cold start is at least two slots long; the shortest slot is one second. It returns an error if there are
-// then more than maxSlots slots.
+// fineSetup returns the parameters of the request-level bound. That bound subtracts two slots from the cold start, so the cold start must
+// be at least two slots long. fineSetup shortens the slots for this, to at least one second. It returns an error if there are then more
+// than maxSlots slots.
 func fineSetup(s lowerbound.Setup) (lowerbound.Setup, error) {
 	for _, finer := range []time.Duration{slotLength, 5 * time.Second, 2 * time.Second, time.Second} {
 		if s.ColdStart < 2*s.TimeSlot {
@@ -126,7 +126,7 @@ func (c *Case) certify(progress boundProgress) (out certificate, err error) {
 	return out, nil
 }
 
-// freeStart is the text in Bound.Relaxations if the bound covers a report part after a train part.
+// freeStart is the relaxation that is reported if the bound covers a report part after a train part.
 const freeStart = "the report part begins with any number of ready replicas up to maxReplicas, and with an empty queue"
 
 // planOf returns the plan of desired replicas for a schedule of ready replicas in the report part. The train part has no results, so in
@@ -152,7 +152,8 @@ func (c *Case) planOf(ready []baseline.Step, s lowerbound.Setup, progress boundP
 	return planOf(steps, s.ColdStart), nil
 }
 
-// empty sets the Problem of a bound of $0 and clears its values, because a reader takes $0 for a valid result. Other bounds do not change.
+// empty sets the Problem of a bound of $0 and clears its values, because readers would take $0 for a result. It does not change other
+// bounds.
 func (b *Bound) empty(requests int, wait time.Duration) {
 	if b.Problem != "" || b.Lower > 0 {
 		return

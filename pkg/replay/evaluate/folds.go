@@ -34,7 +34,7 @@ type FoldReport struct {
 type FoldRun struct {
 	Name    string              `json:"name"`
 	Variant string              `json:"variant"`
-	Met     int                 `json:"met"` // in how many of Of evaluations it meets the SLO
+	Met     int                 `json:"met"` // number of evaluations in which the run meets the SLO, out of Of
 	Of      int                 `json:"of"`
 	OnTime  confidence.Interval `json:"onTime"`
 	Cost    confidence.Interval `json:"cost"` // $

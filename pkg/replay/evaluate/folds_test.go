@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The load doubles in each quarter of the traffic. Each fold reports another quarter, so the cost of a fold must be that of a run whose
-// report part is this quarter, and the mean must be computed from the three folds.
+// The load doubles in each quarter of the traffic, and each fold reports another quarter. The cost of a fold must equal the cost of a run
+// that reports this quarter, and the mean must be computed from the three folds.
 func TestEachFoldReportsAnotherPart(t *testing.T) {
 	c := small(t, func(c *Case) {
 		c.Traffic, c.HeldOut, c.SLO.Share = traffic(t, part{10, 1}, part{10, 2}, part{10, 4}, part{10, 8}), 0.25, 0.9

@@ -23,13 +23,13 @@ type GateResult struct {
 	Why    string  `json:"why,omitempty"` // set if the value does not exist; the gate then fails
 }
 
-// subject is a quantity that a gate can check.
+// subject is a quantity of the results that a gate can limit.
 type subject struct {
 	name, unit string
 	of         func(*Report) *float64 // returns the value, or nil if the report has none
 }
 
-// always returns a function that reads a value of gpuscaler's run. It is for values that every run has.
+// always returns a function that reads a value of gpuscaler's run, for values that every run has.
 func always(f func(*Run) float64) func(*Report) *float64 {
 	return func(r *Report) *float64 { v := f(&r.Runs[0]); return &v }
 }

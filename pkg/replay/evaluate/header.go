@@ -68,7 +68,7 @@ func (c *Case) subject() Subject {
 	return out
 }
 
-// certified stores the lower bounds of each workload in the report. For several workloads, it also stores the sum of their bounds.
+// certified stores the lower bounds of each workload in the report, and for several workloads also the sum of the bounds.
 func (r *Report) certified(certificates []certificate) {
 	for i, s := range r.Subjects() {
 		s.Bounds = certificates[i].bounds
@@ -137,7 +137,7 @@ func (r *Report) relaxed(certificates []certificate, kind int) (out []string) {
 	return out
 }
 
-// own returns the assumptions that the cases add to the assumptions of the simulator.
+// own returns the assumptions of the cases, in addition to the assumptions of the simulator.
 func (t trial) own() (out []simulator.Assumption) {
 	c := &t[0]
 	money := func(v float64) string { return "$" + number(v) + " per hour" }

@@ -14,7 +14,8 @@ import (
 const carefulWords = "a schedule with half the slot length for a wait that is one such slot shorter, so that real waits meet the SLO; " +
 	"it knows the trace, but not the spot losses"
 
-// clairvoyant runs the two kinds of schedules in certificate and returns the runs. A kind is left out if a workload has no such schedule.
+// clairvoyant runs the schedules of both kinds in certificate, exact and safe, and returns the runs. It leaves out a kind that a workload
+// does not have.
 func (t trial) clairvoyant(ctx context.Context, certificates []certificate, progress Progress) (out []Run, err error) {
 	for _, plan := range []struct {
 		of          func(*certificate) []baseline.Step
@@ -88,8 +89,8 @@ func (t trial) carryOut(ctx context.Context, oracle *Run, steps [][]baseline.Ste
 	}
 }
 
-// withSpare returns a plan with the given number of additional replicas whenever the plan has at least one replica, up to maxReplicas. Each
-// scale-down is delayed by that number times the longest service time.
+// withSpare returns the plan with `more` additional replicas whenever it has at least one replica, up to maxReplicas. It delays each
+// scale-down by `more` times the longest service time.
 func (c *Case) withSpare(steps []baseline.Step, more int32) []baseline.Step {
 	if more == 0 {
 		return steps

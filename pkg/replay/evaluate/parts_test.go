@@ -42,7 +42,7 @@ func traffic(t testing.TB, parts ...part) *trace.Trace {
 	return tr
 }
 
-// learning replaces the policy of a case by one that has the SLO as its objective and learns the capacity of a replica.
+// learning replaces the policy of a case by a policy with the SLO as its objective, which learns the capacity of a replica.
 func learning(c *Case) {
 	evidence := func(name string, m scaling.Measure) scaling.Signal {
 		return scaling.Signal{Name: name, Type: "prometheus", Measures: m, MaxAge: 2 * time.Minute}

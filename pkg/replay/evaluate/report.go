@@ -20,11 +20,9 @@ type Report struct {
 	ColdStart float64   `json:"coldStartSeconds"`    // duration of each cold start; 0: each phase is drawn as the assumptions specify
 	Seed      uint64    `json:"seed"`                // seed of all random numbers
 
-	Cheapest string   `json:"cheapest"`                       // cheapest run that meets the SLO, except the clairvoyant; empty: none does
-	Saved    *float64 `json:"savedOverStaticFleet,omitempty"` // saved share of the static fleet's cost; absent: no such fleet, or SLO missed
-	// SavedSmallest is the share of the cost that gpuscaler saves compared with the smallest fixed number of replicas that meets the SLO,
-	// which is the tuned run of the baseline static. It is absent without that run, or if one of the two runs misses the SLO. This comparison
-	// is fairer than Saved, because the static fleet can be larger than necessary.
+	Cheapest string `json:"cheapest"` // the cheapest run that meets the SLO, without the clairvoyant run; empty: no run meets it
+	// share of the static fleet's cost that gpuscaler saves; absent without a static fleet, or if the SLO is missed
+	Saved         *float64 `json:"savedOverStaticFleet,omitempty"`
 	SavedSmallest *float64 `json:"savedOverSmallestFleet,omitempty"` // saved share of the cost of the smallest static fleet that meets the SLO
 
 	Runs        []Run                  `json:"runs"` // gpuscaler first
@@ -32,7 +30,7 @@ type Report struct {
 	Assumptions []simulator.Assumption `json:"assumptions"`
 }
 
-// Subject is a policy with its traffic, and the results that do not depend on a run.
+// Subject is a policy with its traffic, and the results that are the same in every run.
 type Subject struct {
 	Policy    string     `json:"policy"` // namespace/name
 	Traffic   Traffic    `json:"traffic"`
@@ -45,15 +43,14 @@ type Subject struct {
 
 // Traffic describes the replayed traffic.
 type Traffic struct {
-	Name     string    `json:"name"`            // file, profile, or number of traces
-	Kind     string    `json:"kind,omitempty"`  // kind of the traffic: request log, windowed rates or generated
-	Start    time.Time `json:"start,omitzero"`  // start time
-	Duration float64   `json:"durationSeconds"` // from the start to the end of the replay
-	Requests int64     `json:"requests"`        // total requests
-	// Train is the length of the train part, at the start. All results cover the report part, which follows. 0: they cover the whole replay.
-	Train         float64 `json:"trainSeconds,omitempty"`  // length of the train part; all results cover the rest, the report part
-	TrainRequests int64   `json:"trainRequests,omitempty"` // requests in the train part
-	Spot          string  `json:"spot,omitempty"`          // name of the spot trace
+	Name          string    `json:"name"`                    // file, profile, or number of traces
+	Kind          string    `json:"kind,omitempty"`          // kind of the traffic: request log, windowed rates or generated
+	Start         time.Time `json:"start,omitzero"`          // start time
+	Duration      float64   `json:"durationSeconds"`         // from the start to the end of the replay
+	Requests      int64     `json:"requests"`                // total requests
+	Train         float64   `json:"trainSeconds,omitempty"`  // length of the train part; all results cover the rest, the report part
+	TrainRequests int64     `json:"trainRequests,omitempty"` // requests in the train part
+	Spot          string    `json:"spot,omitempty"`          // name of the spot trace
 }
 
 // Objective is the SLO: a share of the requests waits at most WaitSeconds.
@@ -81,7 +78,7 @@ type Run struct {
 	Load           // for several workloads: counts are sums; onTime, waits and meetsSLO describe the worst workload
 
 	Cost             float64            `json:"cost"`                                // cost in $
-	CostBy           map[string]float64 `json:"costByCapacityType"`                  // $ by capacity type: on-demand, spot, reserved
+	CostBy           map[string]float64 `json:"costByCapacityType"`                  // cost in $ by capacity type: on-demand, spot, reserved
 	CostOverRequest  *float64           `json:"costOverRequestLevelBound,omitempty"` // absent if the SLO is missed, and without a bound
 	CostOverFluid    *float64           `json:"costOverFluidBound,omitempty"`        // absent if the SLO is missed, and without a bound
 	GPUHours         float64            `json:"gpuHours"`                            // GPU time paid for, in hours
@@ -91,7 +88,7 @@ type Run struct {
 	CapacityRefusals int64              `json:"capacityRefusals"`                    // launches refused for insufficient capacity
 	Ledger           ledger.Ledger      `json:"ledgerGPUSeconds"`                    // GPU seconds by cause; the sum is gpuHours
 
-	Workloads []WorkloadRun `json:"workloads,omitempty"` // each workload, if there are several, as in Report.Workloads
+	Workloads []WorkloadRun `json:"workloads,omitempty"` // results by workload, if there are several, in the order of Report.Workloads
 
 	Series *simulator.Series `json:"-"`
 }
@@ -106,7 +103,7 @@ type WorkloadRun struct {
 // Load holds the results of one workload.
 type Load struct {
 	Settings []Setting `json:"settings,omitempty"`
-	Tried    int       `json:"settingsTried,omitempty"` // settings that the tuning ran; 0: not tuned
+	Tried    int       `json:"settingsTried,omitempty"` // number of settings that the tuning ran; 0: not tuned
 
 	MeetsSLO       bool     `json:"meetsSLO"`                 // onTime is at least the SLO's share
 	OnTime         float64  `json:"onTime"`                   // share of requests that waited at most the SLO's wait
@@ -144,7 +141,7 @@ type Reason struct {
 	At    float64 `json:"atSeconds"` // time of the change since the start
 	From  int32   `json:"from"`      // target before the change
 	To    int32   `json:"to"`        // target after the change
-	Ready int32   `json:"ready"`     // ready replicas at the time of the change
+	Ready int32   `json:"ready"`     // replicas that were ready at the time of the change
 	Rule  string  `json:"rule"`      // the rule that decided
 	Text  string  `json:"text"`      // reason in words
 }

@@ -58,8 +58,8 @@ func (l *Load) take(from *simulator.LoadResult, share float64) {
 }
 
 // gather computes the results of a run from the results of its workloads. Counts are added. The share of requests on time and the waits are
-// those of the worst workload. The utilization is the mean, weighted by GPU hours. If there is only one workload, gather copies its results
-// and removes it from the list.
+// taken from the worst workload. The utilization is the mean, weighted by GPU hours. If there is only one workload, gather copies its
+// results and removes it from the list.
 func (r *Run) gather() {
 	if len(r.Workloads) == 1 {
 		r.Load, r.Workloads = r.Workloads[0].Load, nil

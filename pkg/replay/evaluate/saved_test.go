@@ -2,8 +2,7 @@ package evaluate
 
 import "testing"
 
-// A static fleet of $10 is twice as large as necessary: the smallest one that meets the SLO costs $5. The run costs $4, so that it saves
-// 60% of the first and 20% of the second.
+// A static fleet costs $10, but a fleet of $5 would meet the SLO. The run costs $4. It saves 60% of the first cost and 20% of the second.
 func TestSavingsAgainstBothStaticFleets(t *testing.T) {
 	run := func(name, variant string, cost float64, meets bool) Run {
 		return Run{Name: name, Variant: variant, Cost: cost, Load: Load{MeetsSLO: meets}}

@@ -18,7 +18,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The text that Knob.Write returns for a value parses to the same value, for every knob and every position, even for small targets.
+// Knob.Write writes a value into the policy document. The written text must parse to the same value, for every knob and position, also for
+// small targets.
 func TestWrittenValueEqualsTheSimulatedValue(t *testing.T) {
 	p := &scaling.Policy{MaxReplicas: 9, Panic: scaling.Panic{Threshold: 2}, CooldownPeriod: 5 * time.Minute, Signals: []scaling.Signal{
 		{Name: "wait", Unit: scaling.Seconds, Target: 0.001, Forecast: scaling.Forecast{Window: time.Minute, Deviations: 2}},

@@ -55,8 +55,8 @@ func gather(cases []Case) (trial, error) {
 	return out, out.checkParts()
 }
 
-// align sets the start of each case without a start to the time begin, and delays the traffic of each recording that starts later. It also
-// extends all cases to the end of the case that ends last.
+// align sets missing start times of cases to begin. It delays the traffic of a recording that starts later than begin, and extends all
+// cases to the end of the last one.
 func (t trial) align(begin time.Time) error {
 	for i := range t {
 		c := &t[i]
@@ -99,7 +99,7 @@ func (c *Case) alone() trial { return trial{*c} }
 // actuatorFactories contains a factory for the actuator of each case. If a factory is nil, the policy of the case scales its workload.
 type actuatorFactories []autoscaler.Factory
 
-// ours returns factories that are all nil, so that the policies scale their workloads.
+// ours returns one nil factory for each case, so that the policies scale their workloads.
 func (t trial) ours() actuatorFactories { return make(actuatorFactories, len(t)) }
 
 func (t trial) config(by actuatorFactories, observe func(engine.Record)) simulator.Config {

@@ -6,8 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 )
 
-// account integrates the GPU time of a load. The unit is one slot of one GPU for one microsecond. The values are integers, so that nothing
-// is lost by rounding.
+// account integrates the GPU time of a load. The unit is one slot of one GPU for one microsecond. Integers prevent rounding errors.
 type account struct {
 	parts [ledger.Causes]int64
 

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// act calls the actuator of the workload and applies its move.
+// act asks the actuator of the workload for the desired replicas and applies its answer.
 func (l *load) act() {
 	w := l.w
 	m := l.actuator.Act(&autoscaler.Scene{

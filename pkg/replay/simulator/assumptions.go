@@ -18,25 +18,26 @@ type Assumptions struct {
 	ImagePull  reproducible.Spread // duration of the image pull, once for each node and workload
 	ModelLoad  reproducible.Spread // duration of the model load of a replica, unless its workload sets another value
 
-	TerminationGrace time.Duration // time in which a terminating replica can finish its requests; the others are put back into the queue
+	TerminationGrace time.Duration // grace period of a terminating replica; requests that are unfinished at its end return to the queue
 
 	// Metrics.
 	ScrapeInterval time.Duration // time between two samples
 	ScrapeLag      time.Duration // delay until a query returns a sample
 	PollInterval   time.Duration // time between two polls of gpuscaler
-	// BusyActivity is the GPU activity (0..1) of a replica that has many slots and serves one request. If all slots of a replica are in
-	// use, its activity is 1.
+	// BusyActivity is the GPU activity (0..1) of a replica with many slots that serves one request. The activity is 1 if all slots are in
+	// use.
 	BusyActivity float64
 
 	// Nodes, as Karpenter manages them.
 	BatchWindow     time.Duration // time for which pending replicas are collected before nodes are launched for them
 	ProvisionRetry  time.Duration // time until the next attempt to find nodes for pending replicas
-	IceCache        time.Duration // time for which an offering without capacity is not tried
+	IceCache        time.Duration // time for which Karpenter does not retry an offering without capacity
 	DisruptionLoop  time.Duration // time between two searches for nodes to remove
-	Validation      time.Duration // time from the choice of a node to remove until the choice is validated
+	Validation      time.Duration // time between the choice of a node to remove and its validation
 	NodeTermination time.Duration // time from the decision until an empty node is not billed any more
 	SpotNotice      time.Duration // time from the interruption notice until the spot node is lost
-	Pack            bool          // replicas are placed on the fullest node that fits; false: on the emptiest, kube-scheduler's default
+	// true: replicas are placed on the fullest node with room; false: on the emptiest node, as kube-scheduler does by default
+	Pack bool
 }
 
 // DefaultAssumptions returns values for an 8B model on a cloud with Karpenter.

@@ -24,7 +24,7 @@ type Config struct {
 	Tick  time.Duration // time between two engine ticks; 0 means one second
 
 	Workloads   []Workload           // in any order
-	NodePools   []karpenter.NodePool // empty: every replica has a node of its own, which is removed with the replica (GPUs billed per second)
+	NodePools   []karpenter.NodePool // empty: every replica has its own node, which is removed with the replica (GPUs billed per second)
 	Fleet       karpenter.Fleet      // used if NodePools is empty
 	Assumptions *Assumptions         // nil means DefaultAssumptions
 	Faults      []Fault
@@ -50,7 +50,7 @@ type Workload struct {
 
 	Traffic *trace.Trace // nil: no requests
 	Service Service
-	SLO     time.Duration // the longest wait of a request that is on time; 0 means 10 s
+	SLO     time.Duration // a request is on time if it waits at most this long; 0 means 10 s
 
 	GPUs         int32                // GPUs per replica; 0 means 1
 	Initial      int32                // replicas ready at the start
@@ -62,8 +62,8 @@ type Workload struct {
 	Measures map[string]measure.Measure
 }
 
-// Service is the service time of a request. The first of these that is known applies: Fixed, the service time in the trace, and
-// Base + Prefill x input + Decode x output.
+// Service determines the service time of a request: Fixed if it is set, otherwise the service time in the trace, otherwise Base + Prefill x
+// input + Decode x output.
 type Service struct {
 	Slots   int           // requests that a replica serves concurrently; 0 means 1
 	Fixed   time.Duration // above 0: service time of every request
@@ -72,7 +72,7 @@ type Service struct {
 	Decode  time.Duration // time per output token, at a full batch
 	Input   int           // assumed number of input tokens of a request without a recorded number
 	Output  int
-	// IgnoreRecorded means that the service times in the trace are not used, because they were recorded with another service.
+	// IgnoreRecorded ignores the service times in the trace. It is set if they were recorded with another service.
 	IgnoreRecorded bool
 	// CacheTokens is the size of a replica's KV cache in tokens, for kvCacheUsage; 0: usage is always 0.
 	CacheTokens int
@@ -124,8 +124,8 @@ type Fault struct {
 	Key      scaling.Key   // the affected workload; zero: every workload
 	Signal   string        // the affected signal; empty: all signals
 	From, To time.Duration // virtual times of the start and the end
-	Cause    scaling.Cause // cause in the readings; 0 means CauseUnreachable
-	Share    float64       // share of the pods that do not report, for measures that pods report; with 0, every query fails
+	Cause    scaling.Cause // cause in the readings during the fault; 0 means CauseUnreachable
+	Share    float64       // share of the pods that do not report a measure; 0: the whole query fails
 }
 
 func (f *Fault) silences(k scaling.Key, signal string, now time.Duration) bool {

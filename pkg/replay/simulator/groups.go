@@ -42,7 +42,7 @@ func (g groups) Orphans([]*capacity.Group, []scaling.Workload) ([]engine.Orphan,
 	return nil, nil
 }
 
-// place is the position of a node in an observation: the indexes of its NodePool, and of the node in it.
+// place identifies a node in an observation: the index of its NodePool, and the index of the node in the NodePool.
 type place struct{ pool, node int }
 
 // Observe implements engine.Nodes. It fills the observation with the NodePools of the group, the pods of the given workloads, and the
@@ -104,7 +104,7 @@ func (w *Simulator) pod(group *capacity.Group, r *replica, at map[*karpenter.Nod
 	return out
 }
 
-// completed is the channel that Act returns. It is closed, because writes to the simulated API server complete immediately.
+// completed is the channel that Act returns. It is already closed, because writes to the simulated API server take no time.
 var completed = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // Act implements engine.Nodes. It patches the simulated NodePools and sets the annotations of the simulated pods.
@@ -120,7 +120,7 @@ func (g groups) Act(_ *capacity.Group, actions []capacity.Action) <-chan struct{
 	return completed
 }
 
-// mark sets an annotation of a replica that still exists.
+// mark sets an annotation of a replica, unless the replica has ended.
 func (w *Simulator) mark(a capacity.PodAnnotation) {
 	var id int32
 	var gen uint32
@@ -132,5 +132,5 @@ func (w *Simulator) mark(a capacity.PodAnnotation) {
 		r.pod.Shield = a.Value
 		return
 	}
-	r.cost, _ = strconv.Atoi(a.Value) // for a removed annotation, Atoi returns 0
+	r.cost, _ = strconv.Atoi(a.Value) // Atoi returns 0 for the empty value of a removed annotation
 }

@@ -119,7 +119,7 @@ func TestGroupWithSpotInTwoZones(t *testing.T) {
 	b.Market = &spotmarket.Trace{Duration: 100 * time.Hour, Initial: 30, Events: []spotmarket.Event{{At: 3 * time.Hour, Lost: 30},
 		{At: 4 * time.Hour, Added: 30}}}
 	c.NodePools = []karpenter.NodePool{a, b, c.NodePools[1]}
-	most := 0 // greatest number of on-demand nodes while one of the zones has capacity
+	most := 0 // greatest number of on-demand nodes at a time at which one of the zones has capacity
 	watch(t, c, 8*time.Hour, func(w *Simulator, s int) {
 		onDemand := w.nodesOf("on-demand")
 		switch {

@@ -33,16 +33,16 @@ type load struct {
 	idlest   buckets
 	target   int32 // spec.replicas
 
-	// These are the replicas by state, and the used slots. touch must be called before each change.
+	// Replicas by state, and used slots. touch must be called before each change, because it integrates them over time.
 	pending, loading, ready, draining int32
 	running, drainRunning             int32 // used slots of ready and of terminating replicas
 	busy                              int32 // ready replicas with a request
 	cached                            int64 // tokens in the KV caches
 	tally
-	asked int32        // replicas that the signals requested at the last tick
-	idle  ledger.Cause // cause in the ledger for replicas beyond asked
+	asked int32        // replicas that the signals needed at the last tick
+	idle  ledger.Cause // cause that the ledger records for replicas above asked
 
-	touched time.Duration   // time up to which the totals of the load are computed
+	touched time.Duration   // the totals of the load include the time up to here
 	zeroAt  time.Duration   // time since which the target is zero
 	waits   waits.Histogram // waits of the requests that the results cover (see the function counts)
 	train   train
@@ -88,7 +88,7 @@ func (l *load) begin() {
 	l.beginMeter()
 }
 
-// raise creates an initial replica. If a NodePool has capacity for the replica, it is ready at once. Otherwise it waits for a node.
+// raise creates a replica at the start of the run. It is ready at once if a NodePool has capacity for it. Otherwise it waits for a node.
 func (w *Simulator) raise(l *load) {
 	r := w.newReplica(l)
 	if w.nodes.Start(&r.pod) {
@@ -209,8 +209,8 @@ func (l *load) requeue(cut []request) {
 	}
 }
 
-// follow reads the decision of the last tick. It stores the number of replicas that the signals request, and the cause that the ledger
-// records for idle replicas above that number.
+// follow reads the decision of the last tick: how many replicas the signals need, and the cause that the ledger records for replicas above
+// that number.
 func (l *load) follow() {
 	if l.config.Policy == nil {
 		return
@@ -220,7 +220,7 @@ func (l *load) follow() {
 	}
 }
 
-// setCause sets the number of replicas that the signals request, and the ledger's cause for idle replicas above that number.
+// setCause sets how many replicas the signals need, and the cause that the ledger records for replicas above that number.
 func (l *load) setCause(asked int32, idle ledger.Cause) {
 	if asked != l.asked || idle != l.idle {
 		l.touch()
@@ -228,7 +228,7 @@ func (l *load) setCause(asked int32, idle ledger.Cause) {
 	}
 }
 
-// asked returns the replicas that the signals request, or 0 if inputs are missing.
+// asked returns how many replicas the signals need, or 0 if inputs are missing.
 func asked(d *scaling.Decision) int32 {
 	if d.Degraded {
 		return 0

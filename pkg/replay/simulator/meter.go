@@ -22,10 +22,10 @@ type scraped struct {
 
 // meter samples the metrics of a load and stores the readings of the polls.
 type meter struct {
-	phase    float64 // random number 0..1 that determines when the loops of the load's actuator start
+	phase    float64 // random number 0..1: the phase at which the loop of the actuator starts
 	random   *reproducible.Draws
 	past     [3]scraped        // the newest scrapes, newest first
-	meanings []measure.Meaning // what each signal measures, in the order of the policy
+	meanings []measure.Meaning // what each signal measures, in the order of Policy.Signals
 	readings []scaling.Reading
 
 	since                            time.Duration // start time of the integrals below
@@ -121,7 +121,7 @@ func (l *load) activity(ready int64) float64 {
 	return min(1, float64(base*busy)+float64((1-base)*taken))
 }
 
-// visible returns the newest scrape that is old enough (ScrapeLag) for a query to return it now, or nil.
+// visible returns the newest scrape that a query can return now, which is at least ScrapeLag old. It returns nil if there is none.
 func (l *load) visible() *scraped {
 	for i := range l.meter.past {
 		s := &l.meter.past[i]
@@ -217,7 +217,7 @@ func (m *meter) fail(r *scaling.Reading, cause scaling.Cause) {
 	r.Failures++
 	r.Cause = cause
 	if !cause.KeepsSample() {
-		r.Known = false // the query returned no value; if it returned no response, the newest sample is kept until it is stale
+		r.Known = false // the query returned no value; if the source did not respond, the newest sample remains until it is stale
 	}
 }
 

@@ -37,7 +37,7 @@ func nodePool(name, capacity string, gpus int32, hourly float64, weight int32) k
 		ConsolidateAfter: karpenter.Never}
 }
 
-// watch runs a simulation and calls a function each second.
+// watch runs a simulation and calls the function look each second.
 func watch(t *testing.T, c Config, d time.Duration, look func(w *Simulator, second int)) *Result {
 	t.Helper()
 	w, err := New(c)
@@ -55,7 +55,7 @@ func watch(t *testing.T, c Config, d time.Duration, look func(w *Simulator, seco
 	return r
 }
 
-// readyAt runs a simulation and returns the first second with the given number of ready replicas, or 0.
+// readyAt runs a simulation and returns the first second at which n replicas are ready, or 0.
 func readyAt(t *testing.T, c Config, load int, n int32, d time.Duration) (second int) {
 	t.Helper()
 	watch(t, c, d, func(w *Simulator, s int) {

@@ -14,17 +14,17 @@ type tally struct {
 	starts   int64         // replicas created after the start
 	lost     int64         // replicas that ended with their node
 	moves    [2]int64      // number of increases and of decreases of spec.replicas
-	zeroTime time.Duration // time with a target of zero, up to the last change of the target
+	zeroTime time.Duration // how long the target was zero, until the last change of the target
 	account
 }
 
-// train has the totals of a load at the start of the report part.
+// train contains the totals of a load when the report part begins.
 type train struct {
 	tally
-	left int64 // requests of the train part that still wait or run
+	left int64 // requests that arrived in the train part and were not finished when it ended
 }
 
-// reportedFrom returns the start of the part that the results cover: Config.ReportFrom if that time has passed, or else 0.
+// reportedFrom returns the start of the time that the results cover: Config.ReportFrom after that time, 0 before it.
 func (w *Simulator) reportedFrom() time.Duration {
 	if w.queue.Now < w.config.ReportFrom {
 		return 0
@@ -47,7 +47,7 @@ func (w *Simulator) beginReport() {
 	}
 }
 
-// counts reports whether a request belongs to the part that the results cover. A request belongs to the part in which it arrived.
+// counts reports whether the results cover a request. A request belongs to the part of the run in which it arrived.
 func (l *load) counts(q *request) bool { return q.arrived >= l.w.reportedFrom() }
 
 // inSystem returns the number of requests that wait or run.

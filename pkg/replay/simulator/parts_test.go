@@ -73,7 +73,7 @@ func TestNegativeStartOfTheReportPartIsRejected(t *testing.T) {
 }
 
 // A run is divided into two parts by a boundary. The totals of both parts must add up to the totals of a run without a boundary. The
-// boundary does not change what happens in the run.
+// boundary must not change the run.
 func TestTrainPartAndReportPartSumToTheWholeRun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anything(t)

@@ -26,7 +26,7 @@ const (
 func (s state) rank() int {
 	switch s {
 	case pending:
-		return 0 // a replica whose node is starting is also 0, because a nomination by Karpenter does not bind the pod
+		return 0 // a replica whose node is starting has the same rank: Karpenter nominates the node, but the pod is not bound
 	case pulling:
 		return 1
 	case starting:
@@ -37,7 +37,7 @@ func (s state) rank() int {
 
 type replica struct {
 	id      int32
-	gen     uint32 // generation; events with another generation are ignored
+	gen     uint32 // generation of the replica; an event with another generation is obsolete and ignored
 	state   state
 	load    *load
 	pod     karpenter.Pod

@@ -25,7 +25,7 @@ type Result struct {
 // LoadResult is the result of one workload.
 type LoadResult struct {
 	Key      scaling.Key
-	Arrived  int64 // requests that arrived in the report part; the next four counts are of these requests
+	Arrived  int64 // requests that arrived in the report part; the next four counts are parts of this number
 	Served   int64
 	Running  int64 // arrived requests that run at the end
 	Queued   int64 // arrived requests that wait at the end
@@ -37,7 +37,7 @@ type LoadResult struct {
 	Limit               time.Duration
 	Mean, P50, P95, P99 time.Duration
 	Max                 time.Duration
-	Waits               *waits.Histogram `json:"-"` // the distribution from which the waits above are computed
+	Waits               *waits.Histogram `json:"-"` // the distribution from which the waits are computed
 
 	Utilization   float64 // used share of the ready replicas' slot time
 	ReplicaStarts int64
@@ -56,7 +56,7 @@ type PoolResult struct {
 	Refusals           int64         // launches refused for insufficient capacity
 	Paid               time.Duration // GPU time that was paid for
 	Cost               float64       // cost in $
-	Ledger             ledger.Ledger // GPU time in which no replica held the GPU
+	Ledger             ledger.Ledger // GPU time without a replica on the GPU
 }
 
 // Result returns the totals of the run so far. If the report part has begun, it returns the totals of this part.

@@ -20,7 +20,7 @@ type LoadSeries struct {
 	Key      scaling.Key
 	Arrived  []int32 // requests that arrived since the previous point
 	Started  []int32 // requests whose service began since the previous point
-	Late     []int32 // of the started requests, those that were late
+	Late     []int32 // started requests that were late
 	Target   []int32 // spec.replicas
 	Decided  []int32 // target of gpuscaler; -1 if there is none
 	Ready    []int32
@@ -41,7 +41,7 @@ type PoolSeries struct {
 // series collects the points.
 type series struct {
 	Series
-	before []counts // counts of each load at the previous point
+	before []counts // counts of each load at the previous point of the series
 }
 
 type counts struct{ arrived, started, late int64 }

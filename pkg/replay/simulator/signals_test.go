@@ -45,8 +45,8 @@ func TestRateQueryReadsArrivals(t *testing.T) {
 				sum, n = sum+float64(w.loads[0].target), n+1
 			}
 		})
-		// Rates over one scrape interval are noisy, and the scale-down window uses the highest proposal of five minutes, so the mean target
-		// is higher than the exact result.
+		// Rates over one scrape interval are noisy. The scale-down window uses the highest proposal of five minutes, so the mean target is
+		// above the exact result.
 		if mean := sum / float64(n); mean < c.want-0.5 || mean > 1.6*c.want {
 			t.Errorf("%s: %.2f replicas on average, want about %v", name, mean, c.want)
 		}
@@ -55,7 +55,7 @@ func TestRateQueryReadsArrivals(t *testing.T) {
 
 // The policy multiplies its signal, a mean per replica, by the number of ready replicas. If the query returns a mean, the simulator divides
 // the rate of arrivals by the ready replicas, and five requests per second again need five replicas. If the query returns a sum, the policy
-// multiplies the sum, and the target rises to the maximum as it would in a cluster.
+// wrongly multiplies this sum, and the target rises to the maximum, as in a cluster.
 func TestAMeanOfARateIsOfOneReplica(t *testing.T) {
 	arrivals := map[string]measure.Measure{"load": measure.Arrivals}
 	for name, c := range map[string]struct {

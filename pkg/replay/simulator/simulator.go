@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Kinds of the events that the method happen processes. It passes events of other kinds to the nodes.
+// Kinds of the events that the method happen processes. Events of other kinds belong to the nodes.
 const (
 	arrive       events.Kind = iota // the next request of a load arrives
 	finish                          // a request of a replica finishes
@@ -88,7 +88,8 @@ func New(c Config) (*Simulator, error) {
 // begin adds the first events and creates the initial replicas.
 func (w *Simulator) begin() {
 	if w.config.ReportFrom > 0 {
-		w.queue.Add(events.Event{At: w.config.ReportFrom, Kind: reportBegins}) // before all other events of that time
+		// first, so that this event precedes all other events of its time
+		w.queue.Add(events.Event{At: w.config.ReportFrom, Kind: reportBegins})
 	}
 	w.nodes.Begin()
 	for _, l := range w.loads {
@@ -100,7 +101,7 @@ func (w *Simulator) begin() {
 	}
 }
 
-// draws returns the stream of random numbers for a purpose.
+// draws returns the random numbers for a purpose. Each purpose has its own stream.
 func (w *Simulator) draws(purpose string) *reproducible.Draws {
 	return reproducible.NewDraws(w.config.Seed, purpose)
 }

@@ -70,8 +70,8 @@ func TestLoadingReplicasDoNotIncreaseTheTarget(t *testing.T) {
 	peak := int32(0)
 	watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, 10*time.Minute+290*time.Second,
 		func(w *Simulator, _ int) { peak = max(peak, w.loads[0].target) })
-	// 870 requests wait when the first replica is almost ready. With a target of 4 per replica, all 12 replicas are needed; the target must
-	// not exceed this maximum. With the lower traffic below, about three requests arrive, and one replica is enough.
+	// 870 requests wait when the first replica is almost ready. With a target of 4 per replica, they need all 12 replicas, but no more than
+	// maxReplicas may start. With the lower traffic below, about three requests wait, and one replica is enough.
 	if peak > 12 {
 		t.Errorf("the highest target is %d", peak)
 	}

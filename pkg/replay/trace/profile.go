@@ -33,7 +33,7 @@ type Profile struct {
 	Tokens *Tokens // distributions of the token counts; nil: the counts are unknown
 }
 
-// Hours is a time span of every day; From and To are 0 to 24 h after midnight. If To <= From, the span ends on the next day.
+// Hours is a daily time span. From and To are 0 to 24 h after midnight. If To <= From, the span ends on the next day.
 type Hours struct{ From, To time.Duration }
 
 func (h Hours) holds(clock time.Duration) bool {

@@ -22,10 +22,11 @@ type Summary struct {
 	Requests int           `json:"requests"`
 	Clients  int           `json:"clients,omitempty"` // number of clients of a trace of rates
 
-	Bin     time.Duration `json:"binNanos"`
-	Bins    []float64     `json:"bins"` // requests in each bin
-	RPM     Quantiles     `json:"requestsPerMinute"`
-	Partial time.Duration `json:"lastBinNanos,omitempty"` // length of the last bin if it is shorter; its count is then not comparable
+	Bin  time.Duration `json:"binNanos"`
+	Bins []float64     `json:"bins"` // requests in each bin
+	RPM  Quantiles     `json:"requestsPerMinute"`
+	// length of the last bin if it is shorter than the others, so that its count is not comparable; otherwise 0
+	Partial time.Duration `json:"lastBinNanos,omitempty"`
 
 	ZeroBins    int           `json:"zeroBins"`
 	LongestGap  time.Duration `json:"longestGapNanos"` // longest time without a request, including the start and the end
@@ -103,7 +104,7 @@ func (s *Summary) countRequests(t *Trace) {
 	n := len(bins)
 	s.Partial = t.Duration % s.Bin
 	if n > 1 && s.Partial == 0 && bins[n-1] == 0 {
-		bins = bins[:n-1] // the last bin is only for a request exactly at the end; without such a request, a day has 1440 bins
+		bins = bins[:n-1] // the last bin contains only a request exactly at the end; without such a request, a day has 1440 bins
 	}
 	s.Bins = bins
 	s.Input, s.Output, s.Service = input.summary(), output.summary(), summaryOf(service)

@@ -17,7 +17,7 @@ type Request struct {
 	InputTokens  int           // prompt tokens, or UnknownTokens
 	OutputTokens int           // number of generated tokens, or UnknownTokens; 0 for example for a failed request or an embedding
 	Failed       bool          // the request failed according to the log; it still counts as load
-	Service      time.Duration // recorded time that a replica spends on the request, without waits; 0: unknown
+	Service      time.Duration // recorded time of the request in a replica, without waiting; 0: unknown
 }
 
 // Stream returns requests in the order of At. Requests with the same At have the same order in each stream. After the last request, Next
@@ -49,8 +49,8 @@ type Trace struct {
 
 // Header describes a trace apart from its requests.
 type Header struct {
-	Name     string        // name of the file or the profile
-	Start    time.Time     // time of At = 0 in UTC; zero if the file has none
+	Name     string        // name of the file or of the profile
+	Start    time.Time     // the time at which At is 0, in UTC; zero if the file has no timestamps
 	Duration time.Duration // time from the start to the last request, or to the end of the last window
 	Columns  []string      // roles of the columns in the file, for example "TIMESTAMP = time"
 	Notes    []string      // notes about the file
@@ -211,7 +211,7 @@ func (s *logStream) Next() (Request, bool) {
 	return r, true
 }
 
-// limited is a Stream of the requests that a generator generates for times before end.
+// limited is a Stream that returns the requests of a generator before the time end.
 type limited struct {
 	from *generator
 	end  time.Duration

@@ -9,7 +9,7 @@ import (
 // ClientWindow is a time span of one client. It contains the recorded or expected number of requests, and the CV and the distribution of
 // the time between them.
 type ClientWindow struct {
-	At       time.Duration // time since the start of the trace in the file, before Drawing.From
+	At       time.Duration // time since the start of the trace in the file; Drawing.From is not subtracted
 	Length   time.Duration
 	Requests float64
 	CV       float64
@@ -18,7 +18,7 @@ type ClientWindow struct {
 
 // Client is one source of traffic: windows in order, without overlap.
 type Client struct {
-	Name    string // selects the random numbers of the client
+	Name    string // seed for the random numbers of the client
 	Windows []ClientWindow
 }
 
@@ -70,8 +70,7 @@ func (t *Trace) commonLength() time.Duration {
 	return width
 }
 
-// spread adds the requests of the window w to the time spans in out. Each time span gets a share in proportion to its overlap with the
-// window.
+// spread divides the requests of the window w among the time spans in out, in proportion to the overlap of each time span with the window.
 func spread(out []Window, width, at time.Duration, w ClientWindow) {
 	for i := max(int(at/width), 0); i < len(out); i++ {
 		o := &out[i]

@@ -31,11 +31,11 @@ type Knob struct {
 	Per     Per
 }
 
-// Per specifies to which property of the service the values of a knob are proportional. The values in the catalogue are for the service
-// simulator.Chat8B.
+// Per specifies which property of the service a knob depends on. The values in the catalogue are for the service simulator.Chat8B, and
+// ScaledTo converts them.
 type Per uint8
 
-// The properties to which a knob can be proportional.
+// The properties of a service to which a knob can be proportional.
 const (
 	Constant Per = iota // does not depend on the service
 	PerSlot             // proportional to the slots of a replica, for example a number of requests per replica

@@ -26,7 +26,7 @@ const (
 	knativeGrace       = 30 * time.Second // scale-to-zero-grace-period
 	knativeScaleUp     = 1000             // max-scale-up-rate
 	knativeScaleDown   = 2                // max-scale-down-rate
-	knativePanicShare  = 10               // the panic window is the stable window divided by this
+	knativePanicShare  = 10               // the stable window is this many times as long as the panic window
 	knativeStable      = time.Minute
 	knativePanicExceed = 2
 )

@@ -30,10 +30,9 @@ func Planned(steps []Step) autoscaler.Factory {
 	return func() autoscaler.Actuator { return &planned{steps: steps} }
 }
 
-// PlanOf returns the changes of desired replicas with which the ready replicas follow the schedule. The schedule has the number of ready
-// replicas for each time slot, and the parameter slot is the length of a time slot. The plan requests a replica one cold start (the
-// parameter lead) before the replica must be ready. It keeps a replica that the schedule does not need if the schedule needs it again
-// before a new replica could be ready.
+// PlanOf returns the changes of desired replicas that lead to the ready replicas of a schedule. The schedule has the number of ready
+// replicas for each time slot of length slot. The plan requests a replica one cold start (the parameter lead) before the replica must be
+// ready. It keeps a replica that the schedule does not need if the schedule needs it again before a new replica could be ready.
 func PlanOf(schedule []int32, slot, lead time.Duration) []Step {
 	var steps []Step
 	ahead := int((lead + slot - 1) / slot)

@@ -36,11 +36,11 @@ func (k SkyServe) NewActuator() autoscaler.Actuator {
 
 type skyServe struct {
 	config   SkyServe
-	arrived  [int(skyWindow/skyInterval) + 1]int64 // total number of arrived requests at the last decisions, oldest first
+	arrived  [int(skyWindow/skyInterval) + 1]int64 // total number of requests that had arrived at each of the last decisions, oldest first
 	seen     int
 	begun    bool
 	target   int32
-	ups, dow int // number of consecutive decisions that would scale up, and that would scale down
+	ups, dow int // how many decisions in a row would scale up, and how many would scale down
 }
 
 // Act decides every 20 s.

@@ -32,12 +32,12 @@ type Assumptions struct {
 
 // Config describes a Cluster.
 type Config struct {
-	NodePools   []NodePool // empty: every pod has a node of its own, which is removed with the pod (GPUs billed per second)
+	NodePools   []NodePool // empty: every pod has its own node, which is removed with the pod (GPUs billed per second)
 	Fleet       Fleet      // used if NodePools is empty
 	Images      int        // number of images that nodes pull
-	Start       time.Time  // the time that corresponds to the virtual time 0
+	Start       time.Time  // the time at virtual time 0
 	Assumptions Assumptions
-	Draws       func(purpose string) *reproducible.Draws // returns the random numbers for a purpose
+	Draws       func(purpose string) *reproducible.Draws // returns the stream of random numbers for a purpose
 }
 
 // Fleet is the capacity of a simulation without NodePools.
@@ -62,8 +62,8 @@ type Cluster struct {
 	serial   int64 // counter of created nodes
 
 	waiting   []*Pod   // pods that are not bound, oldest first
-	providing bool     // a pass of the provisioner is scheduled
-	command   *command // removal of nodes that waits for its validation
+	providing bool     // whether a pass of the provisioner is scheduled
+	command   *command // the planned removal of nodes, until it is validated; nil: none
 }
 
 // New creates the NodePools of a simulation. Cluster adds its events to the queue, and the owner of the queue passes them to Handle. New
@@ -126,7 +126,7 @@ func (c *Cluster) Handle(e *events.Event) {
 	}
 }
 
-// Pools returns the NodePools, sorted by the weights of the config. Overrides of weights do not change this order. The caller must not
+// Pools returns the NodePools in the order of their configured weights. Overrides of weights do not change this order. The caller must not
 // change the slice.
 func (c *Cluster) Pools() []*Pool { return c.pools }
 
@@ -142,5 +142,5 @@ func (c *Cluster) Pool(name string) *Pool {
 
 func (c *Cluster) now() time.Time { return c.start.Add(c.queue.Now) }
 
-// private reports whether there are no NodePools, so that each node belongs to one pod.
+// private reports whether each pod has its own node, because there are no NodePools.
 func (c *Cluster) private() bool { return c.pools[0].private() }

@@ -14,7 +14,7 @@ import (
 
 var begin = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 
-// run is a Cluster whose pods do nothing: an evicted pod ends at once, and its workload creates no other.
+// run is a Cluster with trivial workloads: an evicted pod ends at once and is not replaced.
 type run struct {
 	*Cluster
 	queue events.Queue
@@ -62,7 +62,7 @@ func (r *run) create(t *Template) *runPod {
 	return p
 }
 
-// until processes all events up to the given time.
+// until processes all events up to the time at.
 func (r *run) until(at time.Duration) {
 	for {
 		e, ok := r.queue.Next(at)
@@ -132,7 +132,7 @@ func TestParseBudgets(t *testing.T) {
 	}
 }
 
-// For any sequence of created and ended pods, the GPU counters of pools and nodes agree with the pods, and limits are respected.
+// Pods are created and ended in a random order. The GPU counters of pools and nodes must agree with the pods, and limits must be respected.
 func TestCountersAgreeWithThePods(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Int64Range(0, 12).Draw(t, "limit")

@@ -19,7 +19,7 @@ func (c *Cluster) newBoots(of string) boots {
 // State is the lifecycle state of a node.
 type State uint8
 
-// Values of State, in the order in which a node has them.
+// Values of State, in the order in which a node passes through them.
 const (
 	Launched   State = iota // requested from the provider
 	Registered              // registered, but its GPUs cannot be allocated yet
@@ -43,10 +43,10 @@ type Node struct {
 	used        int32
 	pods        []*Pod
 	pulled      []time.Duration // time at which each image is on the node; 0: not pulled; -1: since the start
-	changed     time.Duration   // time at which a pod was last added or removed
+	changed     time.Duration   // time at which a pod was last added to the node or removed from it
 	hasNotice   bool            // an interruption notice was received
-	chosen      bool            // the node is removed when its replacement is usable
-	replaces    *Node           // the node that this node replaces, until this one is usable
+	chosen      bool            // consolidation will remove the node when its replacement is usable
+	replaces    *Node           // the node that this node will replace; nil after this node is usable
 	replacesGen uint32
 }
 
@@ -66,8 +66,8 @@ func (n *Node) Started() (registered, allocatable time.Duration) { return n.join
 // Pods returns the pods of the node. The caller must not change the slice.
 func (n *Node) Pods() []*Pod { return n.pods }
 
-// count adds the GPUs of the node to the pool's counter for the state of the node. For a starting node these are all its GPUs, and for any
-// other node the GPUs without a pod. by is 1 to add and -1 to subtract.
+// count adds the GPUs of the node to the pool's counter for the state of the node. It adds all GPUs of a starting node, and the GPUs
+// without a pod of any other node. by is 1 to add and -1 to subtract.
 func (n *Node) count(by int64) {
 	p, free := n.pool, int64(n.gpus-n.used)
 	switch {
@@ -82,7 +82,7 @@ func (n *Node) count(by int64) {
 	}
 }
 
-// change calls the function do, which changes the node, and updates the GPU counters of the pool.
+// change calls do, which changes the node, and updates the GPU counters of the pool for this change.
 func (n *Node) change(do func()) {
 	n.pool.touch()
 	n.count(-1)

@@ -29,12 +29,13 @@ type NodePool struct {
 	Limit        *int64  // limit in GPUs; nil: no limit; 0: no node may start
 	Weight       int32   // 0..100; a pod gets a node of the pool with the highest weight that accepts it
 
-	ConsolidateAfter time.Duration // minimum time from the last added or removed pod of a node to the node's consolidation, or Never
-	OnlyWhenEmpty    bool          // consolidationPolicy WhenEmpty; otherwise WhenEmptyOrUnderutilized
-	Budgets          []Budget      // the lowest budget that applies is used; empty: one budget of 10%
+	// minimum time after the last pod was added to a node or removed from it until the node can be consolidated, or Never
+	ConsolidateAfter time.Duration
+	OnlyWhenEmpty    bool     // consolidationPolicy WhenEmpty; otherwise WhenEmptyOrUnderutilized
+	Budgets          []Budget // of the budgets that apply at a time, the lowest is used; empty: one budget of 10%
 
 	NodeLaunch, GPUReady *reproducible.Spread // nil: the values of Assumptions
-	Market               *spotmarket.Trace    // available nodes over time, repeated at its end; nil: unlimited
+	Market               *spotmarket.Trace    // number of available nodes over time, repeated after its end; nil: unlimited
 	Outages              []Outage             // periods without capacity
 }
 

@@ -184,7 +184,7 @@ func budgetsText(list []Budget) string {
 	}
 	text, err := json.Marshal(out)
 	if err != nil {
-		panic(err) // not possible, because strings and numbers can always be encoded
+		panic(err) // cannot occur: strings and numbers can always be encoded
 	}
 	return string(text)
 }

@@ -21,18 +21,18 @@ type Pool struct {
 	ending    int64         // GPUs of terminating nodes
 	touched   time.Duration // time up to which the bill is computed
 	bill      Bill
-	before    Bill // the bill at the start of the report part
+	before    Bill // the bill when the report part began
 
-	refusedUntil time.Duration // until then, launches are refused because of the last failure for lack of capacity
+	refusedUntil time.Duration // launches are refused until this time, because the last one failed for lack of capacity
 	boots        boots
 	spotDraws    *reproducible.Draws // random numbers that choose the lost spot nodes
 	market       *market             // nil: unlimited nodes
-	overridable  *overridable        // set if the pool belongs to a capacity group
+	overridable  *overridable        // the overridable fields; nil if the pool is in no capacity group
 }
 
 // Bill contains totals of a pool since the start of the simulation, or since BeginReport.
 type Bill struct {
-	Parts                   [ledger.Causes]int64 // GPU time in which no pod had the GPU, by cause, in microseconds
+	Parts                   [ledger.Causes]int64 // GPU time without a pod on the GPU, by cause, in microseconds
 	Paid                    int64                // GPU time of all nodes, in microseconds
 	Started, Lost, Refusals int64                // launched nodes, lost spot nodes, and launches that failed for lack of capacity
 }

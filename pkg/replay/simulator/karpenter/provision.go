@@ -24,8 +24,8 @@ func (c *Cluster) Provision() {
 	}
 }
 
-// bind simulates kube-scheduler: it assigns waiting pods, oldest first, to usable nodes with free GPUs. It may also assign a pod that
-// Karpenter nominated to a starting node. That node can then be empty when it becomes usable.
+// bind simulates kube-scheduler: it assigns waiting pods, oldest first, to usable nodes with free GPUs. It may also assign a pod for which
+// Karpenter already launches a node. That node can then be empty when it becomes usable.
 func (c *Cluster) bind() {
 	for i := 0; i < len(c.waiting); {
 		pod := c.waiting[i]
@@ -135,7 +135,7 @@ func (p *Pool) launch() *Node {
 	return n
 }
 
-// initialNode returns a usable node with room for an initial pod, or nil.
+// initialNode returns a usable node with room for a pod at the start of the run, or nil.
 func (c *Cluster) initialNode(t *Template) *Node {
 	if c.private() {
 		n := c.pools[0].newNode(t.GPUs, &t.boots)
