@@ -18,7 +18,7 @@ type ClientWindow struct {
 
 // Client is one source of traffic: windows in order, without overlap.
 type Client struct {
-	Name    string // seed for the random numbers of the client
+	Name    string // the random numbers of the client depend on it
 	Windows []ClientWindow
 }
 
