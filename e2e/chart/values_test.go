@@ -104,13 +104,13 @@ func chartValues(t *testing.T) (values []value, schema map[string]any) {
 
 const readmeHead = `# Helm chart of gpuscaler
 
-This chart installs gpuscaler, which computes the replicas of GPU workloads. [Quick start](../../README.md#quick-start) has the commands,
-[Operate](../../config/guides/operation.md) describes upgrades, monitoring and removal.
-` + "`values.schema.json`" + ` contains the schema of every value, and those of the PlatformConfig and of
-policies: ` + "`helm template`" + ` refuses a misspelled field.
+This chart installs gpuscaler, which computes the replicas of GPU workloads. The [quick start](../../README.md#quick-start) has the
+commands of an installation. [Operate](../../config/guides/operation.md) describes upgrades, monitoring and the uninstallation.
 
-` + "`UPDATE_GOLDEN=1 go test ./chart`" + ` in e2e generates this page from the comments in [values.yaml](values.yaml),
-which also has examples.
+The table lists all values. [values.yaml](values.yaml) also has examples. Helm refuses a misspelled value, and a misspelled field of
+the PlatformConfig or of a policy, because ` + "`values.schema.json`" + ` contains their schemas.
+
+This page is generated from the comments in values.yaml. To change it, run ` + "`UPDATE_GOLDEN=1 go test ./chart`" + ` in e2e.
 
 | value | default | description |
 |---|---|---|
