@@ -9,7 +9,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline.Version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo pictures unit explore test test-long hpacheck bench bench-compare bench-replay bench-spot bench-decisions fuzz defences lint fmt cover cover-verify race generate simulate simulate-coverage simulate-exhaustive simulate-mutants soak mutation commits verify release-dry-run release-publish
+.PHONY: help build demo pictures unit explore test test-long hpacheck bench bench-compare bench-replay bench-spot bench-decisions bench-audit fuzz defences lint fmt cover cover-verify race generate simulate simulate-coverage simulate-exhaustive simulate-mutants soak mutation commits verify release-dry-run release-publish
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,6 +115,9 @@ release-dry-run: ## build the artifacts of a release in dist/release, check them
 
 release-publish: ## publish what release-dry-run left in dist/release
 	@$(GO) run ./cmd/release publish -version '$(VERSION)' $(RELEASE_FLAGS)
+
+bench-audit: ## audit 100 simulated workloads with the replays of the command's default: replayed workloads and time; a minute
+	@$(GO) test -count=1 -run '^$$' -bench HundredWorkloads -benchtime 1x ./pkg/audit/...
 
 fuzz: ## a minute of each fuzz target
 	@for package in $$($(GO) list ./pkg/...); do \

@@ -24,8 +24,9 @@ type Options struct {
 	ColdStart time.Duration // cold start of gpuscaler's replicas in the replay; 0: the simulator draws each one from its assumptions
 	// Budget is the maximum time that all replays together may run. Report.Missing lists the workloads that were not replayed within it. 0:
 	// no limit.
-	Budget   time.Duration
-	Progress func(what string, done float64) // called with the current task and the completed share, 0..1; may be nil
+	Budget time.Duration
+	// Progress is called with the current task and the completed share, 0..1, from several goroutines. It may be nil.
+	Progress func(what string, done float64)
 }
 
 // Report is the result of an audit. Each cost is in $ per month of 730 hours, extrapolated from the time that has measurements. Each share
@@ -228,50 +229,6 @@ func (t *sums) figures(share float64) Figures {
 		*out.MeetsSLO = t.worst >= share
 	}
 	return out
-}
-
-// replay replays the traffic of each workload with gpuscaler in the simulator, the most expensive workload first, and adds the results to
-// the report.
-func (r *Report) replay(ctx context.Context, o *Options) error {
-	limited, cancel := ctx, context.CancelFunc(func() {})
-	if o.Budget > 0 {
-		limited, cancel = context.WithTimeout(ctx, o.Budget)
-	}
-	defer cancel()
-	var cost, measured, least float64
-	for i := range r.Workloads {
-		l := &r.Workloads[i]
-		if o.Progress != nil {
-			o.Progress("replaying "+l.Workload, float64(i)/float64(len(r.Workloads)))
-		}
-		f, err := r.snapshot.forecast(limited, l.of, o)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case limited.Err() != nil:
-			err = fmt.Errorf("%w: the time limit of %s for replays has passed", errNoForecast, o.Budget)
-			fallthrough
-		case err != nil:
-			r.Missing = append(r.Missing, Gap{What: "the cost of " + l.Workload + " with gpuscaler", Why: err.Error(), Next: forecastNext})
-			continue
-		}
-		if f.Measured = r.snapshot.measuredCost(l.of, r.snapshot.Steps-int(math.Round(f.Hours*3600/r.snapshot.Step))); f.Measured != nil {
-			r.Total.Replayed++
-			cost, measured = cost+f.Cost, measured+*f.Measured
-		}
-		if f.Bound != nil {
-			r.Total.Bounded++
-			least += *f.Bound
-		}
-		l.Forecast = f
-	}
-	if r.Total.Replayed > 0 {
-		r.Total.Gpuscaler, r.Total.Measured = known(cost), known(measured)
-	}
-	if r.Total.Bounded > 0 {
-		r.Total.Bound = known(least)
-	}
-	return nil
 }
 
 // measuredCost returns the cost per month of a workload, or nil if it is unknown. The parameter from is the index of the first step that it

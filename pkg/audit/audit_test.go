@@ -59,6 +59,16 @@ func stories(t testing.TB) map[Cause]autoscaled {
 	}
 }
 
+// fromZero is a workload with a request every five minutes, whose replica is removed after three minutes without one. Most requests start
+// a replica, and are the first that it serves.
+func fromZero(t testing.TB) autoscaled {
+	t.Helper()
+	queue := []baseline.KEDATrigger{{Measure: measure.InSystem, Target: 6}}
+	return autoscaled{name: "rare", preset: "flat", rate: 1.0 / 300, slots: 8,
+		actuator:   baseline.KEDA{Max: 4, Triggers: queue, Cooldown: 3 * time.Minute}.NewActuator,
+		autoscaler: Autoscaler{Kind: "ScaledObject", Name: "rare", Max: 4, Cooldown: 180, Metrics: []string{"prometheus queue"}}}
+}
+
 // closeTo reports an error if a differs from b by more than 2% of whole.
 func closeTo(t *testing.T, what string, a, b, whole float64) {
 	t.Helper()

@@ -22,7 +22,7 @@
 //
 // # How the tests verify the audit
 //
-// The tests run autoscalers in the simulator. The simulator's ledger records the cause of each GPU second. From the metrics that a
-// Prometheus server would have stored, the tests make a snapshot, audit the snapshot, and compare the result with the ledger. Cost, SLO and
-// waste agree within 2%.
+// The tests run autoscalers in the simulator. The simulator's ledger records the cause of each GPU second. The tests write the metrics that
+// kube-state-metrics and vLLM export to Prometheus' query engine, read a snapshot with package collect, audit it, and compare the result
+// with the ledger. Cost, SLO and waste agree within 2%, for several seeds and numbers of slots, and for a workload that scales from zero.
 package audit

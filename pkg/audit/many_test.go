@@ -2,8 +2,14 @@ package audit
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -62,14 +68,103 @@ func TestReplaysEndAtTheTimeLimit(t *testing.T) {
 	}
 }
 
-// BenchmarkHundredWorkloads audits 100 workloads of a day with the replays of the command's default, six hours each.
+// Each of 100 workloads is replayed and has a bound. The report does not depend on the number of replays that run at the same time.
+func TestHundredWorkloadsAreReplayedInAnyOrder(t *testing.T) {
+	s := hundred(t, 20*time.Minute)
+	var first string
+	for _, cores := range []int{1, 4} {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+		var replayed sync.Map
+		r, err := Run(t.Context(), s, Options{SLO: objective, Replay: 10 * time.Minute, ColdStart: 5 * time.Minute,
+			Progress: func(what string, _ float64) { replayed.Store(what, true) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := 0
+		replayed.Range(func(any, any) bool { begun++; return true })
+		if r.Total.Replayed != 100 || r.Total.Bounded != 100 || begun != 100 {
+			t.Errorf("%d cores: of 100 workloads %d are replayed, %d have a bound, %d were announced: %+v", cores, r.Total.Replayed,
+				r.Total.Bounded, begun, r.Missing)
+		}
+		text, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == "" {
+			first = string(text)
+		} else if string(text) != first {
+			t.Errorf("the report on %d cores differs from that on one", cores)
+		}
+	}
+}
+
+// A canceled audit returns the error and no report.
+func TestCanceledReplaysEndTheAudit(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := Run(ctx, many(t, 4), Options{SLO: objective, Replay: time.Hour, Budget: time.Hour, Progress: func(string, float64) { cancel() }})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the audit ends with %v", err)
+	}
+}
+
+// The highest recent need is the maximum over the steps of the past, for short and long pasts.
+func TestRecentNeedIsTheHighestOfThePast(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	w := &Workload{Slots: 1}
+	for range 200 {
+		all, past := make([]demand, 1+random.IntN(40)), random.IntN(45)
+		for i := range all {
+			all[i].running = float64(random.IntN(6))
+		}
+		setRecent(all, w, past)
+		for i := range all {
+			want := 0.0
+			for k := max(0, i-past); k <= i; k++ {
+				want = max(want, all[k].need(w))
+			}
+			if all[i].recent != want {
+				t.Fatalf("step %d of %d, past %d: %g, want %g", i, len(all), past, all[i].recent, want)
+			}
+		}
+	}
+}
+
+// hundred returns 100 workloads that the simulator ran for the given time. Each has its own traffic. They differ in the autoscaler and its
+// bounds, the profile of the traffic, the slots of a replica and the load, from 0.3 to 10 requests per second.
+func hundred(t testing.TB, length time.Duration) *Snapshot {
+	t.Helper()
+	of := stories(t)
+	kinds, profiles := []Cause{Floor, Schedules, Cooldown, WrongMetric}, []string{"flat", "diurnal", "bursty", "spikes"}
+	var all []autoscaled
+	for i := range 100 {
+		a := of[kinds[i%len(kinds)]]
+		a.name, a.preset, a.slots = fmt.Sprintf("%s-%02d", a.name, i), profiles[i/2%len(profiles)], []int{4, 8, 16, 64}[i/4%4]
+		a.rate = 0.3 * math.Pow(10/0.3, float64(i)/99)
+		if i%4 != 0 {
+			a.autoscaler.Max = []int{12, 24, 100}[i%3] // 100 is KEDA's default
+		}
+		all = append(all, a)
+	}
+	s, _ := simulated(t, length, 5*time.Minute, nil, all...)
+	return s
+}
+
+// BenchmarkHundredWorkloads audits 100 workloads with the replays of the command's default: the last six hours of each.
 func BenchmarkHundredWorkloads(b *testing.B) {
-	s := many(b, 100)
+	s := hundred(b, 8*time.Hour)
 	for b.Loop() {
-		r, err := Run(context.Background(), s, Options{SLO: objective, Replay: 6 * time.Hour})
+		r, err := Run(context.Background(), s, Options{SLO: objective, Replay: 6 * time.Hour, ColdStart: 5 * time.Minute})
 		if err != nil {
 			b.Fatal(err)
 		}
+		requests := int64(0)
+		for i := range r.Workloads {
+			if f := r.Workloads[i].Forecast; f != nil {
+				requests += f.Requests
+			}
+		}
 		b.ReportMetric(float64(r.Total.Replayed), "replayed")
+		b.ReportMetric(float64(r.Total.Bounded), "bounded")
+		b.ReportMetric(float64(requests), "requests")
 	}
 }

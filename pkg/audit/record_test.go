@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ type autoscaled struct {
 	autoscaler Autoscaler
 	initial    int32
 	slots      int
+	seed       uint64 // seed of the traffic; 0: the position of the workload, counted from 1
 	pools      []string
 }
 
@@ -39,7 +41,7 @@ const (
 
 // simulated runs workloads in the simulator. It returns the result of the simulator, and the snapshot that the audit would read from a
 // Prometheus server with the same history. If pools is empty, each replica has its own node.
-func simulated(t *testing.T, length, step time.Duration, pools []karpenter.NodePool, all ...autoscaled) (*Snapshot, *simulator.Result) {
+func simulated(t testing.TB, length, step time.Duration, pools []karpenter.NodePool, all ...autoscaled) (*Snapshot, *simulator.Result) {
 	t.Helper()
 	config := simulator.Config{
 		Start: midnight, Seed: 1, NodePools: pools, Fleet: karpenter.Fleet{HourlyPerGPU: hourly}, Resolution: scraped,
@@ -49,7 +51,7 @@ func simulated(t *testing.T, length, step time.Duration, pools []karpenter.NodeP
 		if !ok {
 			t.Fatalf("no preset %s", a.preset)
 		}
-		p.Duration, p.Rate, p.Seed, p.Start = length, a.rate, uint64(i+1), midnight
+		p.Duration, p.Rate, p.Seed, p.Start = length, a.rate, cmp.Or(a.seed, uint64(i+1)), midnight
 		traffic, err := trace.Generate(p)
 		if err != nil {
 			t.Fatal(err)
@@ -125,6 +127,14 @@ func recorded(r *simulator.Result, step time.Duration, all []autoscaled) *Snapsh
 		out.Pools = append(out.Pools, pool)
 	}
 	return out
+}
+
+// seeded returns the workload with another seed of its traffic, other slots of a replica, and a load that changes with the slots, so that
+// the number of replicas remains about the same.
+func seeded(a autoscaled, seed uint64, slots int) autoscaled {
+	a.rate *= float64(slots) / float64(a.slots)
+	a.seed, a.slots = seed, slots
+	return a
 }
 
 func poolOf(a *autoscaled) string {

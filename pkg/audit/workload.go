@@ -56,12 +56,28 @@ func (s *Snapshot) timeline(w *Workload) []demand {
 		}
 	}
 	past := 1 + int((time.Duration(w.Autoscaler.Cooldown*float64(time.Second))+startAllowance)/s.step())
-	for i := range out {
-		for k := max(0, i-past); k <= i; k++ {
-			out[i].recent = max(out[i].recent, out[k].need(w))
-		}
-	}
+	setRecent(out, w, past)
 	return out
+}
+
+// setRecent sets recent of each step to the highest need of this step and of the given number of steps before it. It looks at each step
+// at most twice: highest contains the steps whose need no later step reaches, so the needs in it decrease.
+func setRecent(all []demand, w *Workload, past int) {
+	type need struct {
+		step     int
+		replicas float64
+	}
+	var highest []need
+	for i := range all {
+		now := need{i, all[i].need(w)}
+		for len(highest) > 0 && highest[len(highest)-1].replicas <= now.replicas {
+			highest = highest[:len(highest)-1]
+		}
+		if highest = append(highest, now); highest[0].step < i-past {
+			highest = highest[1:]
+		}
+		all[i].recent = highest[0].replicas
+	}
 }
 
 // need returns the number of replicas that the running and waiting requests of the step need. If the requests are unknown, it is computed
@@ -104,6 +120,9 @@ func (d *demand) split(w *Workload) (out Ledger) {
 	busy := d.active
 	if !math.IsNaN(d.running) && w.Slots > 0 {
 		busy = d.running / w.Slots * per
+	}
+	if d.ready == 0 {
+		busy = 0 // a model server exports its first sample when it is ready
 	}
 	if math.IsNaN(busy) || math.IsNaN(d.ready) {
 		out[NotMeasured] = d.held

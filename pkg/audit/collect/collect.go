@@ -2,7 +2,6 @@ package collect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -13,11 +12,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/audit"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
-	"github.com/gpuscaler/gpuscaler/pkg/telemetry/history"
 )
-
-// chunkSteps is the greatest number of steps of one query: with steps of five minutes, a query covers at most one day.
-const chunkSteps = 288
 
 // Server queries a Prometheus server. *history.Server implements it.
 type Server interface {
@@ -77,32 +72,6 @@ type reader struct {
 
 	scraped audit.Values      // 1 in each step in which kube-state-metrics was scraped, missing in all other steps
 	poolOf  map[string]string // name of the pool of each node
-}
-
-// over evaluates an expression for each step and calls the function take for each value. It reports whether the result had any value.
-func (r *reader) over(ctx context.Context, expr string, take func(m model.Metric, step int, value float64)) (found bool, err error) {
-	for from := 0; from < r.s.Steps; from += chunkSteps {
-		to := min(from+chunkSteps, r.s.Steps)
-		m, err := r.server.Range(ctx, expr, v1.Range{
-			Start: r.o.From.Add(time.Duration(from+1) * r.o.Step), End: r.o.From.Add(time.Duration(to) * r.o.Step), Step: r.o.Step})
-		if errors.Is(err, history.ErrTooLarge) {
-			r.gap("all figures of one query", err.Error(), "use a shorter --since, a longer --step, or a --matcher")
-			return found, nil
-		}
-		if err != nil {
-			return found, err
-		}
-		for _, s := range m {
-			for _, p := range s.Values {
-				step := int(math.Round(float64(p.Timestamp.Time().Sub(r.o.From))/float64(r.o.Step))) - 1
-				if v := float64(p.Value); step >= 0 && step < r.s.Steps && !math.IsNaN(v) {
-					take(s.Metric, step, v)
-					found = true
-				}
-			}
-		}
-	}
-	return found, nil
 }
 
 // byWorkload evaluates an expression whose result has the labels namespace and workloadLabel. It stores each value in a series of the

@@ -4,10 +4,13 @@ import (
 	"context"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
 
 	"github.com/gpuscaler/gpuscaler/pkg/audit"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
@@ -138,5 +141,53 @@ func TestEachMissingSeriesIsReported(t *testing.T) {
 	// If the GPUs that pods hold are unknown, the report contains no free nodes.
 	if r := report(t, read(t, strings.Join(lines, "\n"), chat())); len(r.Waste) != 0 || r.Total.Cost != nil {
 		t.Errorf("without the GPUs of pods: %+v", r.Waste)
+	}
+}
+
+// together is a server that answers a range query only when the given number of them are waiting.
+type together struct {
+	number  int
+	mu      sync.Mutex
+	waiting int
+	release chan struct{}
+	queries map[string]int // number of range queries by expression
+}
+
+func (s *together) Instant(context.Context, string, time.Time) (model.Vector, error) { return nil, nil }
+
+func (s *together) Range(ctx context.Context, expr string, _ v1.Range) (model.Matrix, error) {
+	s.mu.Lock()
+	s.queries[expr]++
+	release := s.release
+	if s.waiting++; s.waiting == s.number {
+		s.waiting, s.release = 0, make(chan struct{})
+		close(release)
+	}
+	s.mu.Unlock()
+	select {
+	case <-release:
+		return nil, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// A query covers at most a day. The queries for eight days run four at a time.
+func TestQueriesOfALongPeriodRunAtTheSameTime(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server := &together{number: parallelQueries, release: make(chan struct{}), queries: map[string]int{}}
+	_, err := Read(ctx, server, chat(), Options{From: midnight, To: midnight.Add(8 * 24 * time.Hour), Step: 5 * time.Minute,
+		Wait: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for expr, n := range server.queries {
+		if n != 8 {
+			t.Errorf("%d queries for eight days: %s", n, expr)
+		}
+	}
+	if len(server.queries) < 5 {
+		t.Errorf("only %d expressions were evaluated", len(server.queries))
 	}
 }

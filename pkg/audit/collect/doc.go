@@ -7,6 +7,8 @@
 //	kube_node_info                                                the steps with a scrape of kube-state-metrics: no pod means 0 GPUs
 //	kube_{deployment,statefulset}_status_replicas_ready           ready replicas
 //	kube_node_status_allocatable, kube_node_labels                GPUs and types of nodes; without them free nodes are unknown
+//	kube_node_created                                             GPUs of nodes from their registration until they are allocatable
+//	kube_pod_start_time                                           whether the first sample of a counter belongs to a new replica
 //	vllm:num_requests_running, vllm:num_requests_waiting          GPU use and needed replicas; without them GPU activity is used
 //	DCGM_FI_PROF_GR_ENGINE_ACTIVE, DCGM_FI_DEV_GPU_UTIL           GPU activity; used if a workload reports no requests
 //	vllm:request_queue_time_seconds                               number and waits of requests; needed for SLOs and the replay

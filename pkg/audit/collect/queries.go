@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -65,9 +66,23 @@ func (r *reader) mean(metric string) string {
 	return byOwner(r.original(fmt.Sprintf("avg_over_time(%s[%s])", r.metric(metric), r.step())))
 }
 
-// increase returns a query for the increase of a counter in each step, summed over the pods of each workload.
+// youngPod is added to the length of a step. A pod that started within this time and had no series at the beginning of the step counts its
+// requests from 0. The time covers the cold start, after which the model server exports its first sample.
+const youngPod = 30 * time.Minute
+
+// increase returns a query for the increase of a counter in each step, summed over the pods of each workload. It is the difference of the
+// values at the end and at the beginning of the step. For a pod that became ready in the step it is the highest value. PromQL's increase
+// ignores the first value of a series, so it would not include the requests that waited for a new replica: these are the late ones.
+//
+// The query uses PromQL's increase for pods whose counter was reset or whose series ended. It also uses it for a series of an older pod
+// that begins in the step after a gap in the scrapes. kube_pod_start_time is the age of the pod.
 func (r *reader) increase(metric string, pairs ...string) string {
-	return byOwner(r.original(fmt.Sprintf("increase(%s[%s])", r.metric(metric, pairs...), r.step())))
+	all, step := r.metric(metric, pairs...), r.step()
+	grown := r.original(fmt.Sprintf("(%s - %s offset %s >= 0)", all, all, step))
+	first := r.original(fmt.Sprintf("(max_over_time(%s[%s]) unless %s offset %s)", all, step, all, step))
+	young := r.original(fmt.Sprintf("(%s > time() - %d)", r.metric("kube_pod_start_time"), int((r.o.Step + youngPod).Seconds())))
+	other := r.original(fmt.Sprintf("increase(%s[%s])", all, step))
+	return byOwner(fmt.Sprintf("(%s or (%s and on (namespace, pod) %s) or %s)", grown, first, young, other))
 }
 
 // heldQuery returns a query for the number of GPUs of scheduled pods by workload and node. It counts a pod once, even if two instances of
@@ -103,6 +118,7 @@ func (r *reader) readNodes(ctx context.Context) error {
 	r.poolOf = map[string]string{}
 	pools := map[string]*audit.Pool{}
 	expr := fmt.Sprintf("max by (node) (%s)", r.metric("kube_node_status_allocatable", "resource", "nvidia_com_gpu"))
+	begun := map[string]start{}
 	found, err := r.over(ctx, expr, func(m model.Metric, step int, value float64) {
 		node := string(m["node"])
 		if value <= 0 || value > 1024 {
@@ -119,8 +135,14 @@ func (r *reader) readNodes(ctx context.Context) error {
 		}
 		pools[name].PerNode = max(pools[name].PerNode, int(value))
 		pools[name].GPUs[step] += value
+		if _, known := begun[node]; !known {
+			begun[node] = start{step, value}
+		}
 	})
 	if err != nil {
+		return err
+	}
+	if err := r.addStarts(ctx, pools, begun); err != nil {
 		return err
 	}
 	if !found {
@@ -133,6 +155,35 @@ func (r *reader) readNodes(ctx context.Context) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(pools)) {
 		r.s.Pools = append(r.s.Pools, *pools[name])
+	}
+	return nil
+}
+
+// start is the first step in which a node has GPUs, and their number.
+type start struct {
+	step int
+	gpus float64
+}
+
+// addStarts adds the GPUs of each node to its pool for the time from the registration of the node until its GPUs are allocatable. The node
+// is paid for in this time, in which the driver and the device plugin start.
+func (r *reader) addStarts(ctx context.Context, pools map[string]*audit.Pool, begun map[string]start) error {
+	if len(begun) == 0 {
+		return nil
+	}
+	v, err := r.server.Instant(ctx, fmt.Sprintf("max by (node) (last_over_time(%s[%s]))", r.metric("kube_node_created"), r.period()), r.o.To)
+	if err != nil {
+		return err
+	}
+	for _, s := range v {
+		node, created := string(s.Metric["node"]), time.Unix(int64(s.Value), 0)
+		first, known := begun[node]
+		if !known || created.Before(r.o.From) {
+			continue
+		}
+		for i := max(0, int((created.Sub(r.o.From)-1)/r.o.Step)); i < first.step; i++ {
+			pools[r.pool(node)].GPUs[i] += first.gpus
+		}
 	}
 	return nil
 }

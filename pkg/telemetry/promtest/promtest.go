@@ -19,6 +19,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
@@ -65,9 +66,7 @@ func (s sample) Copy() chunks.Sample           { return s }
 // up{job="a"} 1x60. The first value is at begin, and the next ones follow at intervals of one minute.
 func Serve(t testing.TB, begin time.Time, text string) *Server {
 	t.Helper()
-	s := &Server{Begin: begin, engine: promql.NewEngine(promql.EngineOpts{
-		MaxSamples: 50_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, EnableAtModifier: true, Parser: Parser,
-	})}
+	var all []Series
 	for line := range strings.SplitSeq(text, "\n") {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
@@ -76,10 +75,31 @@ func Serve(t testing.TB, begin time.Time, text string) *Server {
 		if err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		one := &series{labels: l}
-		for i, v := range values {
+		all = append(all, Series{Labels: l, Values: values})
+	}
+	return ServeSeries(t, begin, time.Minute, all)
+}
+
+// Absent is the value that Prometheus stores for the first scrape without the series.
+var Absent = math.Float64frombits(value.StaleNaN)
+
+// Series is one series of ServeSeries. An omitted value is a time without a scrape.
+type Series struct {
+	Labels labels.Labels
+	Values []parser.SequenceValue
+}
+
+// ServeSeries starts a server with the given series. The first value of each is at begin, and the next ones follow at the given interval.
+func ServeSeries(t testing.TB, begin time.Time, every time.Duration, all []Series) *Server {
+	t.Helper()
+	s := &Server{Begin: begin, engine: promql.NewEngine(promql.EngineOpts{
+		MaxSamples: 50_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, EnableAtModifier: true, Parser: Parser,
+	})}
+	for i := range all {
+		one := &series{labels: all[i].Labels}
+		for k, v := range all[i].Values {
 			if !v.Omitted {
-				one.samples = append(one.samples, sample{begin.Add(time.Duration(i) * time.Minute).UnixMilli(), v.Value})
+				one.samples = append(one.samples, sample{begin.Add(time.Duration(k) * every).UnixMilli(), v.Value})
 			}
 		}
 		s.series = append(s.series, one)
@@ -247,7 +267,10 @@ func (s *Server) Querier(from, to int64) (storage.Querier, error) {
 	return &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
 		set := &list{at: -1}
 		for _, one := range s.series {
-			if samples := one.within(from, to); len(samples) > 0 && matches(one.labels, ms) {
+			if !matches(one.labels, ms) {
+				continue
+			}
+			if samples := one.within(from, to); len(samples) > 0 {
 				set.series = append(set.series, storage.NewListSeries(one.labels, samples))
 			}
 		}

@@ -1,0 +1,31 @@
+package audit
+
+// These names make the recordings of the simulator available to tests outside the package. They read them by way of Prometheus queries,
+// with package collect, which imports this package.
+var (
+	Simulated = simulated
+	Stories   = stories
+	FromZero  = fromZero
+	Seeded    = seeded
+	CloseTo   = closeTo
+	Objective = objective
+	Midnight  = midnight
+)
+
+// Scraped, Hourly, ServiceTime and Autoscaled are constants and a type of the recordings.
+const (
+	Scraped     = scraped
+	Hourly      = hourly
+	ServiceTime = service
+)
+
+type Autoscaled = autoscaled
+
+// NameOf returns the name of the workload.
+func NameOf(a *Autoscaled) string { return a.name }
+
+// Manifest returns the workload as it is read from the objects of a cluster, without history.
+func Manifest(a *Autoscaled) Workload {
+	return Workload{Namespace: "team", Name: a.name, Kind: "Deployment", Autoscaler: a.autoscaler, GPUs: 1, Slots: float64(a.slots),
+		SlotsFrom: "--max-num-seqs"}
+}
