@@ -65,8 +65,8 @@ type right struct{ group, resource, verb string }
 
 func (r right) String() string { return strings.TrimSuffix(r.verb+" "+r.resource+"."+r.group, ".") }
 
-// Judge returns an error if the API server rejected a request for lack of permissions. It also prints the permissions of the release that
-// the tests did not use.
+// Judge returns an error if the API server rejected a request because a permission is missing. It also prints the permissions of the
+// release that no test used.
 func (l Log) Judge(release chart.Release) error {
 	used, forbidden, err := l.read()
 	if err != nil {
@@ -148,7 +148,7 @@ func (l Log) Requests() (map[string]int, error) {
 	return counts, lines.Err()
 }
 
-// rights returns the permissions in a release's roles.
+// rights returns the permissions that a release's roles grant.
 func rights(release chart.Release) (all []right, err error) {
 	objects, err := chart.Render(release, "rbac.yaml")
 	if err != nil {

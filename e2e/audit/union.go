@@ -15,15 +15,15 @@ import (
 // used in this directory, and Unused reads them.
 const SharedVariable = "GPUSCALER_E2E_RIGHTS"
 
-// greatest is the release with the most permissions. It does not set scaleKinds and readExternalMetrics, whose permissions depend on kinds
-// and metrics that the user names.
+// greatest is a release with all optional permissions, except for scaleKinds and readExternalMetrics: their permissions depend on kinds and
+// metrics that the user names.
 var greatest = chart.Release{Name: "gpuscaler", Namespace: "gpuscaler-system", Values: map[string]any{
 	"mode": "all", "keda": map[string]any{"manage": true}, "karpenter": map[string]any{"capacityBuffers": true},
 	"activator": map[string]any{"namespaces": []any{"team"}}, "teamConfigMaps": map[string]any{"namespaces": []any{"team"}},
 	"policyStatus": map[string]any{"namespaces": []any{"team"}},
 }}
 
-// Excused contains the permissions that no end-to-end test can use. The values are the reasons why no test uses them.
+// Excused contains the permissions that no end-to-end test can use, each with the reason.
 var Excused = map[string]string{
 	"get leaderworkersets/scale.leaderworkerset.x-k8s.io":    lws,
 	"update leaderworkersets/scale.leaderworkerset.x-k8s.io": lws,
@@ -31,7 +31,7 @@ var Excused = map[string]string{
 
 const lws = "the LeaderWorkerSet controller is not among the real components; pkg/cluster shows these requests on a served kind"
 
-// share records the permissions that a package used, if SharedVariable is set.
+// share records the permissions that this package's tests used, if SharedVariable is set.
 func share(used map[right]bool) error {
 	dir := os.Getenv(SharedVariable)
 	if dir == "" {
@@ -47,8 +47,8 @@ func share(used map[right]bool) error {
 	return f.Close()
 }
 
-// Unused compares the permissions that the chart grants with those that the test packages of one run used. unused contains the permissions
-// that no package used and that are not in Excused. stale contains the permissions in Excused that a package did use.
+// Unused compares the permissions that the chart grants with the permissions that the test packages of one run used. unused contains the
+// granted permissions that no package used and that are not in Excused. stale contains the entries of Excused that a package did use.
 func Unused(dir string) (unused, stale []string, err error) {
 	granted, err := rights(greatest)
 	if err != nil {

@@ -29,8 +29,8 @@ const (
 	// return the same data.
 	scrape = 5 * time.Second
 	// hpaWorkers and requestsPerSecond are above the defaults. With its defaults of 5 workers and 20 requests per second, the HPA
-	// controller syncs each of 1,000 HPAs only once a minute, with any metrics server. With its default of 20 requests per second, KEDA's
-	// operator needs many minutes to set up 1,000 ScaledObjects.
+	// controller syncs each of 1,000 HPAs only once a minute, with each of the metrics servers. With its default of 20 requests per second,
+	// KEDA's operator needs many minutes to set up 1,000 ScaledObjects.
 	hpaWorkers, requestsPerSecond = 20, 200
 )
 
@@ -39,7 +39,7 @@ const (
 type result struct {
 	p50, p99         time.Duration // duration of a GET of an external metric through the API server
 	reads, refused   int           // number of requests of the benchmark, and how many of them failed
-	cpuPerThousand   time.Duration // CPU time of all processes for each thousand reads, including the reads of HPAs
+	cpuPerThousand   time.Duration // CPU time of all processes per thousand reads; HPA reads count too
 	queriesPerMinute float64
 	resident         int64         // memory of KEDA and gpuscaler together, in bytes
 	hpaEvery         time.Duration // measured interval between two syncs of an HPA
@@ -62,11 +62,11 @@ type bench struct {
 	stack  *stack.Stack
 	ours   *controller.Controller
 	queues *queues
-	// metric returns the metric name and the label selector with which the HPA of the ith policy reads its target.
+	// metric returns the metric name and the label selector that the HPA of policy i uses.
 	metric func(i int) (name, selector string)
 	reader rest.Interface
-	// running and answered store what earlier calls of the method settled have checked, so that the next call does not check it again: running
-	// is true if all replicas and HPAs are ready, and answered is the number of targets that were read.
+	// The method settled is called until the cluster is ready. These fields store what earlier calls have checked: running is true if all
+	// replicas and HPAs are ready, and answered is the number of targets that were read.
 	running  bool
 	answered int
 }
@@ -156,8 +156,8 @@ func (b *bench) prepare(ctx context.Context) error {
 
 func name(i int) string { return fmt.Sprintf("w%04d", i) }
 
-// policiesOf writes the PlatformConfig and the policies. The policies have the same signal and the same target value as the triggers of
-// KEDA, but one query returns the signals of all policies.
+// policiesOf writes the PlatformConfig and the policies. The policies have the signal and the target value of KEDA's triggers. One query
+// returns the signals of all policies, while KEDA sends one query for each trigger.
 func (b *bench) policiesOf() error {
 	platform := fmt.Sprintf(`
 dataSources:

@@ -1,6 +1,6 @@
 // Command benchkeda compares metrics servers for HPAs on one machine with the same workloads: KEDA alone, KEDA with gpuscaler's external
-// scaler, and gpuscaler alone. It runs all modes once and then again in reverse order, so that no mode has an advantage if the machine
-// becomes slower. A block that did not finish is reported without results. Times are medians, with the maximum in parentheses.
+// scaler, and gpuscaler alone. It runs all modes once and then again in reverse order, so that a machine that becomes slower disadvantages
+// no mode. A block that did not finish is reported without results. Times are medians, with the maximum in parentheses.
 package main
 
 import (
@@ -112,7 +112,7 @@ func show(s settings, results map[string][]result) {
 				r.signal.served, r.signal.scaled, r.signal.total)
 		}
 	}
-	_ = table.Flush() // an error means that the reader closed the pipe, and the command ends
+	_ = table.Flush() // Flush fails only if the reader closed the pipe, and the command ends then
 }
 
 func firstLine(err error) string {

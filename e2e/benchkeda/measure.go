@@ -36,8 +36,8 @@ func (b *bench) get(ctx context.Context, i int) (value string, took time.Duratio
 	return list.Items[0].Value.String(), took, nil
 }
 
-// read requests the targets of all policies in turn at a constant rate, and returns the duration of each request, including failed ones. It
-// returns an error if more than 1% of the requests failed.
+// read requests the targets of all policies, one after the other at a constant rate, and returns the duration of each request, including
+// failed ones. It returns an error if more than 1% of the requests failed.
 func (b *bench) read(ctx context.Context) (took []time.Duration, refused int, failed error) {
 	ctx, cancel := context.WithTimeout(ctx, b.measure)
 	defer cancel()
@@ -69,8 +69,8 @@ func (b *bench) read(ctx context.Context) (took []time.Duration, refused int, fa
 	}
 }
 
-// signal contains the latencies after a change of the load. served is the time until the value that the HPA reads changes (scrape, query,
-// tick). scaled is the time from then until spec.replicas changes (sync of the HPA). total is the sum.
+// signal contains the latencies after a change of the load. served is the time from the change until the HPA can read a new value (scrape,
+// query, tick). scaled is the time from then until spec.replicas changes (sync of the HPA). total is the sum of both.
 type signal struct{ served, scaled, total spread }
 
 type spread struct{ median, longest time.Duration }

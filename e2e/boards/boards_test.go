@@ -73,7 +73,7 @@ func nodePools(ctx context.Context, s *stack.Stack) error {
 	return nil
 }
 
-// elsewhere matches metrics that no component of this test serves: those of kube-state-metrics, Karpenter and the cloud provider.
+// elsewhere matches the metrics of kube-state-metrics, Karpenter and the cloud provider, which do not run in this test.
 var elsewhere = regexp.MustCompile(`kube_pod_|karpenter_`)
 
 // quiet contains the panels that are empty in this test. They show only pending pods, overrides, idle GPUs or findings, or need a complete
@@ -83,7 +83,7 @@ var quiet = map[string]bool{
 	"Cost of 30 days, by team and namespace": true, "Cost of unallocated GPUs, per hour": true,
 }
 
-// optional matches queries that may return no data although their panel has other queries with data.
+// optional matches queries that may return no data if another query of their panel returns data.
 var optional = regexp.MustCompile(`_starting|gpuscaler_hpa_findings|gpuscaler_rejected_replicas`)
 
 func TestEveryPanelHasData(t *testing.T) {

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) (int, error) {
 	path := chromium()
 	if path == "" {
-		return m.Run(), nil // each test is skipped with its reason
+		return m.Run(), nil // without a browser, each test is skipped with the reason
 	}
 	dir, err := os.MkdirTemp("", "gpuscaler-browser")
 	if err != nil {

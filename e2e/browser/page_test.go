@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// pause is the interval of the polls of a condition.
+// pause is the time between two polls of a condition.
 const pause = 100 * time.Millisecond
 
 // widths are the widths of a phone, a tablet and a laptop.
@@ -34,7 +34,8 @@ func (b *tab) look(name, url string, expected ...string) {
 	b.picture(name + "-dark")
 }
 
-// freeze pauses the live updates of a page, if it has them, so that its elements stay the same during the checks.
+// freeze pauses the live updates of a page, so that its elements do not change during the checks. It does nothing on a page without live
+// updates.
 func (b *tab) freeze() {
 	b.t.Helper()
 	if evaluate[bool](b, `!!document.querySelector("#live:not([hidden])")`) {
@@ -43,7 +44,7 @@ func (b *tab) freeze() {
 	}
 }
 
-// Every page must work on a phone, a tablet and a laptop, with a keyboard and with a screen reader. The pages are those of the demo.
+// Every page must work on a phone, a tablet and a laptop, with a keyboard and with a screen reader. The test uses the pages of the demo.
 func TestPagesOfTheDemo(t *testing.T) {
 	b := open(t)
 	root := startDemo(t)

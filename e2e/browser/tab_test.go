@@ -135,7 +135,7 @@ func (b *tab) check(where string, names ...string) {
 	}
 }
 
-// first returns the first problems of a list, because one defect often causes hundreds of problems.
+// first returns the first problems of a list, because one defect can cause hundreds of them.
 func first(problems []string) []string {
 	const most = 12
 	slices.Sort(problems)
@@ -159,7 +159,7 @@ func (b *tab) quiet(expected ...string) {
 	b.console = nil
 }
 
-// named are the roles of the accessibility tree whose nodes need a name.
+// named are the roles of elements that must have a name in the accessibility tree.
 var named = []string{"button", "link", "textbox", "searchbox", "combobox", "listbox", "checkbox", "radio", "slider", "spinbutton",
 	"DateTime", "Date", "InputTime", "table", "grid", "region", "navigation", "image", "img", "columnheader", "DisclosureTriangle", "heading"}
 
@@ -206,15 +206,15 @@ type focus struct {
 	Problems []string `json:"problems"`
 }
 
-// walk presses Tab until the focus leaves the page, and fails for each element that Tab does not reach, whose focus is not visible, or that
-// keeps the focus.
+// walk presses Tab until the focus leaves the page. It fails for each element that Tab does not reach, that keeps the focus, or whose focus
+// is not visible.
 func (b *tab) walk(where string) {
 	b.t.Helper()
 	n := evaluate[int](b, "gpuscalerChecks.number()")
 	if n == 0 {
 		return
 	}
-	const segments = 12 // maximum number of Tab stops in one element; an input of a date and time has one for each of its parts
+	const segments = 12 // greatest number of Tab stops in one element; an input of a date and time has a stop for each part
 	visits, previous := make([]int, n), -1
 	var problems []string
 	for range segments * n {
@@ -229,7 +229,7 @@ func (b *tab) walk(where string) {
 			continue
 		}
 		if at.Index != previous && visits[at.Index] > 0 {
-			break // the walk is back at the first element
+			break // the focus is on the first element again
 		}
 		previous = at.Index
 		if visits[at.Index]++; visits[at.Index] > segments {

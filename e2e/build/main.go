@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// build builds the named components and prints their paths. Without names, it builds those that every test needs.
+// build builds the named components and prints their paths. Without names, it builds the components that every test needs.
 func build(ctx context.Context, names []string) error {
 	switch {
 	case len(names) == 0:

@@ -56,8 +56,8 @@ func newJudge(t *testing.T, values map[string]any) judge {
 	return j
 }
 
-// request is an update of one object by gpuscaler's ServiceAccount. The object has the kind that the admission policy in the field policy
-// checks.
+// request is an update of one object by gpuscaler's ServiceAccount. The object must be of the kind that the admission policy named in the
+// field policy checks.
 type request struct {
 	policy, namespace, subresource string
 	before, after                  map[string]any
@@ -126,8 +126,8 @@ func merge(t *testing.T, object map[string]any, patch string) (out map[string]an
 	return out
 }
 
-// nodePool returns a NodePool with the given value of the annotation gpuscaler.io/nudge, by which its owner allows overrides. For "-" it
-// has no such annotation.
+// nodePool returns a NodePool. consent is the value of its annotation gpuscaler.io/nudge, with which its owner allows overrides. "-" means
+// that the annotation is not set.
 func nodePool(t *testing.T, consent string) map[string]any {
 	t.Helper()
 	p := merge(t, map[string]any{}, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: pool, labels: {team: ml}, `+
@@ -197,7 +197,8 @@ func TestNodePoolUpdatesNeedTheOwnersConsent(t *testing.T) {
 	}
 }
 
-// judged fails the test unless the update was rejected with one message that contains want. If want is empty, the update must be accepted.
+// judged compares the messages with which an update was rejected. There must be exactly one, and it must contain want. If want is empty,
+// the update must be accepted.
 func judged(t *testing.T, got []string, want string) {
 	t.Helper()
 	if want == "" && len(got) > 0 || want != "" && !slices.ContainsFunc(got, func(m string) bool { return strings.Contains(m, want) }) {

@@ -31,7 +31,7 @@ func TestShortAnnotationsAreCheckedWhenTheyAreWritten(t *testing.T) {
 		{"gpuscaler.io/gpu-utilization-target", "80%", ""}, {"gpuscaler.io/gpu-utilization-target", "eighty", "use a number"},
 		{"gpuscaler.io/queue-depth-per-replica", "4.5", ""}, {"gpuscaler.io/queue-depth-per-replica", "-4", "use a number"},
 		{"gpuscaler.io/manage-keda", "activation, hold", ""}, {"gpuscaler.io/manage-keda", "all", "use activation, hold"},
-		{"gpuscaler.io/spec", "anything: [", ""}, // the controller reports the line of an error in YAML
+		{"gpuscaler.io/spec", "anything: [", ""}, // accepted here, because only the controller can report the line of an error in YAML
 	} {
 		after := annotated(map[string]string{c.key: c.value})
 		judged(t, j.refusals(request{policy: "annotations", before: annotated(nil), after: after}), c.want)
@@ -39,7 +39,8 @@ func TestShortAnnotationsAreCheckedWhenTheyAreWritten(t *testing.T) {
 	}
 }
 
-// The check of an override accepts what gpuscaler parses, and refuses what it does not parse, except for conditions about several values.
+// The admission policy must accept each override that gpuscaler can parse, and refuse all others. Conditions that concern several values
+// are excepted.
 func TestCheckOfAnOverrideAgreesWithTheController(t *testing.T) {
 	j := newJudge(t, nil)
 	for _, text := range []string{

@@ -69,11 +69,11 @@ func Templates(r Release) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Helm reads the Kubernetes version from these capabilities instead of from a cluster.
+	// without a cluster, Helm reads the Kubernetes version from these capabilities
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.36.3", Major: "1", Minor: "36"}
 	capabilities.APIVersions = append(capabilities.APIVersions, r.APIs...)
-	given := map[string]any{"image": map[string]any{"repository": "gpuscaler"}} // the chart has no default for it
+	given := map[string]any{"image": map[string]any{"repository": "gpuscaler"}} // required: the chart has no default image
 	maps.Copy(given, r.Values)
 	options := chartutil.ReleaseOptions{Name: r.Name, Namespace: r.Namespace, IsInstall: true}
 	values, err := chartutil.ToRenderValues(chart, given, options, capabilities)
@@ -91,7 +91,7 @@ func Templates(r Release) (map[string]string, error) {
 	return templates, nil
 }
 
-// Flags returns those arguments of the Deployment's container that set the named flags.
+// Flags returns the arguments of the Deployment's container that set the named flags.
 func Flags(r Release, names ...string) (args []string, err error) {
 	rendered, err := Templates(r)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
 
-// modes are the modes of the chart, and the API versions with which mode auto selects them.
+// modes are the modes of the chart, each with the API versions of a cluster in which mode auto selects this mode.
 var modes = []struct {
 	name string
 	apis []string
@@ -128,7 +128,7 @@ func TestModeAutoSelectsTheModeByServedAPIs(t *testing.T) {
 	}
 }
 
-// withoutHint removes the lines of NOTES.txt that are printed only in mode auto.
+// withoutHint removes the lines that NOTES.txt contains only in mode auto.
 func withoutHint(text string) string {
 	text = strings.ReplaceAll(text, "(mode auto)", "")
 	return strings.ReplaceAll(text, "After you install another of these components, run `helm upgrade`.\n", "")
@@ -143,7 +143,7 @@ func TestHelmLintFindsNothing(t *testing.T) {
 	delete(all, "hostNetwork")
 	for name, values := range map[string]map[string]any{"defaults": nil, "everything": all} {
 		for _, m := range lint.AllWithKubeVersion(root, values, "gpuscaler-system", nil).Messages {
-			if m.Severity > support.InfoSev { // Helm reports a missing icon as info
+			if m.Severity > support.InfoSev { // ignored: Helm reports that the chart has no icon
 				t.Errorf("%s: %s", name, m)
 			}
 		}
@@ -186,7 +186,7 @@ func TestInvalidValuesAreRefused(t *testing.T) {
 	}
 }
 
-// The alerts use series about other pods only if the series come from a DCGM exporter in a configured namespace. The chart value
+// An alert uses a series about another pod only if a DCGM exporter in a configured namespace reports it. The chart value
 // alerts.dcgmNamespaces must replace these namespaces in every rule.
 func TestAlertsTrustTheConfiguredNamespacesOfTheExporter(t *testing.T) {
 	r := release("hpa", "monitoring.coreos.com/v1")

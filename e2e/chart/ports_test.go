@@ -34,7 +34,7 @@ func rendered[T any](t *testing.T, r Release, template, kind string) (all []T) {
 	return all
 }
 
-// openTo returns the peers that the NetworkPolicy allows, by port.
+// openTo returns the peers that the NetworkPolicy allows to connect, by port.
 func openTo(t *testing.T, r Release) map[int32]string {
 	t.Helper()
 	policies := rendered[networkingv1.NetworkPolicy](t, r, "networkpolicy.yaml", "NetworkPolicy")
@@ -139,8 +139,8 @@ func TestGoMemLimitIsNinetyPercentOfTheMemoryLimit(t *testing.T) {
 }
 
 // With default values Helm generates the certificates of the external scaler and of KEDA. The server's certificate must contain the
-// Service's name. KEDA's certificate must contain the client name in the container's flags. A release must reject the certificates of
-// another release.
+// Service's name. KEDA's certificate must contain the client name in the container's flags. The CA of one release must not accept the
+// certificates of another release.
 func TestGeneratedCertificatesAcceptOnlyEachOther(t *testing.T) {
 	secrets, other := scalerSecrets(t, release("keda")), scalerSecrets(t, release("keda"))
 	args := rendered[appsv1.Deployment](t, release("keda"), "deployment.yaml", "Deployment")[0].Spec.Template.Spec.Containers[0].Args

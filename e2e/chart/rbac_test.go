@@ -206,8 +206,8 @@ func nodeGroups() map[string]any {
 	}}
 }
 
-// Without Karpenter, a capacity group with a nodeSelector does nothing unless gpuscaler may read Nodes. Mode auto must therefore allow it
-// for such a group, and must allow nothing about NodePools.
+// A capacity group with a nodeSelector needs the permission to read Nodes. Without Karpenter, mode auto must grant this permission if there
+// is such a group, and must grant no permission for NodePools.
 func TestGroupWithNodeSelectorMayReadNodesOnly(t *testing.T) {
 	noSelector := map[string]any{"name": "chat", "resource": "nvidia.com/gpu"}
 	withPools := map[string]any{"capacityGroups": nodeGroups()["capacityGroups"].([]any)[:1]}

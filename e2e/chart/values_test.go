@@ -17,7 +17,7 @@ import (
 
 // value is a value of the chart.
 type value struct {
-	path        []string // platform, or page and tenants and port
+	path        []string // keys from the root of the values, for example: page, tenants, port
 	initial     string   // the default as values.yaml writes it
 	description string
 	group       bool // has values of its own
@@ -25,7 +25,7 @@ type value struct {
 
 func (v value) name() string { return strings.Join(v.path, ".") }
 
-// valuesOf returns the values of a mapping in values.yaml, in their order. The schema decides which mappings are groups of values.
+// valuesOf returns the values of a mapping in values.yaml, in their order. It descends into a mapping if the schema lists its properties.
 func valuesOf(t *testing.T, node *yaml.Node, schema map[string]any, path ...string) (all []value) {
 	t.Helper()
 	properties, _ := schema["properties"].(map[string]any)
@@ -64,7 +64,7 @@ func description(nodes ...*yaml.Node) string {
 	return strings.Join(words, " ")
 }
 
-// flow returns a value in one line.
+// flow returns a YAML value in one line.
 func flow(t *testing.T, n *yaml.Node) string {
 	t.Helper()
 	var content any

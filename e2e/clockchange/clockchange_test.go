@@ -1,5 +1,5 @@
 // Package clockchange tests that a schedule raises minReplicas at the right second when daylight saving time begins or ends. The engine
-// runs in this process with a simulated clock, because the binary has no flag for one.
+// runs in this process with a simulated clock, because the binary has no flag that sets its clock.
 package clockchange
 
 import (

@@ -60,7 +60,7 @@ func TestGangOfKueueIsDemandFromItsAdmissionToItsEnd(t *testing.T) {
 	tr.eventually(t, "all pods run", 4, 0, ownLimit)
 	tr.untouched(t)
 	for _, p := range pods[:2] {
-		// kwok sets the status of a pod once, when it starts. A status that was set earlier would be overwritten.
+		// wait, because kwok sets the status when the pod starts, and would overwrite the status that the test sets
 		stack.Eventually(t, time.Minute, "the pod runs", func(ctx context.Context) error {
 			if err := shared.Client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil || p.Status.Phase == corev1.PodRunning {
 				return err
@@ -87,13 +87,14 @@ func (tr *training) remove(t *testing.T) {
 	}
 }
 
-// framework is how a project describes a gang: the object from which its controller creates pods, and what it sets on the pods.
+// framework describes how a project creates the pods of a gang: the parent object, and the fields and labels that its controller sets on
+// the pods.
 type framework struct {
 	parent      string
 	labels      map[string]string
 	annotations map[string]string
 	scheduler   string
-	hostile     []string // merge patches of the parent that its CRD accepts
+	hostile     []string // merge patches of the parent with hostile numbers that its CRD accepts
 }
 
 // frameworks are the projects. The CRD of PyTorchJob is from the Go module of its project. testdata/gangs.yaml contains the other CRDs.
@@ -124,8 +125,8 @@ var frameworks = map[string]framework{
 	},
 }
 
-// Two pods of a gang run on the only node, and two wait: all four are demand, and nothing is written because of the gang. Numbers in the
-// parent that no gang can have change no demand. The parent is deleted before its pods: the demand ends with the pods.
+// Two pods of a gang run on the only node, and two wait: all four are demand, and nothing is written because of the gang. Impossible
+// numbers in the parent must not change the demand. The parent is deleted before its pods: the demand ends with the pods.
 func TestHalfStartedGangIsDemandAndKeepsItsNode(t *testing.T) {
 	tr := newTraining(t, "gangs")
 	tr.node(t, 2)
@@ -139,7 +140,7 @@ func TestHalfStartedGangIsDemandAndKeepsItsNode(t *testing.T) {
 			waiting := int64(2)
 			if f.scheduler != "" {
 				f.schedule(t, tr)
-				waiting = 0 // Volcano reports that they have space, or does not consider them
+				waiting = 0 // the other pods do not wait for a node: Volcano reports that they have space, or does not consider them
 			}
 			tr.eventually(t, "two pods run, two wait", 4, waiting, ownLimit)
 			d := tr.untouched(t)
@@ -184,8 +185,8 @@ func (f framework) create(t *testing.T, tr *training) (parent *unstructured.Unst
 	return parent
 }
 
-// schedule acts as Volcano's scheduler: it binds two pods, and sets on the other pods the conditions that Volcano sets on pods of a gang
-// that do not wait for a node.
+// schedule acts as Volcano's scheduler. It binds two pods. On the other pods it sets the conditions that Volcano sets when a gang does not
+// wait for a node.
 func (f framework) schedule(t *testing.T, tr *training) {
 	t.Helper()
 	for n, reason := range []string{"", "", "Schedulable", "Undetermined"} {

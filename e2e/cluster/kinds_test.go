@@ -72,18 +72,18 @@ func kindsOf(r chart.Release) (kinds map[string]cache.ScaleKind, err error) {
 }
 
 // describedKind is a kind of another project whose replicas can have several pods. The test creates one object of the kind with two desired
-// replicas. The schema and the labels are those in the source code of that project at the commit in the field source.
+// replicas. The schema and the labels are from the source code of that project, at the commit in the field source.
 type describedKind struct {
 	source           string // repository and commit
 	group, plural    string
 	kind             string
 	selectorPath     string // labelSelectorPath of /scale in the CRD
-	selector         string // what the project's controller writes there
+	selector         string // the selector that the project's controller writes into the status
 	spec             map[string]any
-	labels           map[string]string // of each pod; REPLICA is the name of its replica
+	labels           map[string]string // labels of each pod, in which REPLICA is replaced by the name of its replica
 	variables        map[string]string // environment variables of each pod
 	pods             int               // pods of a replica
-	withoutNextSteps []string          // what the refusal contains if the kind is listed in scaleKinds without a description
+	withoutNextSteps []string          // texts in the refusal of the kind if scaleKinds lists it without a description
 }
 
 var describedKinds = []describedKind{
@@ -137,7 +137,8 @@ func (d describedKind) gvk() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: d.group, Version: "v1alpha1", Kind: d.kind}
 }
 
-// install creates the CRD and, until the test ends, an object of two desired replicas: one has all its pods, the other lacks all but one.
+// install creates the CRD and, until the test ends, one object with two desired replicas. One replica has all its pods, and the other has
+// only one pod.
 func (d describedKind) install(t *testing.T, ns string) {
 	t.Helper()
 	err := shared.Client.Create(t.Context(), crd(d.gvk(), d.plural, ".spec.replicas", d.selectorPath))
@@ -183,8 +184,8 @@ func (d describedKind) pod(t *testing.T, ns, replica string, n int) {
 	create(t, p)
 }
 
-// Neither /scale nor a pod template reports how many pods a replica of these kinds has. The examples in values.yaml of the chart describe
-// them. Without the description, a kind is refused with the next step.
+// Neither /scale nor a pod template shows how many pods a replica of these kinds has. scaleKinds must describe it, as the examples in
+// values.yaml of the chart do. Without the description, a kind is refused with the next step.
 func TestDescribedKindWithSeveralPodsPerReplicaIsCountedByReplica(t *testing.T) {
 	for _, d := range describedKinds {
 		t.Run(d.kind, func(t *testing.T) {
@@ -214,7 +215,8 @@ func TestDescribedKindWithSeveralPodsPerReplicaIsCountedByReplica(t *testing.T) 
 	}
 }
 
-// A role of a ModelServing with two serving groups has twice as many pods as its replicas: an HPA would scale each group.
+// In a ModelServing with two serving groups, a role has twice as many pods as replicas. An HPA of the role would scale both groups, so the
+// role must be refused.
 func TestRoleOfSeveralServingGroupsIsRefused(t *testing.T) {
 	ns := namespace(t, "serving-groups")
 	role := describedKinds[len(describedKinds)-1]

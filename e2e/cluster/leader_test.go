@@ -39,7 +39,7 @@ func campaign(t *testing.T, pod string, duration time.Duration) (l *leader.Candi
 	return l, background(t, l.Run)
 }
 
-// labeled returns a check that exactly these pods have the leader label.
+// labeled returns a check that the given pods have the leader label and no other pod has it.
 func labeled(want ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var pods corev1.PodList

@@ -91,8 +91,8 @@ func prepare(ctx context.Context) error {
 	return err
 }
 
-// forbidden is a log handler that collects messages about requests that the API server rejected for lack of permissions. The test fails if
-// there is one.
+// forbidden is a log handler that collects the messages about requests that the API server rejected for lack of permissions. If there is
+// one, the test package fails.
 type forbidden struct {
 	slog.Handler
 	mu    *sync.Mutex
@@ -190,7 +190,7 @@ type fixed []scaling.Workload
 
 func (f fixed) Current() []scaling.Workload { return f }
 
-// servedTarget serves the same target for every policy.
+// servedTarget is a fake of the engine that serves the same target for every policy.
 type servedTarget struct {
 	mu       sync.Mutex
 	replicas int32

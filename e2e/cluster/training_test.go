@@ -20,8 +20,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
 )
 
-// training is a capacity group with zero limits and consolidation freezes, on the real API server. Its NodePool has no controller: the test
-// adds the nodes. The ticks of the group have a virtual clock.
+// training is a capacity group with zero limits and consolidation freezes, on the real API server. Karpenter does not run, so the test adds
+// the nodes. The ticks of the group use a virtual clock.
 type training struct {
 	cluster   *cluster.Cluster
 	group     *capacity.Group
@@ -70,7 +70,7 @@ func newTraining(t *testing.T, name string) *training {
 	return tr
 }
 
-// taint prevents the pods of other tests from running on the node.
+// taint keeps the pods of other tests off the node.
 func (tr *training) taint() corev1.Taint {
 	return corev1.Taint{Key: "training", Value: tr.pool, Effect: corev1.TaintEffectNoSchedule}
 }
@@ -112,7 +112,7 @@ func (tr *training) node(t *testing.T, gpus int64) {
 	}
 }
 
-// tick decides once and returns what is written.
+// tick runs one decision of the group and returns the actions to write.
 func (tr *training) tick(d *capacity.Decision) {
 	var o capacity.Observation
 	tr.cluster.Nodes().Observe(tr.group, nil, &o)
@@ -120,7 +120,7 @@ func (tr *training) tick(d *capacity.Decision) {
 	tr.now = tr.now.Add(time.Second)
 }
 
-// eventually decides and writes until the demand and the limit of the NodePool are as expected.
+// eventually runs ticks and writes their actions until the demand and the limit of the NodePool are as expected.
 func (tr *training) eventually(t *testing.T, what string, demand, pending int64, limit string) {
 	t.Helper()
 	var d capacity.Decision
@@ -143,7 +143,7 @@ func (tr *training) eventually(t *testing.T, what string, demand, pending int64,
 	})
 }
 
-// untouched requires that twenty minutes of ticks with the current objects write nothing. It returns the last decision.
+// untouched runs ticks for twenty minutes and fails if one of them writes something. It returns the last decision.
 func (tr *training) untouched(t *testing.T) (d capacity.Decision) {
 	t.Helper()
 	for range 20 * 60 {

@@ -47,7 +47,7 @@ func start(t *testing.T, o cluster.Options, numbers activation.Served) *cluster.
 	return c
 }
 
-// seen waits until the observed state of a workload satisfies a condition.
+// seen waits until gpuscaler's observed state of a workload satisfies a condition.
 func seen(t *testing.T, c *cluster.Cluster, w scaling.Workload, what string, want func(v engine.View) bool) {
 	t.Helper()
 	stack.Eventually(t, time.Minute, what, func(context.Context) error {

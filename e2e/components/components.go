@@ -26,11 +26,11 @@ import (
 // Component describes how a set of binaries is built.
 type Component struct {
 	Name     string   // the directory below components/
-	Module   string   // the module whose version is part of the cache entry's name
+	Module   string   // the module whose version is part of the name of the cache entry
 	Packages []string // main packages; the binary has the base name of the package
 	Set      []string // variables that the linker sets; {version}, {major} and {minor} are replaced
 	Prune    []string // files deleted from a copy of Module before it is built
-	OnDemand bool     // not in Default, because the build is slow and few tests need it
+	OnDemand bool     // built only on request, because the build is slow and few tests need it
 }
 
 // All lists every component in build order.
@@ -109,7 +109,7 @@ func Version(name string) (string, error) {
 	return r.version, err
 }
 
-// recipe is a component with its directory, its version and the name of its cache entry.
+// recipe is everything that is needed to build a component: its directory, its version and the name of its cache entry.
 type recipe struct {
 	Component
 	dir     string // the directory of the component
@@ -168,7 +168,7 @@ func (r recipe) hash() (string, error) {
 
 func (r recipe) flags() []string {
 	link := "-s -w"
-	part := strings.Split(strings.TrimPrefix(r.version, "v"), ".") // a module version always has three parts
+	part := strings.Split(strings.TrimPrefix(r.version, "v"), ".") // cannot fail: a module version always has three parts
 	fill := strings.NewReplacer("{version}", r.version, "{major}", part[0], "{minor}", part[1])
 	for _, v := range r.Set {
 		link += " -X " + fill.Replace(v)

@@ -119,9 +119,9 @@ func lock(ctx context.Context, out io.Writer, path string) (func(), error) {
 	}
 }
 
-// source returns the directory to build in. Without files to prune it is the component's own directory. Otherwise it is a copy of that
-// directory, whose go.mod replaces the module with a copy without the pruned files. (go build -overlay would need no copy, but it rejects
-// files of the module cache.)
+// source returns the directory to build in. If the component deletes no files, this is its own directory. Otherwise it is a copy of that
+// directory. The go.mod of the copy refers to a copy of the module without the deleted files. (go build -overlay would need no copy, but it
+// rejects files of the module cache.)
 func (r recipe) source(ctx context.Context, work string) (string, error) {
 	if len(r.Prune) == 0 {
 		return r.dir, nil

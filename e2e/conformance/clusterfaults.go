@@ -36,7 +36,8 @@ var controlPlaneFaults = []fault{
 		inject: component("kube-controller-manager", suspend)},
 }
 
-// networkFaults are failures of the network between the adapter and the API server, in one direction or the other.
+// networkFaults are failures of the network between the adapter and the API server. Some affect the adapter's requests, others the API
+// server's.
 var networkFaults = []fault{
 	{name: "api-dropped-leader", what: "Packets between the serving process and the API server are dropped; the sources are reachable.",
 		inject: leaderAPI((*faults.TCP).Drop), hold: 25 * time.Second},
@@ -69,7 +70,8 @@ var registrationFaults = []fault{
 func etcdLink(l *lab) *faults.TCP { return l.etcd }
 func pathLink(l *lab) *faults.TCP { return l.path }
 
-// action is what happens to a process. It returns the function that ends the fault, or nil if the fault ends at once.
+// action does something to a process, for example suspends it. It returns the function that ends the fault, or nil if the fault ends at
+// once.
 type action func(l *lab, p *stack.Process) (repair, error)
 
 // component applies an action to a process of the control plane.
@@ -103,7 +105,7 @@ func killUntilRepair(l *lab, p *stack.Process) (repair, error) {
 	return func(context.Context) error { return second(l.stack.Restart(p.Name)) }, nil
 }
 
-// leaderAPI breaks the connections of the serving process to the API server.
+// leaderAPI applies breakIt to the connections from the serving process to the API server.
 func leaderAPI(breakIt func(*faults.TCP)) inject {
 	return func(ctx context.Context, l *lab) (repair, error) {
 		if l.parts.api == nil {
@@ -117,7 +119,7 @@ func leaderAPI(breakIt func(*faults.TCP)) inject {
 	}
 }
 
-// errNotStarted is returned for the faults of an adapter that this command did not start.
+// errNotStarted is the reason why a fault does not apply to an adapter that was already running.
 const errNotStarted = notApplicable("this command did not start the adapter")
 
 func everyAPI(breakIt func(*faults.TCP)) inject {
@@ -149,7 +151,8 @@ func resetAPIs(ctx context.Context, l *lab) (repair, error) {
 	})(ctx, l)
 }
 
-// expireCertificate also resets the connections of the API server, which would otherwise use them without a new handshake.
+// expireCertificate replaces the certificate by an expired one. It also resets the connections of the API server, because an open
+// connection needs no new handshake.
 func expireCertificate(_ context.Context, l *lab) (repair, error) {
 	if l.parts.certificate == nil {
 		return nil, errNotStarted
@@ -191,8 +194,8 @@ func deleteRegistration(ctx context.Context, l *lab) (repair, error) {
 	return restore, nil
 }
 
-// savedRegistration returns the function that creates the APIService as it is now, as the release of an adapter does. It does nothing for
-// an adapter that registers itself.
+// savedRegistration returns a function that restores the APIService as it is now, because in a cluster the release of the adapter would
+// create it again. For an adapter that registers itself, the function does nothing.
 func (l *lab) savedRegistration(ctx context.Context) (repair, error) {
 	var saved apiregistrationv1.APIService
 	if err := l.stack.Client.Get(ctx, client.ObjectKey{Name: registration().Name}, &saved); err != nil {

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// naive is an adapter that serves 0 if Prometheus does not return a value. It runs in this process.
+// naive is an adapter with a defect: it serves 0 if Prometheus does not return a value. It runs in the process of the test.
 type naive struct{ lab *lab }
 
 func (n *naive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -65,11 +65,11 @@ func (n *naive) value(ctx context.Context, app string) int64 {
 	return int64(value)
 }
 
-// short are the durations of the runs in this test.
+// short are the durations of the parts of a run in this test.
 var short = timing{steady: time.Second, hold: 4 * time.Second, settle: 2 * time.Second, recover: time.Minute}
 
-// The same faults are injected for an adapter that serves 0 without data, which the judge must find, and then for gpuscaler in the same
-// cluster.
+// The same faults are injected twice in one cluster: first for an adapter that serves 0 without data, whose wrong decreases the judge must
+// find, and then for gpuscaler.
 func TestJudgeFindsTheWrongDecreasesOfANaiveAdapter(t *testing.T) {
 	l, err := newLab(t.Context())
 	if err != nil {
@@ -101,7 +101,7 @@ func TestJudgeFindsTheWrongDecreasesOfANaiveAdapter(t *testing.T) {
 	uninstall(t, l)
 
 	l.parts, m.target = parts{}, &gpuscaler{}
-	m.timing.hold = 9 * time.Second // longer than a reading of gpuscaler is fresh
+	m.timing.hold = 9 * time.Second // so long that the last reading of gpuscaler becomes stale
 	ctx, stop = context.WithCancel(t.Context())
 	defer stop()
 	if err := m.attach(ctx, l); err != nil {
@@ -207,7 +207,7 @@ func TestDefinitionsOfTargets(t *testing.T) {
 	}
 }
 
-// A quantity that grows by more than a tenth and its slack is reported; one that varies is not.
+// A quantity that grows by more than a tenth and by more than its slack is reported. A quantity that only varies is not.
 func TestFlatAndGrowingQuantities(t *testing.T) {
 	m := measured{}
 	for i := range 100 {

@@ -10,20 +10,20 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/components"
 )
 
-// required is the number of runs of each fault that the record is to have, by target; one for any other target.
+// required is the number of runs of each fault that the record must have, by target. For a target that is not listed it is 1.
 var required = map[string]int{gpuscalerName: 5, kedaName: 2}
 
 func requiredOf(target string) int { return max(1, required[target]) }
 
-// results are the runs in one or more records.
+// results are the runs in one or more records. A run has a target, a fault and the version of the target.
 type results struct {
 	all []result
-	// versions has the version of each target whose runs count only with this version. The runs of gpuscaler count with any version, because
-	// a record of one commit could not grow.
+	// versions limits the runs that count, by target: only runs of this version of the target count. gpuscaler has no entry, because its
+	// version changes with every commit, and the record could never grow.
 	versions map[string]string
 }
 
-// readResults reads records. The runs of KEDA count with the version that this repository has.
+// readResults reads records. For KEDA, only the runs of the version in this repository count.
 func readResults(records ...string) (results, error) {
 	keda, err := components.Version(kedaName)
 	if err != nil {
@@ -40,8 +40,8 @@ func readResults(records ...string) (results, error) {
 	return s, nil
 }
 
-// of returns the runs of a fault that count, in the order of time. Runs of another definition of the fault do not count. A failed run and
-// all runs before it do not count after the required number of runs of other versions passed later.
+// of returns the runs of a fault that count, in the order of time. A run with an older definition of the fault does not count. After a
+// failed run, the runs up to and including it stop counting when enough runs of other versions have passed.
 func (s results) of(target string, f fault) []result {
 	runs := s.present(target, f)
 	for i, r := range slices.Backward(runs) {
@@ -55,8 +55,8 @@ func (s results) of(target string, f fault) []result {
 	return runs
 }
 
-// done returns how many of the required runs of a fault a version of a target has. A failed run of another version and all runs before it
-// are repeated. A fault that is not applicable needs no second run.
+// done returns how many of the required runs of a fault exist for a version of a target. If another version failed, its failed run and all
+// runs before it must be repeated. A fault that does not apply to the target needs no second run.
 func (s results) done(target, version string, f fault) int {
 	runs := s.present(target, f)
 	if n := len(runs); n > 0 && runs[n-1].Outcome == inapplicable {
@@ -70,7 +70,7 @@ func (s results) done(target, version string, f fault) int {
 	return len(runs)
 }
 
-// present returns the runs of the present definition of a fault.
+// present returns the runs of a fault with its current definition.
 func (s results) present(target string, f fault) (runs []result) {
 	for _, r := range s.all {
 		want, fixed := s.versions[target]
@@ -82,7 +82,7 @@ func (s results) present(target string, f fault) (runs []result) {
 	return runs
 }
 
-// others returns the runs of other versions.
+// others returns the runs whose version is not the given one.
 func others(runs []result, version string) []result {
 	return slices.DeleteFunc(slices.Clone(runs), func(r result) bool { return r.Version == version })
 }
@@ -96,7 +96,7 @@ func passed(runs []result) (n int) {
 	return n
 }
 
-// missing returns a line for the runs of a target that the results lack.
+// missing returns a line about the runs of a target that the results lack.
 func (s results) missing(t versioned, faults []fault, runs int) string {
 	var lacking []string
 	for _, f := range faults {
@@ -110,10 +110,10 @@ func (s results) missing(t versioned, faults []fault, runs int) string {
 	return fmt.Sprintf("missing runs of %s: %s\n", t.target, strings.Join(lacking, ", "))
 }
 
-// versioned is a version of a target.
+// versioned is a target and its version.
 type versioned struct{ target, version string }
 
-// defects returns an error that names each run that counts and in which the target had a wrong decrease or did not recover.
+// defects returns an error that names each counted run in which the target had a wrong decrease or did not recover.
 func (s results) defects(target string, faults []fault) error {
 	var found []string
 	for _, f := range faults {

@@ -28,7 +28,7 @@ import (
 // $(REDIS), the addresses of the sources, $(PORT) for --secure-port, $(CERTIFICATE), $(KEY) and $(CA), files of its serving certificate,
 // and $(NAMESPACE) of the workloads.
 type definition struct {
-	Name string `json:"name"` // name of the column and of the file of results
+	Name string `json:"name"` // name of the target, in the table and in the name of its record
 	// Command starts the adapter: the path of the program and its arguments. Empty: the adapter is running already.
 	Command []string `json:"command,omitempty"`
 	Env     []string `json:"env,omitempty"`
@@ -49,12 +49,12 @@ type metricOf struct {
 // adapterProcess is the name of the adapter's process.
 const adapterProcess = "adapter"
 
-// definedTarget is a target from a definition.
+// definedTarget is a target that a definition describes.
 type definedTarget struct {
 	definition
 	lab *lab
 	api *faults.TCP
-	// waitFor is how long a running adapter may take until it serves the metrics of this lab.
+	// waitFor is how long a running adapter may take until it serves the metrics of this cluster.
 	waitFor time.Duration
 }
 
@@ -182,7 +182,7 @@ func (d *definedTarget) parts(certify func(time.Time) error) parts {
 	}
 }
 
-// hpa returns the HPA of a workload. It has the stabilization window of scale-downs that gpuscaler's policies have.
+// hpa returns the HPA of a workload. Its stabilization window of scale-downs is the same as in gpuscaler's policies.
 func (d *definedTarget) hpa(w workload, m metric) *autoscalingv2.HorizontalPodAutoscaler {
 	h := deployment.HPA(namespace, w.name, 12)
 	window := int32(scaleDownSeconds)

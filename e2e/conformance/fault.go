@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// fault is a row of the matrix.
+// fault is a failure that is injected: a row of the table of results.
 type fault struct {
 	name   string
 	what   string // one sentence: what happens
 	inject inject
-	hold   time.Duration // duration of the fault if the default is too short for it to have an effect
-	// revision is raised by a change of the fault after which its earlier runs do not count.
+	hold   time.Duration // duration of the fault, if the default is too short for an effect
+	// revision is increased when the fault is changed so much that its earlier runs must not count.
 	revision int
 }
 
-// method is raised by a change of the cluster, of the settings of the targets or of the verdict after which no earlier run counts.
+// method is increased when the cluster, the settings of the targets or the verdict are changed so much that no earlier run may count.
 const method = 1
 
-// definition returns a hash of what makes runs of the fault comparable. A run counts only if it has the present definition. The code of the
-// fault is not part of it, because most changes of the code do not change what happens.
+// definition returns a hash that identifies comparable runs of the fault. A run counts only if its definition is the current one. The hash
+// does not include the code of the fault, because most changes of the code do not change the fault.
 func (f fault) definition() string {
 	h := sha256.New()
 	fmt.Fprintln(h, method, f.revision, f.hold, standard.steady, standard.hold, standard.settle, standard.recover)
@@ -34,8 +34,8 @@ func (f fault) definition() string {
 	return hex.EncodeToString(h.Sum(nil))[:6]
 }
 
-// inject starts a fault and returns the function that ends it. It returns nil for a fault that ends by itself as soon as it has happened,
-// such as a killed process. It returns a notApplicable error if the target lacks the part that fails.
+// inject starts a fault and returns the function that ends it. It returns nil for a fault that is over at once, such as a killed process.
+// It returns a notApplicable error if the target does not have the part that should fail.
 type inject func(ctx context.Context, l *lab) (repair, error)
 
 type repair func(context.Context) error
@@ -46,7 +46,7 @@ func matrixFaults() []fault {
 		registrationFaults, karpenterFaults, combinedFaults)
 }
 
-// selected returns the faults whose name matches.
+// selected returns the faults whose names match the pattern.
 func selected(pattern *regexp.Regexp) []fault {
 	return slices.DeleteFunc(matrixFaults(), func(f fault) bool { return !pattern.MatchString(f.name) })
 }

@@ -19,9 +19,10 @@ type measured map[string][]float64
 type quantity struct {
 	prefix string
 	unit   float64 // divisor for the display
-	// slack is the growth that is allowed if a tenth of the value is less.
+	// slack is an absolute growth that is always allowed; without it, a tenth of a small value would be too strict.
 	slack float64
-	// least compares the lowest samples of two periods instead of the medians. The heap grows between two garbage collections.
+	// least is true if the lowest samples of two periods are compared instead of the medians, because the heap grows between two garbage
+	// collections.
 	least bool
 }
 
@@ -33,10 +34,10 @@ var quantities = []quantity{
 	{prefix: "objects", unit: 1, slack: 15},
 }
 
-// course is the change of a quantity during a soak: its value in an early and in a late period.
+// course is a quantity in an early and in a late period of a soak.
 type course struct{ early, late float64 }
 
-// course returns the values in the period from 20% to 50% and in the last 30% of the samples.
+// course returns the values of the early period, from 20% to 50% of the samples, and of the late period, the last 30%.
 func (q quantity) course(samples []float64) course {
 	n := len(samples)
 	value := func(period []float64) float64 {
@@ -49,7 +50,7 @@ func (q quantity) course(samples []float64) course {
 	return course{value(samples[n/5 : n/2]), value(samples[n*7/10:])}
 }
 
-// leastSamples is the number of samples without which a soak is not judged.
+// leastSamples is the minimum number of samples for a verdict on a soak.
 const leastSamples = 20
 
 // flat returns an error that names every quantity that grew.
@@ -100,7 +101,7 @@ func (m measured) add(name string, value float64) { m[name] = append(m[name], va
 
 var objectsLine = regexp.MustCompile(`(?m)^apiserver_resource_objects\{group="([^"]*)",resource="([^"]*)"\} (\S+)$`)
 
-// objects adds the numbers of objects in the API server: the sum, and those of each resource that has any.
+// objects adds the numbers of objects in the API server: their sum, and the number of each resource that has objects.
 func (c *churn) objects(ctx context.Context, m measured) error {
 	reader, err := restClient(c.lab, time.Minute)
 	if err != nil {
@@ -124,7 +125,7 @@ func (c *churn) objects(ctx context.Context, m measured) error {
 			m.add("objects "+strings.TrimSuffix(line[2]+"."+line[1], "."), n)
 		}
 	}
-	if sum > 0 { // the API server counts its objects for the first time after a minute
+	if sum > 0 { // zero before the API server counts its objects for the first time, after a minute
 		m.add("objects", sum)
 	}
 	return nil

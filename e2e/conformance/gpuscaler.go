@@ -21,20 +21,21 @@ import (
 	deployment "github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// lease is gpuscaler's lease duration; the default of 15 s would only make the runs longer.
+// lease is gpuscaler's lease duration. The default of 15 s would only prolong the runs.
 const lease = 8 * time.Second
 
-// scaleDownSeconds is the stabilization window of scale-downs: of gpuscaler's policies, of KEDA's HPAs and of the HPAs of other adapters.
+// scaleDownSeconds is the stabilization window of scale-downs. It is the same for gpuscaler's policies, KEDA's HPAs and the HPAs of other
+// adapters.
 const scaleDownSeconds = 5
 
-// gpuscaler is the target gpuscaler: two replicas, as in the chart's defaults.
+// gpuscaler runs gpuscaler as the target, with two replicas as in the chart's defaults.
 type gpuscaler struct {
 	*controller.Controller
 	lab  *lab
 	cert string // directory of the serving certificate
 
 	mu   sync.Mutex
-	apis map[string]*faults.TCP // connections to the API server, by pod
+	apis map[string]*faults.TCP // proxies of the connections to the API server, by pod
 }
 
 func (*gpuscaler) name() string { return gpuscalerName }
@@ -82,7 +83,8 @@ func (g *gpuscaler) certify(notAfter time.Time) error {
 		NotAfter: notAfter})
 }
 
-// certify replaces tls.crt and tls.key in a directory, one after the other, as cert-manager and the kubelet do.
+// certify replaces tls.crt and then tls.key in a directory. For a moment they do not match, as when cert-manager and the kubelet replace
+// them.
 func (l *lab) certify(dir string, id stack.Identity) error {
 	next := filepath.Join(dir, "next")
 	if _, _, err := l.stack.CA.IssueFiles(id, next); err != nil {
@@ -91,7 +93,7 @@ func (l *lab) certify(dir string, id stack.Identity) error {
 	return errors.Join(os.Rename(next+".crt", filepath.Join(dir, "tls.crt")), os.Rename(next+".key", filepath.Join(dir, "tls.key")))
 }
 
-// write writes the PlatformConfig and the policies, each with an addition. A reading is stale after 6 s.
+// write writes the PlatformConfig and the policies, each with the given additional text. A reading is stale after 6 s.
 func (g *gpuscaler) write(toPlatform, toPolicies string) error {
 	platform := fmt.Sprintf(`
 dataSources:
@@ -124,7 +126,7 @@ behavior:
 		g.Policies.Put("policies", strings.Join(policies, "---\n")))
 }
 
-// route returns a kubeconfig with which a pod reaches the API server through a proxy of its own.
+// route returns a kubeconfig with which a pod reaches the API server through its own proxy.
 func (g *gpuscaler) route(ctx context.Context, pod, path string) (string, error) {
 	p, file, err := g.lab.routed(ctx, path, path+"-"+pod)
 	if err != nil {
@@ -136,7 +138,8 @@ func (g *gpuscaler) route(ctx context.Context, pod, path string) (string, error)
 	return file, nil
 }
 
-// routed copies a kubeconfig, and replaces the API server's address in the copy by that of a new proxy.
+// routed starts a proxy in front of the API server. It copies a kubeconfig and replaces the API server's address in the copy by the address
+// of the proxy.
 func (l *lab) routed(ctx context.Context, from, to string) (*faults.TCP, string, error) {
 	config, err := clientcmd.LoadFromFile(from)
 	if err != nil {
@@ -212,7 +215,7 @@ func named[T client.Object](o T, namespace, name string) T {
 	return o
 }
 
-// process returns the process of the leader or of a standby.
+// process returns the process of the leader if leads is true, and otherwise the process of a standby.
 func (g *gpuscaler) process(ctx context.Context, leads bool) (*stack.Process, error) {
 	leader, err := g.Leader(ctx)
 	if err != nil {

@@ -33,13 +33,13 @@ func ofKarpenter(act action) inject {
 			if err := errors.Join(l.startKarpenter(l.lifetime), l.parts.useKarpenter()); err != nil {
 				return nil, err
 			}
-			hold(ctx, 5*time.Second) // the adapter reads its configuration and decides for the NodePools
+			hold(ctx, 5*time.Second) // until the adapter has read its configuration and decides for the NodePools
 		}
 		return act(l, l.stack.Process(karpenterProcess))
 	}
 }
 
-// startKarpenter starts Karpenter with a spot and an on-demand NodePool, and restarts it after its end until ctx ends.
+// startKarpenter starts Karpenter with a spot and an on-demand NodePool. Until ctx ends, it restarts Karpenter whenever it exits.
 func (l *lab) startKarpenter(ctx context.Context) error {
 	if _, err := karpenter.Start(ctx, l.stack, karpenter.Options{InstanceTypes: []karpenter.InstanceType{
 		{Name: "g6e.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.78, "on-demand": 1.861}},

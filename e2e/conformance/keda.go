@@ -14,15 +14,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// These are the names of KEDA's processes.
+// Names of KEDA's processes.
 const (
 	kedaOperator = "keda-operator-1"
 	kedaAdapter  = "keda-adapter-1"
 	kedaWebhooks = "keda-webhooks-1"
 )
 
-// kedaTarget is the target KEDA: one operator, one metrics adapter and the webhooks, as in its chart's defaults, each restarted after its
-// end.
+// kedaTarget runs KEDA as the target. As in the defaults of KEDA's chart, there are one operator, one metrics adapter and the webhooks.
+// Each is restarted when it exits.
 type kedaTarget struct {
 	lab *lab
 	*keda.Keda
@@ -66,8 +66,8 @@ func (k *kedaTarget) start(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// scaledObject returns a ScaledObject with the same query and the same target value as gpuscaler's policy. By default, KEDA polls every
-// 30 s, and sends a query for each read of an HPA.
+// scaledObject returns a ScaledObject with the same query and the same target value as gpuscaler's policy. It keeps KEDA's defaults: a poll
+// every 30 s, and a query for each read of an HPA.
 func (k *kedaTarget) scaledObject(w workload) string {
 	trigger := fmt.Sprintf(`{type: prometheus, metadata: {serverAddress: %q, threshold: "%d", query: '%s'}}`, k.lab.sourceURL(), perReplica,
 		w.query())

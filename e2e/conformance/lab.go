@@ -20,29 +20,29 @@ import (
 	deployment "github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// lab is a cluster with the workloads, whose parts can fail, and the adapter under test.
+// lab is a cluster with workloads and with the adapter under test. Its parts can be made to fail.
 type lab struct {
 	stack    *stack.Stack
 	exporter *exporter.Exporter // metrics pages of the model servers
 	gateway  *gatewayPage
 
-	prometheus *faults.Prometheus // the content of the responses that the adapter receives from Prometheus
+	prometheus *faults.Prometheus // proxy of the HTTP responses from Prometheus to the adapter
 	source     *faults.TCP        // the adapter's connections to Prometheus
 	redis      *faults.TCP        // the adapter's connections to Redis
-	etcd       *faults.TCP        // the API server's connections to etcd
-	path       *faults.TCP        // the API server's connections to the adapter; nil until the adapter is started
+	etcd       *faults.TCP        // proxy of the connections from the API server to etcd
+	path       *faults.TCP        // proxy of the connections from the API server to the adapter; nil until the adapter is started
 
 	parts    parts           // the parts of the running adapter
 	lifetime context.Context // ends when the adapter is stopped
 	version  string          // of the adapter
 }
 
-// newLab starts the cluster and creates the workloads with their correct number of replicas. apiServer are additional flags of the API
+// newLab starts the cluster and creates the workloads with their correct number of replicas. apiServer contains additional flags of the API
 // server.
 func newLab(ctx context.Context, apiServer ...string) (*lab, error) {
 	l := &lab{gateway: &gatewayPage{}}
-	// kwok renews the heartbeats of the nodes through the API server. Without this flag, an outage of the API server marks all pods as not
-	// ready, and kwok, unlike a kubelet, does not report them as ready again.
+	// While the API server is down, kwok cannot renew the heartbeats of the nodes. Without this flag, all pods would then be marked as not
+	// ready, and kwok, unlike a kubelet, would not report them as ready again.
 	nodes := []string{"--node-monitor-grace-period=1h"}
 	k8s, err := stack.Up(ctx, stack.Options{Out: io.Discard, APIServer: apiServer, ControllerManager: nodes, Etcd: func(url string) (string,
 		error) {
@@ -77,7 +77,7 @@ func (l *lab) serveSources(ctx context.Context) error {
 	}
 	server := &http.Server{Handler: l.prometheus, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { server.Close() })
-	go server.Serve(listener) //nolint:errcheck // the error is ErrServerClosed, from the line above
+	go server.Serve(listener) //nolint:errcheck // always ErrServerClosed, after the line above closes the server
 	if l.source, err = l.proxy(ctx, listener.Addr().String()); err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (l *lab) createWorkloads(ctx context.Context) error {
 	return err
 }
 
-// machineLoad returns the load of the machine, averaged over a minute.
+// machineLoad returns the load average of the machine over one minute.
 func machineLoad() float64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

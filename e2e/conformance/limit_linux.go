@@ -33,7 +33,7 @@ func limited(resource int, limit func(pid int) (uint64, error)) action {
 		return func(context.Context) error {
 			err := unix.Prlimit(p.Pid(), resource, &before, nil)
 			if errors.Is(err, unix.ESRCH) {
-				return nil // the process has ended because of the fault, and its successor has no limit
+				return nil // the process has exited because of the fault, and the next process has no limit
 			}
 			return err
 		}, nil

@@ -1,9 +1,10 @@
-// Command conformance injects faults into a cluster of real components while an external metrics adapter serves HPAs at a constant load.
-// It judges the adapter: wrong decreases, the time until all values are correct again, and refused reads. The adapter is gpuscaler, KEDA,
-// or any other one that a definition file or a URL describes.
+// Command conformance injects faults into a cluster of real components while an external metrics adapter serves HPAs at a constant load. It
+// reports wrong decreases, the time until all values are correct again, and refused reads. The adapter is gpuscaler, KEDA, or an adapter
+// that a definition file or a URL describes.
 //
-// Results are appended to a record, and the next call continues with the missing runs. The record of gpuscaler and KEDA, record.csv in this
-// folder, is part of the repository, so that every machine continues it. The command writes its table into e2e/README.md.
+// Results are appended to a record, and the next call continues with the missing runs. The record of gpuscaler and KEDA is record.csv in
+// this folder. It is part of the repository, so that the work can continue on any machine. The command also writes the results as a table
+// into e2e/README.md.
 package main
 
 import (
@@ -28,7 +29,7 @@ import (
 type settings struct {
 	target string
 	faults *regexp.Regexp
-	runs   int // 0: the number that the record is to have
+	runs   int // number of runs of each fault; 0: the required number
 	limit  time.Duration
 	print  bool
 	dir    string
@@ -36,9 +37,9 @@ type settings struct {
 }
 
 const (
-	// shared is the record of gpuscaler and KEDA, relative to the directory e2e.
+	// shared is the record of gpuscaler and KEDA. The path is relative to the directory e2e.
 	shared = "conformance/record.csv"
-	// page has the table of this record.
+	// page is the page that shows this record as a table.
 	page = "README.md"
 )
 
@@ -110,7 +111,7 @@ func command(ctx context.Context, s settings) error {
 	return errors.Join(failed, report(m, versioned{t.name(), version}))
 }
 
-// recordOf returns the path of the record of a target.
+// recordOf returns the path of the file with the results of a target.
 func recordOf(t target, dir string) string {
 	if required[t.name()] > 0 {
 		return shared
@@ -118,7 +119,7 @@ func recordOf(t target, dir string) string {
 	return filepath.Join(dir, t.name()+".csv")
 }
 
-// report prints the results, and writes those of the shared record into the page. It returns an error if the target failed.
+// report prints the results. It writes the results of the shared record into the page. It returns an error if the target failed.
 func report(m *matrix, t versioned) error {
 	s, err := readResults(shared)
 	if err != nil {
@@ -136,7 +137,8 @@ func report(m *matrix, t versioned) error {
 	return s.defects(t.target, m.faults)
 }
 
-// quiet writes the messages of the components that run in this process, which repeat while the API server does not respond, into a file.
+// quiet redirects the log messages of components that run in this process to a file, because they repeat while the API server does not
+// respond.
 func quiet(path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// timing contains the durations of the parts of a run.
+// timing contains the durations of the parts of a run, in their order.
 type timing struct {
 	steady  time.Duration // how long all values must be correct before the fault
 	hold    time.Duration // duration of a fault that does not define its own
@@ -21,23 +21,23 @@ type timing struct {
 	recover time.Duration // time after the fault in which the target must recover
 }
 
-// standard are the durations of make conformance. settle is longer than the stabilization window of scale-downs and a sync of the HPA, so
-// that a late decrease is recorded.
+// standard are the durations of `make conformance`. settle is longer than the stabilization window of scale-downs plus a sync of the HPA. A
+// decrease that these delay is therefore still recorded.
 var standard = timing{steady: 3 * time.Second, hold: 20 * time.Second, settle: 8 * time.Second, recover: 2 * time.Minute}
 
-// steadyWithin is the time in which the target must serve all correct values before a fault.
+// steadyWithin is how long the target may take until it serves all correct values before a fault.
 const steadyWithin = 4 * time.Minute
 
-// errTooSlow is the error of a run in which the API server itself did not respond long after the fault.
+// errTooSlow is the error of a run in which the API server itself did not respond for a long time after the fault.
 var errTooSlow = errors.New("the machine is too slow for a verdict")
 
-// errNoCluster is the error of a run before which the cluster or the target did not start.
+// errNoCluster is the error of a run whose cluster or target did not start.
 var errNoCluster = errors.New("no cluster")
 
-// mostStarts is the number of failed starts after which the command ends.
+// mostStarts is the number of failed starts of the cluster after which the command gives up.
 const mostStarts = 5
 
-// reachableAfter is the time after a fault in which the API server must respond again.
+// reachableAfter is the time after a fault within which the API server must respond again.
 const reachableAfter = 30 * time.Second
 
 // matrix runs faults against one target.
@@ -45,7 +45,7 @@ type matrix struct {
 	target target
 	faults []fault
 	runs   int
-	until  time.Time // no run begins later; zero: no limit
+	until  time.Time // no further run begins after this time; zero: no limit
 	record string    // file to which the results are appended
 	dir    string    // directory of logs and failures
 	timing timing
@@ -56,7 +56,7 @@ type matrix struct {
 	stop context.CancelFunc // ends the lab
 }
 
-// run runs each fault until it has the number of runs, all faults once before a fault is repeated.
+// run runs all faults once, then all faults again, until each fault has its required number of runs.
 func (m *matrix) run(ctx context.Context) error {
 	defer m.end()
 	starts := 0 // failed starts
@@ -141,8 +141,8 @@ func (m *matrix) end() {
 	m.lab, m.stop = nil, nil
 }
 
-// once runs a fault once: steady state, injection, hold, repair, recovery. After a failure to recover, it stops the cluster, so that the
-// next run starts a new one.
+// once runs a fault once: steady state, injection, hold, repair, recovery. If the target does not recover, once stops the cluster, so that
+// the next run starts a new one.
 func (m *matrix) once(ctx context.Context, f fault) (r result, err error) {
 	if m.lab == nil {
 		if err := m.begin(ctx); err != nil {
@@ -206,7 +206,7 @@ func (m *matrix) correct() map[string]judge.Correct {
 	return all
 }
 
-// steady returns an error unless all values and replicas have been correct for the time in timing.
+// steady returns an error unless all values and replicas have been correct for the duration timing.steady.
 func (m *matrix) steady(context.Context) error {
 	record := m.seen.snapshot()
 	if len(record.Reads) == 0 || time.Since(record.Reads[0].Began) < m.timing.steady {
@@ -226,7 +226,7 @@ func (m *matrix) steady(context.Context) error {
 	return nil
 }
 
-// settled waits until the target has recovered and has served correct values for the time in timing, and returns the verdict.
+// settled waits until the target has recovered and has served correct values for the duration timing.settle. It returns the verdict.
 func (m *matrix) settled(ctx context.Context, run judge.Run) (v judge.Verdict) {
 	for limit := run.Ended.Add(m.timing.recover); ; {
 		v = run.Judge(m.seen.snapshot())
@@ -242,7 +242,7 @@ func (m *matrix) settled(ctx context.Context, run judge.Run) (v judge.Verdict) {
 	}
 }
 
-// keepEvidence writes the record of a failed run and the ends of the target's logs below the directory of the results.
+// keepEvidence writes the record of a failed run and the last part of the target's logs into the directory of the results.
 func (m *matrix) keepEvidence(r result, verdict judge.Verdict) error {
 	dir := filepath.Join(m.dir, "failures", fmt.Sprintf("%s-%s-%s", r.Target, r.Fault, r.At.Format("150405")))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -268,5 +268,5 @@ func (m *matrix) keepEvidence(r result, verdict judge.Verdict) error {
 	return err
 }
 
-// logBytes is the size of the end of a log that is kept after a failed run.
+// logBytes is how much of the end of a log is kept after a failed run.
 const logBytes = 512 << 10

@@ -36,7 +36,7 @@ var processFaults = []fault{
 	{name: "keda-operator-frozen", what: "KEDA's operator is suspended.", inject: operator(suspend)},
 }
 
-// combinedFaults are two faults at the same time.
+// combinedFaults are combinations of two faults at the same time.
 var combinedFaults = []fault{
 	{name: "blind-and-killed", what: "The process that serves is killed while Prometheus refuses connections.",
 		inject: both(network(prometheusLink, (*faults.TCP).Refuse), serving(kill))},
@@ -65,7 +65,8 @@ func operator(act action) inject {
 	return pick(act, func(p parts) func(context.Context) (*stack.Process, error) { return p.operator }, "KEDA does not run")
 }
 
-// pick applies an action to a process of the adapter. reason is why a target lacks this process.
+// pick applies an action to one process of the adapter, which the function `which` selects. reason says why a target does not have this
+// process.
 func pick(act action, which func(parts) func(context.Context) (*stack.Process, error), reason notApplicable) inject {
 	return func(ctx context.Context, l *lab) (repair, error) {
 		find := which(l.parts)
@@ -112,7 +113,7 @@ func everyProcess(act action) inject {
 	}
 }
 
-// needs injects a fault that the target implements.
+// needs injects a fault with a function that the target must provide.
 func needs(which func(parts) func(context.Context) error) inject {
 	return func(ctx context.Context, l *lab) (repair, error) {
 		do := which(l.parts)

@@ -22,15 +22,15 @@ type result struct {
 	At         time.Time
 	Load       float64 // load of the machine, averaged over the minute before the end of the run; 0: unknown
 	Outcome    string  // recovered, lost or inapplicable
-	Recovery   float64 // seconds from the end of the fault until all values and replicas were correct and remained so
+	Recovery   float64 // seconds from the end of the fault until all values and replicas were correct and stayed correct
 	Served     int     // wrong decreases of served values
 	Replicas   int     // wrong decreases of spec.replicas
 	Refused    int     // refused reads, of Reads
 	Reads      int
-	Note       string // the first wrong decrease, or why the fault cannot apply to the target
+	Note       string // the first wrong decrease, or the reason why the fault does not apply to the target
 }
 
-// These are the outcomes of a run.
+// Outcomes of a run.
 const (
 	recovered    = "recovered"
 	lost         = "not recovered"
@@ -49,7 +49,7 @@ func (r *result) judged(v judge.Verdict) {
 	}
 }
 
-// failure describes what was wrong, or is empty.
+// failure describes what went wrong in the run. It is empty for a run without a failure.
 func (r result) failure() string {
 	switch {
 	case r.Outcome == inapplicable:
@@ -77,7 +77,7 @@ func (r result) String() string {
 	return text
 }
 
-// columns are the first line of a record.
+// columns is the first line of a record.
 const columns = "target,fault,definition,version,at,load,outcome,recovery,served,replicas,refused,reads,note"
 
 func (r result) line() []string {
@@ -137,7 +137,7 @@ func appendResult(path string, r result) error {
 	return errors.Join(w.Error(), err)
 }
 
-// readRecord returns the results in a record. A file that does not exist has none.
+// readRecord returns the results in a record. It returns no results if the file does not exist.
 func readRecord(path string) (all []result, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

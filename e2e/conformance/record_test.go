@@ -13,8 +13,8 @@ import (
 
 var firstFault, secondFault, thirdFault = fault{name: "first"}, fault{name: "second"}, fault{name: "third"}
 
-// history writes runs of gpuscaler, one a minute, and reads them again: "A+" is a run of version A that passed, "A-" one with a wrong
-// decrease, "A?" one without recovery.
+// history writes a record of runs of gpuscaler, one a minute, and reads it. In runs, "A+" is a run of version A that passed, "A-" a run
+// with a wrong decrease, and "A?" a run without recovery.
 func history(t *testing.T, f fault, runs string) results {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "record.csv")
@@ -37,7 +37,7 @@ func history(t *testing.T, f fault, runs string) results {
 	return s
 }
 
-// Runs count with every version of gpuscaler until one fails.
+// All versions of gpuscaler count together until one of them fails a run.
 func TestRunsThatCount(t *testing.T) {
 	for _, c := range []struct {
 		runs                string
@@ -46,15 +46,15 @@ func TestRunsThatCount(t *testing.T) {
 	}{
 		{"", "A", 0, 0, 0},
 		{"A+ A+ B+", "C", 3, 3, 0},
-		{"A+ A-", "A", 2, 2, 1},                   // the failure of the present version is a result
-		{"A+ A- A+", "B", 0, 3, 1},                // all runs are repeated with the version that may have the fix
-		{"A+ A- B+ B+", "B", 2, 4, 1},             // the failure counts until the fix has passed often enough
+		{"A+ A-", "A", 2, 2, 1},                   // the failure of the current version is part of the result
+		{"A+ A- A+", "B", 0, 3, 1},                // another version, which may contain the fix, must repeat all runs
+		{"A+ A- B+ B+", "B", 2, 4, 1},             // the failure counts until the other version has passed often enough
 		{"A+ A? B+ C+ C+ C+ C+", "C", 5, 5, 0},    // and no longer
-		{"A- A+ A+ A+ A+ A+", "A", 6, 6, 1},       // the same version does not become correct by more runs
-		{"A- B+ B+ B- B+ C+ C+", "C", 2, 6, 1},    // the second failure begins again, and the first one is over
+		{"A- A+ A+ A+ A+ A+", "A", 6, 6, 1},       // further runs of the same version do not remove its failure
+		{"A- B+ B+ B- B+ C+ C+", "C", 2, 6, 1},    // after the second failure the runs begin again, and the first failure no longer counts
 		{"A- B+ B+ B- B+ C+", "C", 1, 6, 2},       // four passed after the first one
 		{"A- B+ B+ B+ B+ B+ B-", "B", 6, 6, 1},    // a failure after the fix
-		{"A? B+ B+ B+ B+ B+ A+", "B", 5, 5, 0},    // a run of the old version is not one of the fix
+		{"A? B+ B+ B+ B+ B+ A+", "B", 5, 5, 0},    // a later run of the old version is not a run of the fix
 		{"A+ A+ A+ A+ A+ A+ A+ A+", "B", 8, 8, 0}, // more runs than required
 	} {
 		s := history(t, firstFault, c.runs)
@@ -75,7 +75,7 @@ func TestRunsThatCount(t *testing.T) {
 	}
 }
 
-// A change of the fault, or another version of KEDA, makes new runs necessary.
+// After a change of the fault or of KEDA's version, new runs are necessary.
 func TestRunsOfOtherDefinitionsDoNotCount(t *testing.T) {
 	s := history(t, firstFault, "A+ A+")
 	changed := firstFault
@@ -167,7 +167,7 @@ func TestDamagedRecords(t *testing.T) {
 	}
 }
 
-// The page shows the record of the repository. `make conformance` writes it.
+// The page must show the record of the repository. `make conformance` updates the page.
 func TestPageShowsTheRecord(t *testing.T) {
 	s, err := readResults("record.csv")
 	if err != nil {

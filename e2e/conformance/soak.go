@@ -21,7 +21,7 @@ const (
 	// churnEvery is the interval at which the soak changes loads, a policy file, and one temporary workload.
 	churnEvery  = 5 * time.Second
 	sampleEvery = 10 * time.Second
-	// temporary is the number of workloads that exist at a time, each for temporary times churnEvery.
+	// temporary is the number of temporary workloads that exist at a time. Each exists for temporary * churnEvery.
 	temporary = 6
 )
 
@@ -34,8 +34,8 @@ type churn struct {
 	next   int // number of the next temporary workload
 }
 
-// soak changes the load, the policies and the workloads of gpuscaler for the given time. It returns an error unless the heap, the
-// goroutines, the open files and the memory of its processes and the objects in the API server stay flat.
+// soak changes the load, the policies and the workloads of gpuscaler for the given time. It returns an error if the heap, the goroutines,
+// the open files or the memory of its processes grow, or the number of objects in the API server.
 func soak(ctx context.Context, t target, span time.Duration) error {
 	ours, ok := t.(*gpuscaler)
 	if !ok {
@@ -43,7 +43,8 @@ func soak(ctx context.Context, t target, span time.Duration) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l, err := newLab(ctx, "--event-ttl=2m") // with the default of an hour, the number of Events would not be constant
+	// Events expire soon, because with the default of an hour their number would grow during the whole soak
+	l, err := newLab(ctx, "--event-ttl=2m")
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,8 @@ func soak(ctx context.Context, t target, span time.Duration) error {
 		}
 		if time.Since(sampled) >= sampleEvery {
 			sampled = time.Now()
-			if err := c.sample(ctx, samples); err != nil { // the machine may be slow; flat requires a number of samples
+			// not fatal, because the machine may be slow; flat requires a minimum number of samples
+			if err := c.sample(ctx, samples); err != nil {
 				printProgress("no sample: %v", err)
 			}
 		}
@@ -71,7 +73,7 @@ func soak(ctx context.Context, t target, span time.Duration) error {
 	return samples.flat()
 }
 
-// step changes every load, one policy, and replaces the oldest temporary workload.
+// step changes every load and one policy, and replaces the oldest temporary workload.
 func (c *churn) step(ctx context.Context) error {
 	for _, w := range workloads {
 		if w.origin == gateway {

@@ -29,7 +29,7 @@ var prometheusFaults = []fault{
 		inject: repeatedly(2*time.Second, func(l *lab) { l.source.Reset() })},
 }
 
-// answerFaults are wrong responses to the adapter's queries.
+// answerFaults are wrong responses of Prometheus to the adapter's queries.
 var answerFaults = []fault{
 	{name: "answer-hang", what: "Prometheus accepts queries and never responds.", inject: answers(faults.Hang)},
 	{name: "answer-slow", what: "Prometheus needs eight seconds for each response.", inject: answers(faults.Slow)},
@@ -86,7 +86,7 @@ var redisFaults = []fault{
 		inject: network(redisLink, replies("HTTP/1.1 400 Bad Request\r\nContent-Type: text/html\r\n\r\n<html></html>"))},
 }
 
-// prometheusLink and redisLink select a connection of the adapter.
+// prometheusLink and redisLink select a connection from the adapter to a data source.
 func prometheusLink(l *lab) *faults.TCP { return l.source }
 func redisLink(l *lab) *faults.TCP      { return l.redis }
 
@@ -104,7 +104,7 @@ func network(link func(*lab) *faults.TCP, breakIt func(*faults.TCP)) inject {
 
 func delayed(d time.Duration) func(*faults.TCP) { return func(p *faults.TCP) { p.Delay(d) } }
 
-// replies makes a server respond to everything that it reads with the same text.
+// replies makes a server answer every request with the same text.
 func replies(text string) func(*faults.TCP) {
 	return func(p *faults.TCP) {
 		p.Answer(func(c net.Conn) {
@@ -121,7 +121,7 @@ func replies(text string) func(*faults.TCP) {
 	}
 }
 
-// repeatedly calls f at the given interval until the end of the fault.
+// repeatedly calls f at the given interval until the fault ends.
 func repeatedly(every time.Duration, f func(*lab)) inject {
 	return func(_ context.Context, l *lab) (repair, error) {
 		ended := make(chan struct{})
@@ -164,7 +164,7 @@ func lie(value string) inject {
 	}
 }
 
-// blip ends before the hold of a fault, so its end is not judged with the other faults: the fault ends by itself.
+// blip serves the value 0 for two seconds. It waits for the end itself, so it returns no repair.
 func blip(ctx context.Context, l *lab) (repair, error) {
 	zero := "0"
 	l.gateway.value.Store(&zero)
@@ -173,7 +173,7 @@ func blip(ctx context.Context, l *lab) (repair, error) {
 	return nil, nil
 }
 
-// stamped adds the time of the gateway's clock to its samples.
+// stamped gives the samples of the gateway a time that is ahead by the given duration.
 func stamped(ahead time.Duration) inject {
 	return func(ctx context.Context, l *lab) (repair, error) {
 		update := repeatedly(200*time.Millisecond, func(l *lab) {
@@ -183,7 +183,7 @@ func stamped(ahead time.Duration) inject {
 		end, err := update(ctx, l)
 		return func(ctx context.Context) error {
 			err := end(ctx)
-			time.Sleep(300 * time.Millisecond) // an update that has begun must not set the stamp again
+			time.Sleep(300 * time.Millisecond) // wait for an update that has begun, because it would set the stamp again
 			l.gateway.stamp.Store(nil)
 			return err
 		}, err
@@ -220,7 +220,7 @@ func freezePrometheus(ctx context.Context, l *lab) (repair, error) {
 	return func(context.Context) error { return l.stack.Prometheus.Thaw() }, l.stack.Prometheus.Freeze(ctx)
 }
 
-// emptyPrometheus starts Prometheus without its data, as after the loss of its volume.
+// emptyPrometheus restarts Prometheus without its data, as after the loss of its volume.
 func emptyPrometheus(ctx context.Context, l *lab) (repair, error) {
 	if err := l.stack.Prometheus.Stop(); err != nil {
 		return nil, err

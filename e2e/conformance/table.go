@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// table returns the markdown table of the results: one row a fault, and four columns a target.
+// table returns the results as a markdown table, with one row for each fault and four columns for each target.
 func (s results) table(faults []fault) string {
 	var b strings.Builder
 	head, rule := "| fault |", "|---|"
@@ -27,7 +27,7 @@ func (s results) table(faults []fault) string {
 	return b.String()
 }
 
-// targets returns the targets that have results, and those whose results are in the repository.
+// targets returns the names of the targets: gpuscaler and KEDA, and every other target that has results.
 func (s results) targets() []string {
 	found := map[string]bool{}
 	for name := range required {
@@ -39,7 +39,7 @@ func (s results) targets() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// title returns a target with the version to which its runs are limited.
+// title returns the name of a target, followed by its version if only runs of this version count.
 func (s results) title(target string) string {
 	return strings.TrimSpace(target + " " + s.versions[target])
 }
@@ -77,7 +77,7 @@ type totals struct {
 	decreased                        int       // runs with a wrong decrease
 	lost                             int       // runs without recovery
 	recoveries                       []float64 // of the other runs, sorted
-	loads                            []float64 // of the runs with a known load, sorted
+	loads                            []float64 // machine load during the runs, sorted, without unknown loads
 }
 
 func sum(runs []result) (t totals) {
@@ -103,7 +103,7 @@ func sum(runs []result) (t totals) {
 	return t
 }
 
-// summary returns a markdown list of the totals of each target.
+// summary returns the totals of each target as a markdown list.
 func (s results) summary(faults []fault) string {
 	var b strings.Builder
 	for _, target := range s.targets() {
@@ -131,13 +131,13 @@ func (s results) summary(faults []fault) string {
 	return b.String()
 }
 
-// The results are between these lines of a page.
+// The results are between these two lines of the page.
 const (
 	beginning = "<!-- make conformance writes the results from here -->\n"
 	ending    = "<!-- to here -->\n"
 )
 
-// withResults returns a page with the present results.
+// withResults returns the page with its results replaced by these results.
 func (s results) withResults(page string, faults []fault) (string, error) {
 	before, rest, found := strings.Cut(page, beginning)
 	_, after, ended := strings.Cut(rest, ending)
@@ -147,7 +147,7 @@ func (s results) withResults(page string, faults []fault) (string, error) {
 	return before + beginning + "\n" + s.summary(faults) + "\n" + s.table(faults) + "\n" + ending + after, nil
 }
 
-// updatePage writes the present results into a page.
+// updatePage replaces the results in a page by these results.
 func (s results) updatePage(path string, faults []fault) error {
 	old, err := os.ReadFile(path)
 	if err != nil {

@@ -19,9 +19,9 @@ import (
 // target is an external metrics adapter under test.
 type target interface {
 	name() string
-	// version returns the version of the adapter that start starts; empty: unknown.
+	// version returns the version of the adapter that start runs; empty: unknown.
 	version(ctx context.Context) (string, error)
-	// start starts the adapter in the lab, registers it with the API server, creates the HPAs, and sets the lab's parts.
+	// start starts the adapter in the lab, registers it with the API server, creates the HPAs, and sets lab.parts.
 	start(ctx context.Context, l *lab) error
 	// metric returns how the HPA of a workload reads its metric; ok is false if the adapter does not serve this workload.
 	metric(w workload) (m metric, ok bool)
@@ -33,28 +33,28 @@ type metric struct {
 	correct        float64 // value at the constant load
 }
 
-// parts are the parts of a running adapter that faults need. A fault whose part is nil is not applicable.
+// parts are the parts of a running adapter that faults use. If a part is nil, the faults that need it do not apply.
 type parts struct {
 	serving     func(context.Context) (*stack.Process, error)   // the process that serves metrics
 	standby     func(context.Context) (*stack.Process, error)   // a replica that does not serve
 	all         func(context.Context) ([]*stack.Process, error) // every process of the adapter
 	operator    func(context.Context) (*stack.Process, error)   // KEDA's operator
-	drain       func(context.Context) error                     // ends the serving process as a drain of its node does
-	lose        func(context.Context) error                     // ends the serving process as a failure of its node does
+	drain       func(context.Context) error                     // stops the serving process as a drain of its node does
+	lose        func(context.Context) error                     // stops the serving process as a failure of its node does
 	rollout     func(context.Context) error                     // replaces every process
-	api         func(context.Context) (*faults.TCP, error)      // the connections of the serving process to the API server
-	everyAPI    func() []*faults.TCP                            // the connections of every process to the API server
+	api         func(context.Context) (*faults.TCP, error)      // proxy of the connections from the serving process to the API server
+	everyAPI    func() []*faults.TCP                            // proxies of the connections from all processes to the API server
 	certificate func(notAfter time.Time) error                  // replaces the serving certificate
 	permissions []client.Object                                 // bindings of the adapter's roles
-	// useKarpenter makes the adapter decide for the NodePools gpu-spot and gpu-on-demand; nil: it does not use Karpenter.
+	// useKarpenter makes the adapter decide for the NodePools gpu-spot and gpu-on-demand; nil: the adapter cannot use Karpenter.
 	useKarpenter func() error
-	// registers is true if the adapter creates its APIService when there is none. Otherwise, the lab restores the APIService, as the release
-	// of the adapter does.
+	// registers is true if the adapter creates a missing APIService itself. Otherwise the lab restores it, as a new release of the adapter
+	// would.
 	registers bool
 	logs      []string // patterns of the log files
 }
 
-// notApplicable is the error of a fault that cannot apply to the target. Its text is the reason.
+// notApplicable is the reason why a fault does not apply to the target.
 type notApplicable string
 
 func (n notApplicable) Error() string { return string(n) }
@@ -76,14 +76,14 @@ func parseTarget(text string) (target, error) {
 	return parseDefinition(content)
 }
 
-// refreshRegistration patches the APIService until ctx ends, whenever it is not available. Each patch makes the API server check the
-// availability again, as a change of the Service's EndpointSlices does in a real cluster. Without it, an APIService stays unavailable until
-// the next periodic check, 30 s later.
+// refreshRegistration patches the APIService whenever it is unavailable, until ctx ends. A patch makes the API server check the
+// availability at once. In a real cluster, a change of the Service's EndpointSlices has this effect. Without it, the next check would be up
+// to 30 s later.
 func (l *lab) refreshRegistration(ctx context.Context) {
 	for ctx.Err() == nil {
 		if l.stack.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1") != nil {
 			patch := fmt.Sprintf(`{"metadata":{"annotations":{"e2e.gpuscaler.io/checked":"%d"}}}`, time.Now().UnixMilli())
-			// Without an APIService, the patch fails and is tried again.
+			// the patch fails while there is no APIService, and the next one follows
 			_ = l.stack.Client.Patch(ctx, registration(), client.RawPatch(types.MergePatchType, []byte(patch)))
 		}
 		select {
@@ -99,7 +99,8 @@ func registration() *apiregistrationv1.APIService {
 	return a
 }
 
-// through registers the adapter at address behind the proxy path. It creates the APIService or changes its port.
+// through makes the API server reach the adapter, which listens at address, through the proxy l.path. It creates the APIService or changes
+// its port.
 func (l *lab) through(ctx context.Context, address string, service types.NamespacedName, caBundle []byte) error {
 	var err error
 	if l.path, err = l.proxy(ctx, address); err != nil {
@@ -116,11 +117,11 @@ func (l *lab) through(ctx context.Context, address string, service types.Namespa
 
 func portOf(address string) (port int) {
 	_, text, _ := strings.Cut(address, ":")
-	_, _ = fmt.Sscan(text, &port) // the address of a listener is valid
+	_, _ = fmt.Sscan(text, &port) // cannot fail: the address of a listener is valid
 	return port
 }
 
-// supervise starts the process with the given name again one second after its end, as a kubelet does, until ctx ends.
+// supervise restarts the process with the given name one second after it exits, as a kubelet does, until ctx ends.
 func (l *lab) supervise(ctx context.Context, name string) {
 	for {
 		select {

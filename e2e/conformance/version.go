@@ -11,16 +11,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 )
 
-// These are the names of the targets whose results are in the repository.
+// Names of the targets whose results are in the repository.
 const (
 	gpuscalerName = "gpuscaler"
 	kedaName      = "keda"
 )
 
-// product are the paths of gpuscaler's code, relative to the directory e2e.
+// product contains the paths of gpuscaler's code, relative to the directory e2e.
 var product = []string{"../cmd", "../pkg", "../go.mod", "../go.sum"}
 
-// version returns the last commit that changed gpuscaler's code, with a plus sign if files differ from it.
+// version returns the last commit that changed gpuscaler's code. It adds a plus sign if files have uncommitted changes.
 func (*gpuscaler) version(ctx context.Context) (string, error) {
 	if os.Getenv(controller.BinaryVariable) != "" {
 		return "binary", nil
@@ -36,7 +36,7 @@ func (*gpuscaler) version(ctx context.Context) (string, error) {
 	return commit, err
 }
 
-// git runs a command for the paths of gpuscaler's code.
+// git runs a git command on the paths of gpuscaler's code.
 func git(ctx context.Context, args ...string) (string, error) {
 	root, err := components.Root()
 	if err != nil {

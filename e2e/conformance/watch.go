@@ -30,7 +30,7 @@ type watcher struct {
 
 	mu      sync.Mutex
 	record  judge.Record
-	current map[string]int32 // present value of each field, by workload and field
+	current map[string]int32 // current value of each field, by workload and field
 }
 
 // watch starts the recording, which continues until ctx ends.
@@ -66,7 +66,7 @@ func restClient(l *lab, timeout time.Duration) (rest.Interface, error) {
 	return c.RESTClient(), nil
 }
 
-// repeat reads a value once a second until ctx ends, and adds the reads to a list of the record.
+// repeat calls get once a second until ctx ends, and adds the values to the list `name` of the record.
 func (w *watcher) repeat(ctx context.Context, name string, get func() (float64, error), to *[]judge.Read) {
 	for ctx.Err() == nil {
 		read := judge.Read{Began: time.Now(), Workload: name}
@@ -88,7 +88,7 @@ func (w *watcher) repeat(ctx context.Context, name string, get func() (float64, 
 	}
 }
 
-// read reads a metric as an HPA does: it is the sum of all items.
+// read reads a metric as an HPA does and returns the sum of all items.
 func (w *watcher) read(ctx context.Context, m metric) (sum float64, err error) {
 	body, err := w.reader.Get().AbsPath("/apis/external.metrics.k8s.io/v1beta1/namespaces/"+namespace+"/"+m.name).
 		Param("labelSelector", m.selector).DoRaw(ctx)
@@ -108,7 +108,7 @@ func (w *watcher) read(ctx context.Context, m metric) (sum float64, err error) {
 	return sum, nil
 }
 
-// followReplicas records the replicas of Deployments and HPAs with informers, which continue after an outage of the API server.
+// followReplicas records the replicas of Deployments and HPAs with informers, which reconnect after an outage of the API server.
 func (w *watcher) followReplicas(ctx context.Context, config *rest.Config) error {
 	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -151,7 +151,7 @@ func (w *watcher) observe(object any) {
 	}
 }
 
-// forget deletes the record, so that it does not grow from run to run.
+// forget deletes the record, which would otherwise grow from run to run.
 func (w *watcher) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -164,7 +164,7 @@ func (w *watcher) snapshot() judge.Record {
 	return judge.Record{Reads: slices.Clone(w.record.Reads), Changes: slices.Clone(w.record.Changes), Control: slices.Clone(w.record.Control)}
 }
 
-// has returns an error unless the replicas of a workload and of its HPA have the given number.
+// has returns an error unless the workload and its HPA have the given number of replicas.
 func (w *watcher) has(name string, replicas int32) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

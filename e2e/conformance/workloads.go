@@ -13,9 +13,9 @@ import (
 const (
 	// namespace contains the workloads.
 	namespace = "conformance"
-	// perReplica is the number of waiting requests or jobs for which each workload has one replica.
+	// perReplica is the target per replica: a workload has one replica for each 10 waiting requests or jobs.
 	perReplica = 10
-	// series is the gauge of the requests that wait for the workloads at the gateway, by namespace and app.
+	// series is the gateway's metric of the waiting requests of each workload, by namespace and app.
 	series = "gateway_waiting"
 )
 
@@ -60,12 +60,12 @@ func (w workload) query() string {
 type gatewayPage struct {
 	faults.Switch
 	value atomic.Pointer[string] // replaces every value; nil: the loads
-	stamp atomic.Pointer[string] // is added to each sample as its time; nil: the samples have no time
-	// loads replaces the loads of the workloads by those of any apps; nil: the loads of the workloads.
+	stamp atomic.Pointer[string] // the timestamp that is added to each sample; nil: none
+	// loads replaces the loads of the workloads, by app; nil: the workloads have their own loads.
 	loads atomic.Pointer[map[string]int]
 }
 
-// present returns the waiting requests by app.
+// present returns the number of waiting requests by app.
 func (g *gatewayPage) present(f faults.Fault) map[string]int {
 	if f == faults.Empty {
 		return nil

@@ -14,14 +14,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/components"
 )
 
-// BinaryVariable is the environment variable with the path of a gpuscaler binary to test instead of the working tree's.
+// BinaryVariable is an environment variable with the path of a gpuscaler binary. The tests use this binary instead of one that they build
+// from the working tree.
 const BinaryVariable = "GPUSCALER_E2E_BINARY"
 
-// reportEvery is the interval of progress messages during a cold build.
+// reportEvery is the interval of progress messages while gpuscaler is compiled for the first time.
 const reportEvery = 10 * time.Second
 
-// Build compiles gpuscaler from the working tree and returns the path of the binary, which is in dir. A lock prevents two test packages
-// from compiling at the same time. The second one compiles faster, because it uses Go's build cache.
+// Build compiles gpuscaler from the working tree into dir and returns the path of the binary. A lock makes other test packages wait. They
+// then compile faster, because Go's build cache contains the result.
 func Build(ctx context.Context, out io.Writer, dir string) (string, error) {
 	if given := os.Getenv(BinaryVariable); given != "" {
 		return filepath.Abs(given)
@@ -54,7 +55,7 @@ func Build(ctx context.Context, out io.Writer, dir string) (string, error) {
 	if text, err := compile.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build gpuscaler: %w\n%s", err, text)
 	}
-	// The hard link keeps this version of the binary, because the next build replaces the file in the cache.
+	// A hard link keeps this version of the binary when the next build replaces the file in the cache.
 	own := filepath.Join(dir, "gpuscaler")
 	return own, link(built, own)
 }

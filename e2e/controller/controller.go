@@ -45,10 +45,10 @@ type Options struct {
 	Args []string
 	// Values are the values of the chart.
 	Values map[string]any
-	// Through returns the address of a proxy in front of the address at which the API server reaches the leader's external metrics; nil: the
-	// API server reaches it without a proxy.
+	// Through returns the address of a proxy in front of the given address, at which the API server reads the leader's external metrics. If
+	// it is nil, there is no proxy.
 	Through func(address string) (string, error)
-	// Kubeconfig can give each pod its own way to the API server; nil: all pods have the kubeconfig of their ServiceAccount.
+	// Kubeconfig returns the kubeconfig of a pod; nil: every pod uses the kubeconfig of its ServiceAccount.
 	Kubeconfig kubelet.Kubeconfig
 	// ActivateIn are the namespaces in the chart's activator.namespaces. Up creates them.
 	ActivateIn []string
@@ -142,7 +142,7 @@ func (c *Controller) installServices(ctx context.Context, through func(string) (
 			return err
 		}
 	}
-	_, c.servicePort, _ = net.SplitHostPort(address) // no error, because the address of a listener is valid
+	_, c.servicePort, _ = net.SplitHostPort(address) // cannot fail: the address of a listener is valid
 	go c.refreshEndpoints(ctx)
 	return c.Stack.Client.Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name},

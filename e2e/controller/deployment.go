@@ -70,7 +70,7 @@ func (c *Controller) deployment(o Options, capacity []string) *appsv1.Deployment
 	}
 }
 
-// apart returns an affinity that prefers different nodes for the replicas, so that a drain of one node evicts only one of two replicas.
+// apart returns an affinity that prefers different nodes for the replicas. A drain of one node then evicts only one of two replicas.
 func apart() *corev1.Affinity {
 	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{

@@ -37,12 +37,12 @@ func (p Policies) Write(t testing.TB, name, text string) {
 	})
 }
 
-// Platform returns a PlatformConfig with that spec.
+// Platform returns a PlatformConfig with the given spec.
 func Platform(spec string) string {
 	return "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: e2e}\nspec:\n" + indent(spec)
 }
 
-// Policy returns a ScalingPolicy for the Deployment of that name.
+// Policy returns a ScalingPolicy for the Deployment with the given name.
 func Policy(namespace, name, spec string) string {
 	return fmt.Sprintf("apiVersion: gpuscaler.io/v1alpha1\nkind: ScalingPolicy\nmetadata: {name: %s, namespace: %s}\nspec:\n  "+
 		"scaleTargetRef: {name: %s}\n%s",

@@ -23,7 +23,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// fresh opens a connection for each request, because an existing connection can lead to the previous leader.
+// fresh opens a new connection for each request, because an open connection can lead to the previous leader.
 var fresh = &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // Explain returns the leader's explanation of a policy (namespace/name).
@@ -36,7 +36,7 @@ func (c *Controller) Explain(ctx context.Context, policy string) (explain.Explan
 	return e, err
 }
 
-// ServedTarget reads the target of a policy as its HPA does, through the API server.
+// ServedTarget reads the target of a policy through the API server, as an HPA does.
 func (c *Controller) ServedTarget(ctx context.Context, namespace, policy string) (int32, error) {
 	config := rest.CopyConfig(c.Stack.Config)
 	config.Timeout = 2 * time.Second // a leader that hangs must not block the test
@@ -69,7 +69,7 @@ func (c *Controller) Logs() string {
 
 // Log returns the logs of all pods of gpuscaler, one after the other.
 func (c *Controller) Log() string {
-	files, _ := filepath.Glob(c.Logs()) // no error, because the pattern is valid
+	files, _ := filepath.Glob(c.Logs()) // cannot fail: the pattern is valid
 	var text strings.Builder
 	for _, file := range files {
 		content, err := os.ReadFile(file)
@@ -90,8 +90,8 @@ func (c *Controller) CLI(ctx context.Context, args ...string) (string, error) {
 	return string(text), err
 }
 
-// Metric returns the value of the sample in the leader's /metrics with that name and the given labels. pairs contains the names of labels,
-// each followed by its value. Metric returns an error unless exactly one sample matches.
+// Metric returns the value of a sample in the leader's /metrics. The sample is selected by the name of its metric and by labels: pairs
+// contains names and values of labels alternately. Metric returns an error unless exactly one sample matches.
 func (c *Controller) Metric(ctx context.Context, name string, pairs ...string) (float64, error) {
 	return metricAt(ctx, "http://"+c.status.Address+"/metrics", name, pairs)
 }

@@ -51,7 +51,7 @@ func (s *Suite) Run(m *testing.M, setup Setup) (code int) {
 	}
 	defer k8s.Stop()
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel() // ends the clients of the API server before the API server itself is stopped
+	defer cancel() // cancel ends the clients of the API server before the API server stops
 	if err := s.set(ctx, k8s, setup); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		k8s.Keep()
@@ -82,7 +82,7 @@ func SideBySide(tests int) {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
-		_ = flag.Set("test.parallel", strconv.Itoa(tests)) // no error, because package testing defines the flag
+		_ = flag.Set("test.parallel", strconv.Itoa(tests)) // cannot fail: package testing defines the flag
 	}
 }
 

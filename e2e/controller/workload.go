@@ -69,7 +69,7 @@ func (u Workload) HasReplicas(replicas int32) func(context.Context) error {
 	return workload.HasReplicas(u.suite.Stack.Client, u.Namespace, u.Name, replicas)
 }
 
-// Transitions returns the explanations of the policy that all leaders have logged, one for each change, oldest first.
+// Transitions returns the logged changes of the policy's decision, from all leaders, oldest first.
 func (u Workload) Transitions(t testing.TB) []explain.Explanation {
 	t.Helper()
 	all, err := record.Transitions(u.suite.Logs(), u.Policy())
@@ -106,7 +106,7 @@ func (u Workload) HasTarget(replicas int32) func(context.Context) error {
 	})
 }
 
-// Followed returns a check that the HPA's desired replicas and the Deployment's replicas are equal to the parameter replicas.
+// Followed returns a check that the HPA desires the given number of replicas and the Deployment has it.
 func (u Workload) Followed(replicas int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		steps, err := u.HPA.Steps()
@@ -117,7 +117,7 @@ func (u Workload) Followed(replicas int32) func(context.Context) error {
 	}
 }
 
-// Event returns a check that an Event with that reason exists for an object, and that its message contains all texts.
+// Event returns a check that an object has an Event with the given reason, whose message contains all texts.
 func (s *Suite) Event(namespace, kind, name, reason string, texts ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var events corev1.EventList

@@ -7,15 +7,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/faults"
 )
 
-// dcgmFamilies are those metrics of the DCGM exporter's default configuration that the tests use. SM_ACTIVE is not among them, because the
-// default configuration disables it.
+// dcgmFamilies are the metrics of the DCGM exporter that the tests use. All are in its default configuration, which does not enable
+// SM_ACTIVE.
 var dcgmFamilies = []struct {
 	name, help string
 	value      func(busy float64) float64
 }{
 	{"DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", func(busy float64) float64 { return 100 * busy }},
 	{"DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).",
-		func(float64) float64 { return 41000 }}, // vLLM allocates this memory at the start and does not release it
+		func(float64) float64 { return 41000 }}, // constant: vLLM allocates this memory at the start and does not release it
 	{"DCGM_FI_DEV_FB_FREE", "Framebuffer memory free (in MiB).", func(float64) float64 { return 4068 }},
 	{"DCGM_FI_DEV_POWER_USAGE", "Power draw (in W).", func(busy float64) float64 { return 35 + 265*busy }},
 	{"DCGM_FI_PROF_GR_ENGINE_ACTIVE", "Ratio of time the graphics engine is active.", func(busy float64) float64 { return busy }},

@@ -1,5 +1,5 @@
-// Package exporter simulates the metrics of GPU workloads: those of NVIDIA's DCGM exporter, of vLLM, and of an inference gateway's queue.
-// The metrics are served on loopback, with the same names and labels as in a cluster. A test sets the load of the replicas with a Load, and
+// Package exporter simulates the metrics of GPU workloads: of NVIDIA's DCGM exporter, of vLLM, and of an inference gateway's queue. The
+// metrics are served on loopback, with the same names and labels as in a cluster. A test sets the load of the replicas with a Load, and
 // failures of the exporters with a faults.Switch.
 package exporter
 
@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/faults"
 )
 
-// Values are the metric values of one ready replica. Only Upstream is a value of the gateway.
+// Values are the metric values of one ready replica. Upstream and Arrived are values of the gateway.
 type Values struct {
 	Running  float64 // requests that the engine runs
 	Waiting  float64 // requests that wait in the engine
@@ -27,12 +27,12 @@ type Values struct {
 	Arrived  float64 // requests that have arrived at the gateway since the start, for all replicas
 }
 
-// Load computes the metric values of one ready replica at the time now, if the workload has the given number of ready replicas.
+// Load computes the metric values of one ready replica at the time now. ready is the number of ready replicas of the workload.
 type Load interface {
 	At(now time.Time, ready int) Values
 }
 
-// Follower is a Load that serves its requests with the pods of the workload.
+// Follower is a Load that depends on which pods the workload has.
 type Follower interface {
 	Load
 	// Follow sets the scheduled pods at the time now. It is called several times a second.
@@ -51,9 +51,9 @@ type Exporter struct {
 	histories map[string]*histogram // histograms of the time to first token, by namespace/pod
 
 	address   string                        // address of Handler while Run serves it
-	set       string                        // name of the set of this exporter's scrape targets in Prometheus
-	exporters map[string]string             // the DCGM exporter's pod on each node; used by Run's goroutine only
-	direct    map[string]context.CancelFunc // servers on the pods' ports, by address; used by Run's goroutine only
+	set       string                        // name of the list of this exporter's scrape targets in Prometheus
+	exporters map[string]string             // name of the DCGM exporter's pod on each node; used only by Run's goroutine
+	direct    map[string]context.CancelFunc // cancels the server on a pod's port, by address; used only by Run's goroutine
 }
 
 // New returns an exporter of the workloads that uses the given clock. It neither listens nor reads pods; Run does both.
@@ -85,7 +85,7 @@ func serve(ctx context.Context, address string, h http.Handler) error {
 	}
 	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { server.Close() })
-	go server.Serve(l) //nolint:errcheck // the error is ErrServerClosed, from the line above
+	go server.Serve(l) //nolint:errcheck // always ErrServerClosed, after the line above closes the server
 	return nil
 }
 

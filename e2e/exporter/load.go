@@ -28,8 +28,8 @@ func (k *Knobs) At(time.Time, int) Values {
 	return k.values
 }
 
-// Total is a Load with a fixed number of waiting requests, which the ready replicas share equally. A signal that sums over the replicas
-// therefore does not depend on their number.
+// Total is a Load with a fixed number of waiting requests, divided equally among the ready replicas. Their sum over the replicas therefore
+// does not change with the number of replicas.
 type Total struct {
 	Knobs
 }
@@ -48,7 +48,7 @@ func (t *Total) At(now time.Time, ready int) Values {
 	return v
 }
 
-// Work is a Load with an amount of GPU work but no requests. The ready replicas share the work equally.
+// Work is a Load of constant GPU work without requests. The ready replicas share the work equally.
 type Work struct {
 	mu   sync.Mutex
 	gpus float64
@@ -145,6 +145,6 @@ func (q *Queue) report(ready int) Values {
 	busy := running / float64(q.Slots)
 	return Values{
 		Running: running, Waiting: waiting, KVCache: busy, GPUBusy: busy, Served: q.served,
-		TTFT: 0.05 + waiting/float64(q.Slots)*q.Hold.Seconds(), // time of the wait plus time of the prefill
+		TTFT: 0.05 + waiting/float64(q.Slots)*q.Hold.Seconds(), // time to first token: the wait plus the prefill
 	}
 }

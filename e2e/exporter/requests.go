@@ -21,13 +21,13 @@ type Requests struct {
 	Takes func(r trace.Request, image string) time.Duration
 
 	mu       sync.Mutex
-	start    time.Time // time at which the trace starts; zero: it does not yet
+	start    time.Time // time at which the trace starts; zero: not started
 	at       time.Time // time up to which the simulation has advanced
 	upcoming *trace.Request
 	queue    []waiting
 	servers  []*server
 	opened   int     // number of pods that have been ready
-	finished float64 // finished requests of each pod that existed all the time
+	finished float64 // number of finished requests of a pod that has existed since the start
 	tally    Served
 	states   []State
 }
@@ -36,7 +36,7 @@ type Requests struct {
 type waiting struct {
 	request trace.Request
 	since   time.Time // time of its arrival
-	again   bool      // it was served by a pod that ended
+	again   bool      // its previous pod ended before the request was finished
 }
 
 // server is a pod that serves requests, or a deleted pod that finishes its requests.
@@ -45,7 +45,7 @@ type server struct {
 	running []served
 	ends    time.Time // end of the grace period of a deleted pod
 	deleted bool
-	order   int // number of servers that were ready before it
+	order   int // number of servers that became ready before this one
 }
 
 // served is a request that is being served.
@@ -63,7 +63,7 @@ type Served struct {
 // OnTime returns the share of the requests whose service began in time.
 func (s Served) OnTime() float64 { return 1 - float64(s.Late)/float64(max(s.Started, 1)) }
 
-// State is the state of a Requests load since the time At.
+// State is the state of a Requests load from the time At on.
 type State struct {
 	At                     time.Time
 	Arrived                int // requests that arrived so far
@@ -92,7 +92,7 @@ func (q *Requests) Totals(now time.Time) Served {
 	defer q.mu.Unlock()
 	q.advance(now)
 	out := q.tally
-	for _, w := range q.queue { // requests that are already late and still wait
+	for _, w := range q.queue { // requests that still wait but are already late
 		if !w.again && now.Sub(w.since) > q.Limit {
 			out.Started, out.Late = out.Started+1, out.Late+1
 		}

@@ -38,11 +38,11 @@ func Run(ctx context.Context, s *stack.Stack, workloads ...*Workload) (*Exporter
 		for {
 			select {
 			case <-ctx.Done():
-				_ = s.Prometheus.Targets(e.set) // an error is ignored, because the stack may have been stopped already
+				_ = s.Prometheus.Targets(e.set) // fails only if the stack has already been stopped
 				return
 			case <-time.After(followEvery):
 			}
-			// After a failed read, the last known pods are still used, as with a scrape configuration whose discovery fails.
+			// If a read fails, the last known pods stay in use, as in Prometheus when a service discovery fails.
 			if err := e.follow(ctx, s); err != nil && ctx.Err() == nil {
 				fmt.Fprintln(os.Stderr, "exporter:", err)
 			}
@@ -117,8 +117,8 @@ func (e *Exporter) listen(ctx context.Context) error {
 }
 
 // targets returns the scrape targets that the usual service discovery would find: the gateway, each ready vLLM server, and the DCGM
-// exporter of each node. The target labels namespace and pod of a DCGM exporter are those of the exporter's pod. Therefore Prometheus
-// renames the workload's labels to exported_namespace and exported_pod.
+// exporter of each node. The labels namespace and pod of such a target name the exporter's own pod. Prometheus therefore renames the labels
+// of the workload to exported_namespace and exported_pod.
 func (e *Exporter) targets() []stack.ScrapeTarget {
 	target := func(path, job, namespace, pod string) stack.ScrapeTarget {
 		return stack.ScrapeTarget{Address: e.address, Labels: map[string]string{

@@ -49,7 +49,7 @@ func (e *Exporter) find(namespace, name string) *Workload {
 	return nil
 }
 
-// odd reports whether the fault faults.HalfPods removes the metrics of a pod.
+// odd reports whether the fault faults.HalfPods hides the metrics of a pod.
 func (e *Exporter) odd(namespace, name string) bool {
 	for _, w := range e.workloads {
 		if w.Namespace != namespace {
@@ -71,10 +71,10 @@ var ttftBounds = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25
 type histogram struct {
 	counts []float64 // counts by bucket, not cumulative; the last bucket is +Inf
 	sum    float64
-	seen   float64 // number of requests that are already counted
+	seen   float64 // number of requests in counts
 }
 
-// observe adds the requests that were served since the last call, all with the same time to first token. served is the cumulative number of
+// observe adds the requests that were served since the last call, with the given time to first token. served is the cumulative number of
 // requests.
 func (h *histogram) observe(seconds, served float64) {
 	n := math.Max(0, served-h.seen)
@@ -120,7 +120,7 @@ func (e *Exporter) gatewayPage(f faults.Fault) []byte {
 	return append(waiting.Bytes(), total.Bytes()...)
 }
 
-// number returns the text of v, or NaN or +Inf if this is the fault of the page.
+// number formats v. If the fault of the page is NaN or Inf, it returns that value instead.
 func (t *text) number(v float64) string {
 	switch t.fault {
 	case faults.NaN:

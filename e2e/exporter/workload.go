@@ -25,7 +25,7 @@ type Workload struct {
 
 	mu   sync.Mutex
 	pods map[string]Pod
-	came int // number of pods that have existed so far
+	came int // number of pods that have been created so far
 }
 
 // Pod is a scheduled pod of a workload.
@@ -59,7 +59,7 @@ func (w *Workload) valuesAt(now time.Time) Values {
 	return w.Load.At(now, ready)
 }
 
-// refresh reads which pods are scheduled and which are ready. It reports whether that has changed.
+// refresh reads which pods are scheduled and which are ready. It reports whether one of them changed.
 func (w *Workload) refresh(ctx context.Context, c client.Reader) (bool, error) {
 	var list corev1.PodList
 	if err := c.List(ctx, &list, client.InNamespace(w.Namespace), client.MatchingLabels(w.Selector)); err != nil {

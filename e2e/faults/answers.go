@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// answer is a response that does not depend on Prometheus' response.
+// answer is a fixed response that a fault sends in place of Prometheus' response.
 type answer struct {
 	status int
 	header map[string]string
@@ -40,12 +40,12 @@ func (a answer) write(w http.ResponseWriter) {
 	_, _ = w.Write([]byte(a.body)) // the reader may have disconnected
 }
 
-// shifts is the difference of the times of samples.
+// shifts is by how much a fault changes the times of samples.
 var shifts = map[Fault]time.Duration{
 	Stale: -10 * time.Minute, Future: 10 * time.Minute, ClockBehind: -10 * time.Minute, ClockAhead: 10 * time.Minute,
 }
 
-// shiftDate sets the Date header of a server whose clock is wrong.
+// shiftDate changes the Date header to that of a server whose clock is wrong.
 func shiftDate(h http.Header, f Fault) {
 	if f == ClockBehind || f == ClockAhead {
 		h.Set("Date", time.Now().Add(shifts[f]).UTC().Format(http.TimeFormat))
@@ -63,7 +63,7 @@ func delay(r *http.Request, f Fault) {
 	}
 }
 
-// shiftSample changes the time of a sample, and its value if it is a time too, that is, the result of timestamp() or time().
+// shiftSample changes the time of a sample. If the value is a time too, as for timestamp() or time(), shiftSample also changes the value.
 func shiftSample(sample json.RawMessage, shift time.Duration) json.RawMessage {
 	var at float64
 	var value string

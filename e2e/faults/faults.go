@@ -9,20 +9,20 @@ import (
 // Fault is a kind of failure of a metrics page or of Prometheus' response to a query.
 type Fault int32
 
-// These are the kinds of failures that apply to a metrics page and to Prometheus' response to a query.
+// Failures of a metrics page, and of Prometheus' response to a query.
 const (
 	None      Fault = iota
 	Empty           // a page without series, or a result without series
 	NaN             // every value is NaN
 	Inf             // every value is +Inf
-	Truncated       // the first half of the body, and then the end of the connection
+	Truncated       // the connection ends after the first half of the body
 	Huge            // a body of HugeBytes, filled with plausible lines
 	HalfPods        // every second pod is missing
 	Error           // status 500
 	Hang            // no response to an accepted request
 )
 
-// These are the kinds of failures that apply only to Prometheus' response to a query.
+// Failures of Prometheus' response to a query only.
 const (
 	HTML         Fault = iota + Hang + 1
 	Unauthorized       // status 401, as after the expiry of a token

@@ -96,7 +96,7 @@ func TestQueryFailsAsTheSwitchIsSet(t *testing.T) {
 	}
 }
 
-// A redirect is not followed here, as by a client with credentials. With the fault Flapping, every second query fails.
+// The client does not follow redirects, like a client with credentials. With the fault Flapping, every second query fails.
 func TestRedirectAndFlapping(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, vector) }))
 	defer upstream.Close()

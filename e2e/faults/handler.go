@@ -28,7 +28,7 @@ func (p Page) Write(w http.ResponseWriter, r *http.Request, f Fault) {
 	w.Header().Set("Content-Type", p.ContentType)
 	switch f {
 	case Truncated:
-		// Content-Length is the length of the whole body, so a reader gets an unexpected EOF, as from a server that crashed while it wrote the
+		// Content-Length is the length of the whole body. The reader gets an unexpected EOF, as when a server crashes while it writes the
 		// body.
 		w.Header().Set("Content-Length", strconv.Itoa(len(p.Body)))
 		_, _ = w.Write(p.Body[:len(p.Body)/2])
@@ -48,7 +48,7 @@ func (p Page) writeHuge(w http.ResponseWriter) {
 	chunk := bytes.Repeat([]byte(p.Filler), 1+(64<<10)/len(p.Filler))
 	for written := len(p.Body); written < HugeBytes; written += len(chunk) {
 		if _, err := w.Write(chunk); err != nil {
-			return // a reader with a limit has disconnected, as intended
+			return // fails because a reader with a size limit has disconnected, as intended
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TCP is a proxy for TCP connections whose network fails as it is set: between a client and one server, or between one process and the API
-// server. It starts without a failure.
+// TCP is a proxy for TCP connections that can simulate failures of the network. It is used between a client and a server, and between a
+// process and the API server. It starts without a failure.
 type TCP struct {
 	Address string // address at which the proxy listens
 
@@ -70,7 +70,7 @@ func (p *TCP) Reset() {
 	defer p.mu.Unlock()
 	for c := range p.open {
 		if tcp, ok := c.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // an error is returned only for a closed connection
+			_ = tcp.SetLinger(0) // fails only for a closed connection
 		}
 		c.Close()
 	}
@@ -95,7 +95,8 @@ func (p *TCP) Delay(d time.Duration) {
 	p.latency = d
 }
 
-// Answer resets all connections and lets serve answer new ones instead of the target. serve returns when the connection is finished.
+// Answer resets all connections. From then on, serve handles new connections instead of the target. It must return when it has finished the
+// connection.
 func (p *TCP) Answer(serve func(net.Conn)) {
 	p.mu.Lock()
 	p.answer = serve
@@ -135,7 +136,7 @@ func (p *TCP) serve(from net.Conn) {
 	to, err := d.DialContext(p.ctx, "tcp", p.target)
 	if err != nil {
 		if tcp, ok := from.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // the client observes a reset, as from a port without a server
+			_ = tcp.SetLinger(0) // the client gets a reset, as from a port on which nothing listens
 		}
 		return
 	}

@@ -86,7 +86,7 @@ func TestNetworkFailsAndIsRepaired(t *testing.T) {
 	n.repaired()
 }
 
-// A request that was sent before the drop is answered after it, as when TCP repeats lost packets.
+// A request that was sent during the drop is answered after the repair, because TCP repeats lost packets.
 func TestDroppedPacketsArriveAfterTheRepair(t *testing.T) {
 	n := newNetwork(t)
 	n.proxy.Drop()
@@ -102,7 +102,7 @@ func TestDroppedPacketsArriveAfterTheRepair(t *testing.T) {
 	}
 }
 
-// Without a server behind it, the proxy resets connections.
+// Without a target that listens, the proxy resets connections.
 func TestNoServerBehindTheProxy(t *testing.T) {
 	proxy, err := faults.NewTCP(context.Background(), "127.0.0.1:0", "127.0.0.1:1")
 	if err != nil {

@@ -19,21 +19,22 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// autoscaler adds and removes the nodes of one node group by rules of Cluster Autoscaler. Each rule is quoted from its FAQ
-// (github.com/kubernetes/autoscaler, cluster-autoscaler/FAQ.md, commit 0024f2540ecebb95ac72ceb28da995f1f7bc0491) or from its code. Only the
-// times are shorter. Rules that the test does not need are left out: expanders, PodDisruptionBudgets, local storage, DaemonSets.
+// autoscaler adds and removes the nodes of one node group by rules of Cluster Autoscaler. It simulates Cluster Autoscaler for this test.
+// Each rule is quoted from its FAQ (github.com/kubernetes/autoscaler, cluster-autoscaler/FAQ.md, commit
+// 0024f2540ecebb95ac72ceb28da995f1f7bc0491) or from its code. Only the times are shorter. Rules that the test does not need are left out:
+// expanders, PodDisruptionBudgets, local storage, DaemonSets.
 type autoscaler struct {
 	client client.Client
 	group  nodeGroup
 
 	mu       sync.Mutex
 	created  int                  // nodes that were ever created
-	most     int                  // the greatest number of nodes at a time
+	most     int                  // the greatest number of nodes that existed at the same time
 	unneeded map[string]time.Time // since when a node is unneeded
 	booked   bool                 // a ProvisioningRequest keeps the nodes
 }
 
-// nodeGroup is a group of equal nodes, as an instance group of a cloud provider.
+// nodeGroup is a group of identical nodes, such as an instance group of a cloud provider.
 type nodeGroup struct {
 	name   string // prefix of the names of its nodes
 	labels map[string]string
@@ -70,7 +71,7 @@ func (a *autoscaler) run(ctx context.Context) {
 	}
 }
 
-// state is what one scan has read: the nodes of the group, their pods, and the pods that could run on a node of the group.
+// state is what one scan has read: the nodes of the group, their pods, and the pending pods that could run on a node of the group.
 type state struct {
 	nodes   []corev1.Node
 	pods    map[string][]corev1.Pod // by node
@@ -229,7 +230,7 @@ func (a *autoscaler) removable(s *state, n *corev1.Node) bool {
 	elsewhere := int64(0)
 	for i := range s.nodes {
 		if s.nodes[i].Name != n.Name {
-			elsewhere += a.free(s, s.nodes[i].Name) // each pod of this test requests one GPU
+			elsewhere += a.free(s, s.nodes[i].Name) // as each pod of this test requests one GPU
 		}
 	}
 	return gpus <= elsewhere
@@ -241,7 +242,7 @@ func (a *autoscaler) isBooked() bool {
 	return a.booked
 }
 
-// book begins or ends the time in which a ProvisioningRequest keeps the nodes.
+// book sets whether a ProvisioningRequest currently reserves the nodes.
 func (a *autoscaler) book(booked bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -277,7 +278,7 @@ func (a *autoscaler) lose(ctx context.Context, node string) error {
 	return err
 }
 
-// greatest returns the greatest number of nodes that the group had at a time.
+// greatest returns the greatest number of nodes that the group had at the same time.
 func (a *autoscaler) greatest() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

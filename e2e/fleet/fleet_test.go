@@ -146,7 +146,7 @@ func keepAndRelease(t *testing.T, ns string, chat controller.Workload, calm func
 	}
 }
 
-// onFleet lets the pods of a Deployment run only on nodes of the group.
+// onFleet restricts the pods of a Deployment to nodes of the group.
 func onFleet(d *appsv1.Deployment) *appsv1.Deployment {
 	d.Spec.Template.Spec.NodeSelector = l40s
 	return d
@@ -166,7 +166,7 @@ func pods(ctx context.Context, ns, app string) (found []corev1.Pod, err error) {
 	return found, err
 }
 
-// running returns the UIDs and nodes of the ready replicas.
+// running returns the UID and the node of each ready replica.
 func running(ctx context.Context, t *testing.T, ns string) map[types.UID]string {
 	t.Helper()
 	list, err := pods(ctx, ns, "chat")
@@ -180,7 +180,7 @@ func running(ctx context.Context, t *testing.T, ns string) map[types.UID]string 
 	return found
 }
 
-// ready returns a check that a number of replicas are ready, and that the group has a number of nodes.
+// ready returns a check of the number of ready replicas and of the number of nodes of the group.
 func ready(ns string, want, nodes int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		list, err := pods(ctx, ns, "chat")
@@ -200,7 +200,7 @@ func fleetNodes(ctx context.Context, want int) error {
 	return err
 }
 
-// replicas requires that the HPA has set a number of replicas.
+// replicas returns an error unless the HPA has set the given number of replicas.
 func replicas(ctx context.Context, ns string, want int32) error {
 	var d appsv1.Deployment
 	err := suite.Stack.Client.Get(ctx, client.ObjectKey{Namespace: ns, Name: "chat"}, &d)
@@ -212,7 +212,7 @@ func replicas(ctx context.Context, ns string, want int32) error {
 
 func notebookNode(t *testing.T, ns string) string { return nodeOf(t, ns, "notebook", "") }
 
-// nodeOf returns a node that runs a pod of a Deployment and is not the node except.
+// nodeOf returns a node that runs a pod of the Deployment. It never returns the node `except`.
 func nodeOf(t *testing.T, ns, app, except string) string {
 	t.Helper()
 	list, err := pods(t.Context(), ns, app)
@@ -228,7 +228,7 @@ func nodeOf(t *testing.T, ns, app, except string) string {
 	return ""
 }
 
-// annotate patches each node that a label selector of kubectl selects, as kubectl annotate does.
+// annotate patches the nodes that a label selector selects, as `kubectl annotate` does.
 func annotate(t *testing.T, selector, patch string) {
 	t.Helper()
 	var list corev1.NodeList

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		Controller: controller.Options{Values: map[string]any{"mode": "auto", "platform": platform,
 			"karpenter": map[string]any{"capacityBuffers": true}}},
 		Prepare: func(ctx context.Context, s *stack.Stack) error {
-			for _, crd := range apis.CRDs { // the CRDs of CapacityBuffers, without the CRDs of NodePools
+			for _, crd := range apis.CRDs { // installs the CRD of CapacityBuffers but not the CRD of NodePools
 				if crd.Spec.Group != autoscalingv1beta1.Group {
 					continue
 				}

@@ -84,7 +84,8 @@ func TestProvisioningRequestAddsTheNodesOfItsReplicas(t *testing.T) {
 	stack.Eventually(t, time.Minute, "unneeded nodes are removed", counted(0))
 }
 
-// request applies what the command prints, as `kubectl apply --server-side --validate=strict` does, and returns the ProvisioningRequest.
+// request applies the manifest that the command prints, as `kubectl apply --server-side --validate=strict` does, and returns the
+// ProvisioningRequest.
 func request(t *testing.T, d *appsv1.Deployment, name string, replicas int) (r *unstructured.Unstructured, err error) {
 	t.Helper()
 	of := d.DeepCopy()
@@ -115,8 +116,8 @@ func request(t *testing.T, d *appsv1.Deployment, name string, replicas int) (r *
 }
 
 // provision does what Cluster Autoscaler does for a ProvisioningRequest of the class best-effort-atomic-scale-up: it adds the nodes for all
-// pods, or none. It returns the condition that it sets. "Provisioned indicates that all of the requested resources were created", and
-// "Failed indicates that it is impossible to obtain resources to fulfill this ProvisioningRequest" (kubernetes/autoscaler at 3a1ecdc,
+// pods, or none. provision returns the condition that it sets. "Provisioned indicates that all of the requested resources were created",
+// and "Failed indicates that it is impossible to obtain resources to fulfill this ProvisioningRequest" (kubernetes/autoscaler at 3a1ecdc,
 // cluster-autoscaler/apis/provisioningrequest/autoscaling.x-k8s.io/v1/types.go).
 func (a *autoscaler) provision(t *testing.T, r *unstructured.Unstructured) (condition string) {
 	t.Helper()

@@ -28,7 +28,7 @@ func (b block) name() string {
 	return b.page + ": " + first
 }
 
-// pages returns README.md and the guides. The guide with the uninstallation is the last one.
+// pages returns README.md and the guides. The guide about the uninstallation is last, because its commands remove gpuscaler.
 func pages(t *testing.T) []string {
 	t.Helper()
 	guides, err := filepath.Glob("../../config/guides/*.md")
@@ -42,7 +42,7 @@ func pages(t *testing.T) []string {
 
 var codeBlock = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 
-// blocks returns all code blocks in a language.
+// blocks returns all code blocks in the given language.
 func blocks(t *testing.T, language string) (all []block) {
 	t.Helper()
 	for _, page := range pages(t) {
@@ -59,7 +59,7 @@ func blocks(t *testing.T, language string) (all []block) {
 	return all
 }
 
-// commands returns the blocks with commands that can run here. An entry of skipped matches at most one block.
+// commands returns the blocks of commands that can run here. An entry of skipped may match only one block.
 func commands(t *testing.T) (all []block) {
 	t.Helper()
 	if len(skipped) > 5 {
@@ -86,7 +86,7 @@ func commands(t *testing.T) (all []block) {
 	return all
 }
 
-// The tests find the blocks of commands by their language. A block without a language, or with an unknown one, would not run.
+// The tests find blocks of commands by their language. They would not run a block without a language or with an unknown one.
 func TestEveryBlockHasAKnownLanguage(t *testing.T) {
 	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)

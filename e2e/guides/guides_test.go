@@ -23,12 +23,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// blockTimeout bounds one block. Most take a second. The search of `gpuscaler tune` takes a minute of CPU time, at low priority.
+// blockTimeout limits the time of one block. Most blocks take a second, but the search of `gpuscaler tune` needs a minute of CPU time at
+// low priority.
 const blockTimeout = 10 * time.Minute
 
 // reader is a user who runs the commands of the pages, all in one directory.
 type reader struct {
-	dir string // a directory with the repository's charts and config, and the files of the pages
+	dir string // a directory with the charts and the config of the repository, and with the files that the pages define
 	env []string
 }
 
@@ -105,7 +106,7 @@ func newReader(t *testing.T, s *stack.Stack) *reader {
 		}
 		r.write(t, to, string(text))
 	}
-	for _, b := range blocks(t, "yaml") { // a block that begins with "# NAME.yaml" is that file
+	for _, b := range blocks(t, "yaml") { // a block that begins with "# NAME.yaml" is the content of that file
 		first, _, _ := strings.Cut(b.text, "\n")
 		if name, is := strings.CutPrefix(first, "# "); is && strings.HasSuffix(name, ".yaml") {
 			r.write(t, name, b.text)
@@ -128,13 +129,13 @@ func (r *reader) write(t *testing.T, name, text string) {
 // lintFound matches the output of `gpuscaler lint` if it found errors. Its exit code is then 1.
 var lintFound = regexp.MustCompile(`(?m)^\d+ errors?, \d+ warnings?, \d+ hints?$`)
 
-// checkFound matches the output of `gpuscaler check`, whose exit code is 1 if a check failed. Some checks fail, because port-forwards do
-// not work here and no pod of Prometheus Operator, KEDA or Karpenter runs. The checks of the cluster and of the leader must succeed.
+// checkFound matches the output of `gpuscaler check` if the checks of the cluster and of the leader succeeded. The other checks may fail,
+// with exit code 1, because port-forwards do not work here and no pod of Prometheus Operator, KEDA or Karpenter runs.
 var checkFound = regexp.MustCompile(`(?s)✓ Kubernetes v.*✓ .* nodes offer GPUs: .*✓ this user may install the chart.*` +
 	`✓ Deployment gpuscaler-system/gpuscaler is available.*✓ pod \S+ holds the Lease gpuscaler-system/gpuscaler and renews it.*` +
 	`✓ APIService \S+ refers to gpuscaler-system/gpuscaler and is available.*\d+ checks ok, \d+ warnings?, \d+ checks? failed`)
 
-// mayFail reports whether a command may fail with this output.
+// mayFail reports whether a command that printed this output may have a non-zero exit code.
 func mayFail(command, output string) bool {
 	return strings.HasPrefix(command, "gpuscaler lint") && lintFound.MatchString(output) ||
 		strings.HasPrefix(command, "gpuscaler check") && checkFound.MatchString(output)
@@ -234,8 +235,8 @@ spec:
 `, name, capacity)
 }
 
-// pastMetrics is the age of the timestamp of the first DCGM sample. Each second, the timestamps of the samples advance by one minute until
-// they reach the current time. As a result, the cost report has data of the past 50 minutes.
+// pastMetrics is the age of the first DCGM sample. Each second, the next sample has a timestamp that is one minute later, until it is the
+// current time. The cost report therefore has data for the past 50 minutes.
 const pastMetrics = 50 * time.Minute
 
 // serveMetrics lets Prometheus scrape the metrics of a gateway and of a DCGM exporter.
@@ -264,7 +265,7 @@ DCGM_FI_DEV_FB_FREE%[2]s 25000 %[3]d
 	}
 }
 
-// waitForTwoRates waits until a range query of rates over one minute returns at least two values. A replay needs two.
+// waitForTwoRates waits until a range query of rates over one minute returns at least two values, because a replay needs two.
 func waitForTwoRates(t *testing.T, s *stack.Stack) {
 	t.Helper()
 	stack.Eventually(t, 4*time.Minute, "Prometheus has two minutes of requests", func(ctx context.Context) error {
@@ -288,7 +289,7 @@ func install(ctx context.Context, t *testing.T, s *stack.Stack) *controller.Cont
 		name, text := "llama-chat", b.text
 		switch first, rest, _ := strings.Cut(b.text, "\n"); {
 		case b.page == "README.md" && first == "# values.yaml":
-			_, spec, _ := strings.Cut(rest, "\n") // the first line is the key platform
+			_, spec, _ := strings.Cut(rest, "\n") // remove the first line, which is the key platform
 			spec = strings.ReplaceAll("\n"+spec, "\n  ", "\n")
 			name, text = "platform", controller.Platform(strings.Replace(spec, "http://prometheus.monitoring.svc:9090", s.Prometheus.URL, 1))
 		case b.page == "README.md" && first == "# llama-chat.yaml":

@@ -22,11 +22,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// quickstartPage is the guide whose commands TestQuickStartScalesTheWorkersWithTheirQueue runs, in a cluster of its own.
+// quickstartPage is the guide that has its own cluster: TestQuickStartScalesTheWorkersWithTheirQueue runs its commands.
 const quickstartPage = "quickstart.md"
 
-// A user runs the script of the quick start and the commands that it prints. The pods of the chart, of Redis and of the exporter exist in
-// the API server, and processes do their work.
+// A user runs the script of the quick start and the commands that it prints. The pods of the chart, of Redis and of the exporter exist only
+// in the API server, and processes of this machine replace their containers.
 func TestQuickStartScalesTheWorkersWithTheirQueue(t *testing.T) {
 	s := stack.Start(t, stack.Options{})
 	if err := s.Nodes(t.Context(), "local", 1, 0); err != nil {
@@ -53,7 +53,7 @@ func TestQuickStartScalesTheWorkersWithTheirQueue(t *testing.T) {
 	q.target(t, 1)
 }
 
-// quickstart is a user of the quick start.
+// quickstart is a user of the quick start, with the processes that replace the containers.
 type quickstart struct {
 	*reader
 	s         *stack.Stack
@@ -75,7 +75,8 @@ func newQuickstart(t *testing.T, s *stack.Stack) *quickstart {
 	}
 	q := &quickstart{reader: newReader(t, s), s: s, redis: address, www: t.TempDir(), started: map[string]*stack.Process{}}
 	q.env = append(q.env, "QUICKSTART_IMAGE=registry.example.com/gpuscaler:0.1.0") // kwok pulls no image
-	// In a pod, redis-cli connects to the Service redis, or to the server in the same pod. Here it connects to the process.
+	// redis-cli runs in a pod of the guide, where it connects to the Service redis or to the server in the same pod; here it connects to
+	// the process
 	_, port, _ := strings.Cut(address, ":")
 	bin := t.TempDir()
 	wrapper := fmt.Sprintf("#!/bin/sh\n[ \"$1\" != -h ] || shift 2\nexec %s -p %s \"$@\"\n", program, port)
@@ -90,7 +91,7 @@ func newQuickstart(t *testing.T, s *stack.Stack) *quickstart {
 	return q
 }
 
-// refusals runs the script with settings that it must refuse before it changes the cluster.
+// refusals runs the script with settings that it must refuse without changing the cluster.
 func (q *quickstart) refusals(t *testing.T) {
 	t.Helper()
 	if err := q.s.Nodes(t.Context(), "local-gpus", 1, 8); err != nil {
@@ -133,7 +134,7 @@ func (q *quickstart) follow(t *testing.T) (printed string) {
 	return printed
 }
 
-// objects requires that the node has GPUs, that the namespaces enforce Pod Security, and that a worker runs.
+// objects checks that the node has GPUs, that the namespaces enforce Pod Security, and that a worker runs.
 func (q *quickstart) objects(t *testing.T) {
 	t.Helper()
 	var node corev1.Node

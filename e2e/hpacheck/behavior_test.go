@@ -13,8 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// side is scaleUp or scaleDown of an HPA's behavior, in the replay's type and in the Kubernetes type. In the Kubernetes type nil means the
-// default.
+// side is one direction of an HPA's behavior, scaleUp or scaleDown, in the replay's type and in the Kubernetes type. A Kubernetes value of
+// nil means the default.
 type side struct {
 	ours   scaling.Direction
 	theirs autoscalingv2.HPAScalingRules
@@ -62,7 +62,7 @@ func (d *side) rates(r *rand.Rand) {
 	}
 }
 
-// rate adds a scaling policy. The first call for a direction replaces its default policies.
+// rate adds a rate policy to the direction. The first call replaces the default policies.
 func (d *side) rate(kind autoscalingv2.HPAScalingPolicyType, value, seconds int32) {
 	if d.theirs.Policies == nil {
 		d.ours.Rates = nil
@@ -83,14 +83,14 @@ func drawSpec(r *rand.Rand) (hpa.Spec, *autoscalingv2.HorizontalPodAutoscaler) {
 		return ours, theirs
 	}
 	up, down := bySides()
-	if r.IntN(4) > 0 { // otherwise the behavior of the HPA is empty
+	if r.IntN(4) > 0 { // in the other cases, the behavior stays empty
 		up.draw(r)
 		down.draw(r)
 	}
 	return behaving(ours, theirs, up, down)
 }
 
-// steady returns an HPA in which every field of the behavior affects the sequence of replicas.
+// steady returns an HPA for which a change of any field of the behavior changes the sequence of replicas.
 func steady() (hpa.Spec, *autoscalingv2.HorizontalPodAutoscaler) {
 	ours, theirs := without(1, 40)
 	up, down := bySides()

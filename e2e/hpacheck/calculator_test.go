@@ -24,7 +24,7 @@ import (
 
 const samples = 10_000
 
-// said is a metrics client of the HPA controller that returns values which the test sets.
+// said is a fake metrics client for the HPA controller. It returns the values that a test sets.
 type said struct {
 	external []int64
 	pods     metrics.PodMetricsInfo
@@ -57,7 +57,7 @@ func tolerances(t hpa.Tolerances) podautoscaler.Tolerances {
 	return *(*podautoscaler.Tolerances)(unsafe.Pointer(&t))
 }
 
-// cluster contains the pods of a workload, as the ReplicaCalculator reads them, and the metric of some of these pods.
+// cluster contains the pods that the ReplicaCalculator reads, and the metric values of some of these pods.
 type cluster struct {
 	indexer cache.Indexer
 	client  *said
@@ -112,13 +112,13 @@ func TestAverageValueIsKubernetes(t *testing.T) {
 	calculator := c.calculator()
 	for n := range samples {
 		tol, current, target := drawTolerances(r), int32(r.IntN(120)), int64(1+r.IntN(3000))
-		// The usage is close to the target, so that the tolerance decides whether the replicas change.
+		// the usage is close to the target, so that the tolerance decides whether the replicas change
 		usage := int64(float64(target) * float64(current) * (0.8 + 0.4*r.Float64()))
 		if r.IntN(2) == 0 {
 			usage = int64(r.IntN(400_000))
 		}
 		if r.IntN(2) == 0 {
-			target, usage = 1000, usage/1000*1000 // like gpuscaler's metric, which is an integer with a target of 1
+			target, usage = 1000, usage/1000*1000 // an integer with a target of 1, as gpuscaler's metric
 		}
 		c.client.external = []int64{usage}
 		want, _, _, err := calculator.GetExternalPerPodMetricReplicas(current, target, "m", tolerances(tol), "team", &metav1.LabelSelector{})
@@ -153,7 +153,7 @@ func TestPodsAndValueAreKubernetes(t *testing.T) {
 		}
 
 		if all == 0 {
-			continue // Kubernetes returns an error without ready pods; an HPA of a workload without pods computes nothing
+			continue // skipped: without ready pods, Kubernetes returns an error, and the replay's HPA computes nothing without pods
 		}
 		usage := int64(float64(target) * (0.7 + 0.6*r.Float64()))
 		if r.IntN(3) == 0 {

@@ -29,18 +29,17 @@ import (
 
 const (
 	runs       = 200
-	syncsOfRun = 100 // syncs of one run; they take at least 25 minutes
+	syncsOfRun = 100 // syncs in one run; the simulated time is at least 25 minutes
 )
 
 func TestMain(m *testing.M) {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	utilruntime.ErrorHandlers = nil // the default handler sleeps and uses another clock
+	utilruntime.ErrorHandlers = nil // the default handlers sleep and use the real clock
 	os.Exit(m.Run())
 }
 
-// play runs the HorizontalController of Kubernetes with its queue and informers on a simulated clock, until it has synced the HPA n times,
-// where n is the parameter syncs.
+// play runs Kubernetes' HorizontalController with its queue and informers on a simulated clock, until it has synced the HPA `syncs` times.
 func play(s *stage, object *autoscalingv2.HorizontalPodAutoscaler, syncs int) {
 	for i, m := range s.metrics {
 		object.Spec.Metrics = append(object.Spec.Metrics, m.spec(i))
@@ -72,7 +71,7 @@ func play(s *stage, object *autoscalingv2.HorizontalPodAutoscaler, syncs int) {
 	factory.Shutdown()
 }
 
-// replay runs the replay's HPA with the recorded input of the Kubernetes controller, at the same times. other is the index of the first
+// replay gives the recorded inputs of the Kubernetes controller to the replay's HPA, at the same times. other is the index of the first
 // sync after which the replicas differ, or -1. wrote contains the replicas after each sync.
 func replay(spec *hpa.Spec, s *stage, start int32, check func(hpa.Verdict)) (other int, wrote []int32) {
 	var c hpa.Controller

@@ -58,12 +58,12 @@ type look struct {
 	edit   int32 // spec.replicas that a user wrote before the sync; -1 means none
 	status int32
 	pods   hpa.Pods // without the fields Current and Sum
-	usage  []int64  // by metric; for a Pods metric the value per pod
+	usage  []int64  // values by metric; for a Pods metric, the value per pod
 	failed []bool
 	wrote  int32 // spec.replicas after the sync
 }
 
-// proposals returns the replicas that the replay computes for each metric from the input of a sync.
+// proposals returns the replicas that the replay's HPA computes for each metric from the inputs of a sync.
 func (l *look) proposals(all []metric, current int32, t hpa.Tolerances) []hpa.Proposal {
 	out := make([]hpa.Proposal, len(all))
 	for i, m := range all {
@@ -84,9 +84,9 @@ func (l *look) proposals(all []metric, current int32, t hpa.Tolerances) []hpa.Pr
 	return out
 }
 
-// stage simulates the cluster of a HorizontalController: a scale target, its pods and their metrics. The controller reads the scale at the
-// beginning of each sync. At that time stage makes random changes: a user changes the replicas, pods are created or deleted, metrics change
-// or fail.
+// stage simulates the cluster that a HorizontalController reads: a scale target, its pods and their metrics. Whenever the controller reads
+// the scale, which is at the beginning of a sync, stage makes random changes: a user changes the replicas, pods are created or deleted,
+// metrics change or fail.
 type stage struct {
 	said
 	*rand.Rand
@@ -95,7 +95,7 @@ type stage struct {
 	late    time.Duration // maximum latency of the API server in a sync
 	pods    cache.Indexer
 	spec    int32
-	load    float64 // load, as the number of replicas that it needs
+	load    float64 // the load, expressed as the number of replicas that it needs
 	looks   []look
 }
 

@@ -57,8 +57,8 @@ func TestCertManagerIssuesCertificatesThatTheAPIServerTrusts(t *testing.T) {
 	stack.Eventually(t, 2*time.Minute, "two replicas with cert-manager's certificate", available(h.namespace, 2))
 	stack.Eventually(t, time.Minute, "registered and trusted", reached)
 
-	// Deleting the Secret makes cert-manager issue another certificate. mountCertificate then updates the files, which a kubelet would do
-	// within a minute.
+	// cert-manager issues another certificate when the Secret is deleted. mountCertificate then updates the files at once, for which a
+	// kubelet needs up to a minute.
 	secret := &corev1.Secret{}
 	secret.Namespace, secret.Name = h.namespace, "gpuscaler-serving"
 	if err := cluster.Client.Delete(t.Context(), secret); err != nil {
@@ -101,7 +101,7 @@ func (h host) mountCertificate(t *testing.T, namespace string, last []byte) []by
 	if err := certificate.VerifyHostname("gpuscaler." + namespace + ".svc"); err != nil {
 		t.Error(err)
 	}
-	for _, name := range []string{"ca.crt", "tls.key", "tls.crt"} { // the container waits for the last file
+	for _, name := range []string{"ca.crt", "tls.key", "tls.crt"} { // tls.crt is last, because the container waits for it
 		staged := filepath.Join(h.serving, "."+name)
 		if err := os.WriteFile(staged, secret.Data[name], 0o644); err != nil {
 			t.Fatal(err)
@@ -113,7 +113,7 @@ func (h host) mountCertificate(t *testing.T, namespace string, last []byte) []by
 	return secret.Data["tls.crt"]
 }
 
-// servedBy returns an error unless the proxy at port presents the certificate want.
+// servedBy returns an error unless the server behind the proxy port presents the certificate want.
 func servedBy(port string, want []byte) error {
 	c, err := tls.Dial("tcp", net.JoinHostPort("127.0.0.1", port), &tls.Config{InsecureSkipVerify: true}) // the certificate is compared below
 	if err != nil {

@@ -49,7 +49,7 @@ func TestResourceRequestsAreEnoughForAThousandWorkloads(t *testing.T) {
 	machine.mount(t, h.namespace)
 	defer h.uninstall("gpuscaler", false)
 	stack.Eventually(t, 2*time.Minute, "two replicas", available(h.namespace, 2))
-	time.Sleep(30 * time.Second) // time for the caches, the first ticks and a garbage collection
+	time.Sleep(30 * time.Second) // the caches must be synced, the first ticks must run, and a garbage collection must follow
 	before := costs(t, h.namespace)
 	time.Sleep(30 * time.Second)
 	for pod, after := range costs(t, h.namespace) {

@@ -21,7 +21,7 @@ const clusterExamples = "../../config/examples/cluster"
 // Users copy the examples, so the API server must accept each object and each must have the effect that its comment describes.
 func TestClusterExamplesAreAcceptedAndWork(t *testing.T) {
 	serve(t, "karpenter.sh", "nodepools")
-	// In the order in which a user applies them.
+	// in the order of their use: a file can need the objects of an earlier one
 	files := []string{"priorityclasses.yaml", "resourcequotas.yaml", "nodepools.yaml", "gpu-server.yaml"}
 	all, err := filepath.Glob(clusterExamples + "/*.yaml")
 	if err != nil || len(all) != len(files) {
@@ -47,7 +47,7 @@ func TestClusterExamplesAreAcceptedAndWork(t *testing.T) {
 	quota(t)
 }
 
-// guarded requires that the pod of the example Deployment passes all guard-rails, and that it does not pass without its PriorityClass.
+// guarded checks that the pod of the example Deployment passes all guard-rails, and that it is refused without its PriorityClass.
 func guarded(t *testing.T) {
 	t.Helper()
 	var server appsv1.Deployment
@@ -72,7 +72,7 @@ func guarded(t *testing.T) {
 	}
 }
 
-// quota requires that the example ResourceQuotas set the limits that their comments describe.
+// quota checks that the example ResourceQuotas set the limits that their comments describe.
 func quota(t *testing.T) {
 	t.Helper()
 	gpus := func(n int64, class string) *corev1.Pod {

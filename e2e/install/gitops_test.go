@@ -24,7 +24,7 @@ spec:
   - {name: gpu, resource: nvidia.com/gpu, nodePools: {spot: l40s-spot, on-demand: l40s-od}}
 `
 
-// The CRDs of Argo CD and Flux accept the output of `gpuscaler manifests gitops`: the API server rejects unknown fields.
+// The API server must accept the output of `gpuscaler manifests gitops` for the CRDs of Argo CD and Flux, with strict validation.
 func TestGitOpsRulesMatchTheSchemasOfArgoCDAndFlux(t *testing.T) {
 	binary := buildBinary(t)
 	platform := filepath.Join(t.TempDir(), "platform.yaml")
@@ -62,7 +62,8 @@ func TestGitOpsRulesMatchTheSchemasOfArgoCDAndFlux(t *testing.T) {
 					spec[field] = value
 				}
 				stack.Eventually(t, time.Minute, "the API server accepts it",
-					func(context.Context) error { return create(t, whole) }) // the client discovers a new API only after a delay
+					// retried, because the client discovers a new API only after a delay
+					func(context.Context) error { return create(t, whole) })
 				for field := range rule["spec"].(map[string]any) { // a misspelled field must be rejected
 					spec[field+"s"] = spec[field]
 				}
@@ -74,7 +75,7 @@ func TestGitOpsRulesMatchTheSchemasOfArgoCDAndFlux(t *testing.T) {
 	}
 }
 
-// create sends an object to the API server as a dry run with strict validation.
+// create sends an object to the API server as a dry run with strict validation, which rejects unknown fields.
 func create(t *testing.T, object map[string]any) error {
 	t.Helper()
 	u := (&unstructured.Unstructured{Object: object}).DeepCopy()

@@ -90,7 +90,7 @@ func term(key, value string) corev1.NodeSelectorTerm {
 		Values: []string{value}}}}
 }
 
-// refusal creates a pod as a dry run and returns the error of the API server.
+// refusal creates a pod as a dry run and returns the error of the API server, or nil if it accepts the pod.
 func refusal(ctx context.Context, pod *corev1.Pod) error {
 	return cluster.Client.Create(ctx, pod, client.DryRunAll)
 }
@@ -105,7 +105,7 @@ func TestGuardRailsRejectOnlyInvalidPods(t *testing.T) {
 	staging := restricted(t, "guarded-staging")
 	h := newHelm(t, restricted(t, "guardrails"))
 
-	// Guard-rails are disabled by default, so a pod that violates them is accepted.
+	// Guard-rails are disabled by default. A pod that would violate them must be accepted.
 	h.install("guard", map[string]any{"mode": "hpa"})
 	bare := goodPod(production)
 	bare.Spec.Tolerations, bare.Spec.NodeSelector, bare.Spec.PriorityClassName = nil, nil, ""
@@ -116,7 +116,7 @@ func TestGuardRailsRejectOnlyInvalidPods(t *testing.T) {
 	h.upgrade("guard", map[string]any{"mode": "hpa", "guardrails": map[string]any{"enabled": true, "actions": []any{"Deny"}}})
 	defer h.uninstall("guard", false)
 	stack.Eventually(t, time.Minute, "the guard-rails are in force", func(ctx context.Context) error {
-		for _, c := range badPods { // each policy takes effect at a different time
+		for _, c := range badPods { // the API server starts to apply each policy at a different time
 			pod := goodPod(production)
 			c.spoil(&pod.Spec)
 			if err := refusal(ctx, pod); err == nil {
@@ -205,8 +205,8 @@ func warned(t *testing.T, h *helm, namespace string) {
 	})
 }
 
-// counted returns an error unless the API server's metrics count a violation of an admission policy with the action Audit.
-// config/guides/operation.md describes this metric for users without an audit log.
+// counted returns an error unless the API server's metrics contain a violation of an admission policy with the action Audit.
+// config/guides/operation.md recommends this metric to users without an audit log.
 func counted(ctx context.Context, policy string) error {
 	c, err := kubernetes.NewForConfig(cluster.Config)
 	if err != nil {

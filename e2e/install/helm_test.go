@@ -33,7 +33,7 @@ func newHelm(t *testing.T, namespace string) *helm {
 	flags := genericclioptions.NewConfigFlags(false)
 	flags.KubeConfig, flags.Namespace = &cluster.Kubeconfig, &namespace
 	config := new(action.Configuration)
-	// Helm stores its releases in memory, because the storage is not under test.
+	// the driver "memory" stores no Secrets in the cluster, because the storage of releases is not under test
 	if err := config.Init(flags, namespace, "memory", func(string, ...any) {}); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func newHelm(t *testing.T, namespace string) *helm {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Values["image"].(map[string]any)["repository"] = "gpuscaler" // the chart has no default for it
+	c.Values["image"].(map[string]any)["repository"] = "gpuscaler" // required: the chart has no default image
 	return &helm{t: t, namespace: namespace, config: config, chart: c}
 }
 
@@ -117,8 +117,8 @@ func (h *helm) test(name string) (said string, err error) {
 	return string(text), err
 }
 
-// editHooks applies edit to the hooks of a release, because Helm does not post-render hooks. Without these edits, kwok would mark the pods
-// of the hooks as succeeded without running them.
+// editHooks applies edit to the hooks of a release, because Helm does not apply the post-renderer to hooks. Without this, kwok would mark
+// the hooks' pods as succeeded without running them.
 func (h *helm) editHooks(name string) {
 	h.t.Helper()
 	r, err := h.config.Releases.Last(name)

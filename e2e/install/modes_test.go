@@ -20,8 +20,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// The test first adds the APIs of Karpenter and KEDA to the cluster and checks at each step which mode auto selects. Then it installs the
-// explicit modes.
+// Mode auto is tested first: the APIs of Karpenter and KEDA are added to the cluster step by step, and each step checks what auto selects.
+// Then the test installs the explicit modes.
 func TestEachModeInstallsAndUninstallsInARestrictedNamespace(t *testing.T) {
 	bare(t)
 	both := map[string]any{"certificates": map[string]any{"source": "cert-manager"}, "guardrails": map[string]any{"enabled": true}}
@@ -60,7 +60,7 @@ func TestEachModeInstallsAndUninstallsInARestrictedNamespace(t *testing.T) {
 			if got := has(objects, "ValidatingAdmissionPolicy", "-nodepools"); got != step.karpenter {
 				t.Errorf("Karpenter: %v, want %v", got, step.karpenter)
 			}
-			// Two ready pods show that Pod Security accepts them and that every object to which they refer exists.
+			// when two pods are ready, Pod Security has accepted them and every object that they refer to exists
 			if step.name != "all-certified" { // cert-manager does not run, so the Secret is missing; kwok does not need it
 				stack.Eventually(t, time.Minute, "two pods", available(h.namespace, 2))
 			}
@@ -76,7 +76,7 @@ func TestEachModeInstallsAndUninstallsInARestrictedNamespace(t *testing.T) {
 	}
 }
 
-// parse returns the objects of a manifest.
+// parse returns the objects in a manifest.
 func parse(t *testing.T, manifest string) (objects []*unstructured.Unstructured) {
 	t.Helper()
 	for _, text := range strings.Split("\n"+manifest, "\n---") {
@@ -134,7 +134,7 @@ func available(namespace string, want int32) func(context.Context) error {
 	}
 }
 
-// checkTypes requires that the API server's type check reports no problem in the expressions of the admission policies.
+// checkTypes fails the test if the API server's type check finds a problem in an expression of the admission policies.
 func checkTypes(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
 	for _, o := range objects {
@@ -157,7 +157,7 @@ func checkTypes(t *testing.T, objects []*unstructured.Unstructured) {
 	}
 }
 
-// grant allows a ServiceAccount everything on some resources, so that only admission rejects its requests.
+// grant allows a ServiceAccount everything on some resources. Only the admission policies can then reject its requests.
 func grant(t *testing.T, namespace, account string, groups, resources []string) {
 	t.Helper()
 	role := &rbacv1.ClusterRole{Rules: []rbacv1.PolicyRule{{APIGroups: groups, Resources: resources, Verbs: []string{"*"}}}}

@@ -50,11 +50,11 @@ func pool(name, handedOver string) *v1.NodePool {
 	return p
 }
 
-// attempt is a patch of an object by gpuscaler's ServiceAccount. consent is the value of the object's consent annotation. refused is a part
-// of the expected error, or empty if the patch must be accepted.
+// attempt is a patch of an object by gpuscaler's ServiceAccount. consent is the value of the object's consent annotation, by which its
+// owner allows changes. refused is a part of the expected error; empty: the patch must be accepted.
 type attempt struct{ consent, patch, refused string }
 
-// patch writes a JSON merge patch of a NodePool, without dry-run.
+// patch sends a JSON merge patch of a NodePool.
 func patch(ctx context.Context, c client.Client, name, text string) error {
 	p := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	return c.Patch(ctx, p, client.RawPatch(types.MergePatchType, []byte(text)))
@@ -69,7 +69,7 @@ func exists(t *testing.T, o client.Object) {
 	t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), o) })
 }
 
-// gpuscaler's ServiceAccount has all permissions of RBAC in this test, so that only admission limits its writes.
+// The RBAC roles in this test allow gpuscaler's ServiceAccount everything. Only the admission policies limit its writes.
 func TestAdmissionLimitsTheWritesOfGpuscaler(t *testing.T) {
 	serve(t, "karpenter.sh", "nodepools")
 	serve(t, "keda.sh", "scaledobjects")
@@ -85,7 +85,7 @@ func TestAdmissionLimitsTheWritesOfGpuscaler(t *testing.T) {
 	exists(t, pool("kept", ""))
 	weight := 10
 	inForce(t, "NodePools", func(ctx context.Context) error {
-		weight++ // use another value each time, because a write without a change is accepted
+		weight++ // a different value each time, because a write without a change is always accepted
 		return patch(ctx, ours, "kept", fmt.Sprintf(`{"spec":{"weight":%d}}`, weight%100))
 	})
 	t.Run("NodePools in two patches", func(t *testing.T) { twoPatches(t, ours) })
@@ -123,9 +123,8 @@ func scaledObject(namespace, name, consent string) *unstructured.Unstructured {
 	return o
 }
 
-// twoPatches tests that gpuscaler cannot get around the admission policy with two patches. The first patch writes the data that normally
-// accompany an override: the ownership of a field and the record annotation. The second patch writes an override that the NodePool's owner
-// does not allow.
+// twoPatches tests that two patches cannot get around the admission policy. The first writes only what normally accompanies an override:
+// the ownership of a field and the record annotation. The second writes an override that the NodePool's owner does not allow.
 func twoPatches(t *testing.T, ours client.Client) {
 	byUs := client.FieldOwner("gpuscaler")
 	for _, name := range []string{"", "weight"} {
@@ -220,8 +219,8 @@ func heardBy(t *testing.T) (client.Client, *heard) {
 }
 
 // withdrawn tests what happens when the owner removes the consent annotation during an override. The owner must get a warning, and
-// gpuscaler can no longer write the NodePool. After the owner sets the annotation again, with the name of the field and the word restore,
-// gpuscaler can restore the field.
+// gpuscaler must not be able to write the NodePool. When the owner sets the annotation again, to the name of the field and the word
+// restore, gpuscaler must be able to restore the field.
 func withdrawn(t *testing.T, ours client.Client) {
 	exists(t, pool("withdrawn", "weight"))
 	apply := func(weight any) error {
@@ -256,7 +255,7 @@ func withdrawn(t *testing.T, ours client.Client) {
 	}
 }
 
-// scaledObjects tests which writes of a ScaledObject are accepted.
+// scaledObjects tests which writes to a ScaledObject are accepted.
 func scaledObjects(t *testing.T, namespace string, ours client.Client) {
 	const force, hold = "autoscaling.keda.sh/force-activation", "autoscaling.keda.sh/paused-scale-in"
 	probe := scaledObject(namespace, "probe", "")
@@ -290,7 +289,7 @@ func scaledObjects(t *testing.T, namespace string, ours client.Client) {
 	}
 }
 
-// scales tests which writes of /scale are accepted, and in which namespaces.
+// scales tests in which namespaces writes to /scale are accepted, and which.
 func scales(t *testing.T, ours client.Client, listed, other string) {
 	probe := workload.Deployment(other, "scale-probe", 0)
 	exists(t, probe)
@@ -325,7 +324,7 @@ func scales(t *testing.T, ours client.Client, listed, other string) {
 	}
 }
 
-// podWrites tests which writes of a pod are accepted.
+// podWrites tests which writes to a pod are accepted.
 func podWrites(t *testing.T, own, tenant string, ours client.Client) {
 	probe := goodPod(tenant)
 	probe.Spec.PriorityClassName = ""

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// nudging is a capacity group whose schedule applies at all times and overrides the weight, the limits and the disruption settings of its
-// NodePools.
+// nudging is a capacity group with a schedule that is always open and overrides the weight, the limits and the disruption settings of the
+// group's NodePools.
 var nudging = []any{map[string]any{
 	"name": "gpu", "resource": "nvidia.com/gpu", "nodePools": map[string]any{"spot": "nudged-spot", "on-demand": "nudged-od"},
 	"schedules": []any{map[string]any{
@@ -40,7 +40,7 @@ spec:
 `
 
 // nudge creates two NodePools, one with kubectl and one with Argo CD, and waits until the chart's pods override their fields. The returned
-// check fails if a change of gpuscaler is left.
+// check fails if an override remains.
 func nudge(t *testing.T) (whole func() error) {
 	t.Helper()
 	before := map[string]string{}

@@ -130,7 +130,7 @@ func (h host) mountPrices(t *testing.T, namespace string) {
 	}
 }
 
-// groupCosts returns a check of the hourly cost of the group, which has one node.
+// groupCosts returns a check that the group's one node has the given cost per hour.
 func groupCosts(t *testing.T, namespace string, want float64) func(context.Context) error {
 	return func(context.Context) error {
 		pods := podsOf(t, namespace)

@@ -25,7 +25,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// readme returns the code blocks of the README that are marked with a language.
+// readme returns the code blocks of the README in the given language.
 func readme(t *testing.T, language string) (blocks []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")
@@ -40,7 +40,7 @@ func readme(t *testing.T, language string) (blocks []string) {
 	return blocks
 }
 
-// block returns the YAML block that contains a text.
+// block returns the YAML block of the README that contains the text.
 func block(t *testing.T, text string) string {
 	t.Helper()
 	for _, b := range readme(t, "yaml") {
@@ -102,7 +102,7 @@ func TestManifestsOfTheReadmeScaleAWorkload(t *testing.T) {
 	})
 	t.Logf("from helm install to four replicas: %s", time.Since(began).Round(time.Second))
 	waiting.Store(0)
-	time.Sleep(30 * time.Second) // two syncs of the HPA, and the polls before them
+	time.Sleep(30 * time.Second) // long enough for two syncs of the HPA and the polls before them
 	before, err := replicas(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +130,8 @@ func restrictedTeam(t *testing.T) {
 	}
 }
 
-// queue serves the metrics of a gateway to Prometheus: ten requests a second, and the returned number of waiting ones.
+// queue serves the metrics of a gateway to Prometheus: ten arriving requests a second, and the number of waiting requests, which the caller
+// can change.
 func queue(t *testing.T) (waiting *atomic.Int64) {
 	t.Helper()
 	waiting = &atomic.Int64{}

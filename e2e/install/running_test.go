@@ -30,8 +30,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// container is a shell script that starts gpuscaler as a container runtime would: with a read-only root file system that contains the
-// binary and the mounted files, and as user 65532 without capabilities. Its arguments are the arguments in the pod.
+// container is a shell script that starts gpuscaler as a container runtime would: as user 65532 without capabilities, and with a read-only
+// root file system that contains only the binary and the mounted files. Its arguments are the arguments of the container.
 const container = `set -e
 root=$(mktemp -d)
 mount -t tmpfs none "$root"
@@ -76,9 +76,9 @@ func confined() bool {
 // address.
 type host struct {
 	binary, config string
-	serving        string // directory of the certificate's Secret; empty means a self-signed certificate in memory
-	scaler         string // directory of the external scaler's Secret
-	prices         string // directory of the price book's ConfigMap; empty means the built-in price book
+	serving        string // directory with the files of the serving certificate's Secret; empty: a self-signed certificate in memory
+	scaler         string // directory with the files of the external scaler's Secret
+	prices         string // directory with the file of the price book's ConfigMap; empty: the built-in price book
 	port           string // port of the proxy that replaces kube-proxy
 	shell          string
 }
@@ -137,7 +137,7 @@ func (h host) run(c map[string]any) {
 	for i, a := range args {
 		a := a.(string)
 		a = strings.Replace(a, "--service-port=443", "--service-port="+h.port, 1)
-		a = strings.Replace(a, "address=127.0.0.1:", "address=:", 1) // each pod has its own loopback address
+		a = strings.Replace(a, "address=127.0.0.1:", "address=:", 1) // listen on the pod's own loopback address
 		args[i] = strings.Replace(a, "address=:", "address=$(POD_IP):", 1)
 	}
 	if args[0] == "run" {
@@ -206,7 +206,7 @@ func buildBinary(t *testing.T) string {
 	return binary
 }
 
-// configMaps are the suffixes of the chart's ConfigMaps.
+// configMaps are the suffixes of the names of the chart's ConfigMaps.
 var configMaps = []string{"platform", "policies"}
 
 // mount replaces the kubelet: it writes the files of the ConfigMaps, and of the external scaler's Secret if it exists, to directories.
@@ -276,7 +276,8 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 		unprivileged(t, process.Pid())
 	}
 	validate(t, machine)
-	// `helm test` runs with the permissions of the chart's ServiceAccount. It must report the two NodePools of the group that do not exist.
+	// `helm test` runs with the permissions of the chart's ServiceAccount. The two NodePools of the group do not exist, which it must
+	// report.
 	if said, err := h.test("gpuscaler"); err == nil || strings.Count(said, "ERROR NodePoolMissing") != 2 {
 		t.Errorf("helm test does not report the missing NodePools of the group (%v):\n%s", err, said)
 	}
@@ -298,8 +299,8 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 		return cluster.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1")
 	})
 
-	// The pre-delete hook acquires the Lease and restores the NodePools: those with a current override, and one with an override of a previous
-	// controller. The APIService is owned by a ClusterRole of the release, so Kubernetes deletes it with that role.
+	// The pre-delete hook acquires the Lease and restores the NodePools: NodePools with an active override, and one with an override that a
+	// previous controller left. A ClusterRole of the release owns the APIService, so Kubernetes deletes both.
 	whole := nudge(t)
 	if said, err := h.test("gpuscaler"); err != nil || strings.Contains(said, "not judged") {
 		t.Errorf("helm test: %v\n%s", err, said)
@@ -310,7 +311,7 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), left) })
 	leaveWeight(t, h.namespace)
-	// The API server must not have rejected a request up to here. Later rejections are expected, because Helm deletes the role before the
+	// Until here, the API server must not have rejected a request. Later rejections are expected, because Helm deletes the role before the
 	// pods end.
 	if err := requests.Judge(chart.Release{Name: "gpuscaler", Namespace: h.namespace, Values: map[string]any{"mode": "all"}}); err != nil {
 		t.Error(err)
@@ -349,8 +350,8 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 	}
 }
 
-// leaveWeight sets the weight of the NodePool "left" with gpuscaler's field manager. The result is like an override that a previous
-// controller did not restore.
+// leaveWeight sets the weight of the NodePool "left" with gpuscaler's field manager, like an override that a previous controller did not
+// restore.
 func leaveWeight(t *testing.T, namespace string) {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{
@@ -363,7 +364,7 @@ func leaveWeight(t *testing.T, namespace string) {
 	}
 }
 
-// rolled returns a check that two pods are Ready and that every pod has the argument.
+// rolled returns a check that two pods are Ready and that every pod has the given argument.
 func rolled(namespace, argument string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var list corev1.PodList
@@ -398,12 +399,13 @@ func unprivileged(t *testing.T, pid int) {
 		t.Fatal(err)
 	}
 	for _, line := range strings.Split(strings.TrimSpace(string(mounts)), "\n") {
-		fields := strings.Fields(line) // relative to the root of the process: mount point, options
+		fields := strings.Fields(line) // fields 4 and 5 are the mount point, relative to the root of the process, and the options
 		if (fields[4] == "/" || strings.HasPrefix(fields[4], "/etc")) && !strings.HasPrefix(fields[5], "ro") {
 			t.Errorf("process %d: %s is mounted %s", pid, fields[4], fields[5])
 		}
 	}
-	if files, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", pid)); err != nil || len(files) > 4 { // the binary, etc, proc and the token
+	// only the binary, etc, proc and the token
+	if files, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", pid)); err != nil || len(files) > 4 {
 		t.Errorf("process %d: its root contains %v (%v)", pid, files, err)
 	}
 }
@@ -426,7 +428,7 @@ func podsOf(t *testing.T, namespace string) []corev1.Pod {
 	return list.Items
 }
 
-// dump logs the ends of the pods' logs if the test fails.
+// dump logs the last part of the pods' logs if the test has failed.
 func dump(t *testing.T, pods *kubelet.Kubelet, namespace string) {
 	if !t.Failed() {
 		return
@@ -439,7 +441,7 @@ func dump(t *testing.T, pods *kubelet.Kubelet, namespace string) {
 	}
 }
 
-// The commands must accept every flag in the chart. The test adds --help, because flags are parsed before --help is processed.
+// Every flag in the chart must exist in the binary. The test adds --help, because flags are parsed before --help is processed.
 func TestBinaryAcceptsEveryFlagOfTheChart(t *testing.T) {
 	text, err := os.ReadFile("../chart/testdata/everything.yaml")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// scalerKnows requires that the leader's external scaler accepts the client with the certificate that Helm generated, and no other client.
+// scalerKnows checks that the leader's external scaler accepts the client with the certificate that Helm generated, and no other client.
 func scalerKnows(t *testing.T, namespace string, issued map[string][]byte) {
 	t.Helper()
 	roots := x509.NewCertPool()

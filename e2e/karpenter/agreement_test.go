@@ -24,8 +24,8 @@ func recordingOf(c fastConfig) string {
 	return filepath.Join(filepath.Dir(c.Status), "recording.jsonl")
 }
 
-// agrees recomputes all decisions of a test's fast processes, including killed ones, from the recorded observations. The result must be
-// identical to the recorded decisions byte for byte.
+// agrees recomputes all decisions of a test's fast processes, including killed processes, from the recorded observations. The result must
+// be identical to the recorded decisions byte for byte.
 func (g *fastProcess) agrees(t *testing.T) record.Verified {
 	t.Helper()
 	v, err := record.VerifyFiles(recordingOf(g.config), nil)
@@ -36,8 +36,8 @@ func (g *fastProcess) agrees(t *testing.T) record.Verified {
 	return v
 }
 
-// sameAsSimulated simulates the day of the test with the same engine in the replay's simulator. The parameter live contains the phases of
-// the group with the real Karpenter. The simulated group must have the same sequence of phases.
+// sameAsSimulated simulates the day of the test with the same engine in the replay's simulator. The simulated group must pass through the
+// phases in live, which the group had with the real Karpenter.
 func sameAsSimulated(t *testing.T, live []statemachine.Phase) {
 	t.Helper()
 	simulated, most, last := simulatedDay(t)
@@ -50,9 +50,9 @@ func sameAsSimulated(t *testing.T, live []statemachine.Phase) {
 	}
 }
 
-// simulatedDay runs TestDayOfOneGroupFromZeroToZero in the simulator: from zero to two replicas, then six, of which spot can provide only
-// three, then back to spot when it has capacity, and to zero. It returns the phases of the group, the maximum number of nodes, and the
-// number of nodes at the end.
+// simulatedDay runs the day of TestDayOfOneGroupFromZeroToZero in the simulator. The group scales from zero to two replicas and then to
+// six, but spot has capacity for only three. When spot has capacity again, the replicas return to it. In the end there are zero replicas.
+// It returns the phases of the group, the maximum number of nodes, and the number of nodes at the end.
 func simulatedDay(t *testing.T) (phases []statemachine.Phase, most, last int) {
 	t.Helper()
 	begin := time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)

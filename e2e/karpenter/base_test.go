@@ -85,8 +85,8 @@ func TestLongOnDemandBaseStaysOnDemand(t *testing.T) {
 	})
 }
 
-// When another writer changes an overridden field, gpuscaler must keep the new value. After the third time gpuscaler must not override the
-// field for a long time.
+// Another writer changes an overridden field. gpuscaler must keep the new value, and after the third such change it must not override the
+// field again for a long time.
 func TestFieldThatIsOverwrittenThreeTimesIsNotOverridden(t *testing.T) {
 	t.Parallel()
 	p := pool{name: "fight-od", kind: "on-demand", weight: 20, nudge: allFields, by: clientSide}

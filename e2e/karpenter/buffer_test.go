@@ -27,8 +27,8 @@ func buffering(pool string) string {
 		"leadTime: 5m, nodePools: {spot: " + pool + "}}\n")
 }
 
-// soon returns chatPolicy with a schedule that sets minReplicas and begins within five minutes. The replicas start when the schedule
-// begins, on nodes that the buffer has provided.
+// soon returns chatPolicy with a schedule that sets minReplicas and begins within five minutes. When it begins, the replicas start on nodes
+// that the buffer has already provided.
 func soon(namespace string, replicas int) string {
 	from := time.Now().UTC().Truncate(time.Minute).Add(5 * time.Minute).Format("2006-01-02T15:04")
 	return chatPolicy(namespace) + fmt.Sprintf("  schedules:\n  - {name: peak, timezone: UTC, from: %q, until: \"2099-12-31\", "+
@@ -43,7 +43,7 @@ func buffer(ctx context.Context, namespace string) (*unstructured.Unstructured, 
 	return u, suite.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "gpuscaler-chat"}, u)
 }
 
-// held returns a check that the buffer has that number of replicas and that Karpenter provides capacity for all of them.
+// held returns a check that the buffer has the given number of replicas and that Karpenter provides capacity for all of them.
 func held(namespace string, want int64) func(context.Context) error {
 	return func(ctx context.Context) error {
 		u, err := buffer(ctx, namespace)
@@ -95,7 +95,8 @@ func nodesOf(ctx context.Context, t *testing.T, name string) (names []string) {
 // This test uses Karpenter with the feature gate CapacityBuffer enabled, and real time.
 func TestBufferKeepsNodesBeforePodsRequestThem(t *testing.T) {
 	t.Parallel()
-	p := pool{name: "buf-spot", kind: "spot", weight: 80, by: clientSide} // no consent is needed, because gpuscaler owns the buffer
+	// without a consent annotation, because a buffer is gpuscaler's own object and changes no NodePool
+	p := pool{name: "buf-spot", kind: "spot", weight: 80, by: clientSide}
 	p.create(t)
 	chat(t, "buf", nil)
 	content := p.content(t)
@@ -142,7 +143,7 @@ func TestBufferKeepsNodesBeforePodsRequestThem(t *testing.T) {
 	}
 	stack.Eventually(t, 20*time.Second, "no buffer, because all replicas are requested", noBuffer("buf"))
 
-	// The buffer must also be deleted if gpuscaler is not running when the schedule that caused it is removed.
+	// The schedule that caused the buffer is removed while gpuscaler does not run. The next process must delete the buffer.
 	g.load(t, map[string]float64{"buf/chat": 0})
 	stack.Eventually(t, 40*time.Second, "the buffer is created again", held("buf", 3))
 	g.end(syscall.SIGKILL)

@@ -117,7 +117,7 @@ func TestRestoreDeletesABufferOrPrintsTheCommand(t *testing.T) {
 		out, err := restoreAs(t, binary, account)
 		if err == nil || !strings.Contains(string(out), "kubectl delete capacitybuffers --all-namespaces") || !strings.Contains(string(out),
 			`"failed": 1`) {
-			return fmt.Errorf("%w: %s", err, out) // the change of the role takes effect later
+			return fmt.Errorf("%w: %s", err, out) // retried, because the API server applies the change of the role later
 		}
 		return nil
 	})
@@ -142,7 +142,7 @@ func TestRestoreDeletesABufferOrPrintsTheCommand(t *testing.T) {
 // the node.
 func TestForeignBufferIsReportedAsWhatKeepsANode(t *testing.T) {
 	t.Parallel()
-	// The NodePool does not use WhenEmpty, because with WhenEmpty Karpenter may report a new node as not empty for 15 minutes.
+	// not WhenEmpty, with which Karpenter may report a new node as not empty for 15 minutes
 	p := pool{name: "theirs-spot", kind: "spot", weight: 80, by: clientSide, after: "20s", edit: func(spec map[string]any) {
 		spec["disruption"].(map[string]any)["consolidationPolicy"] = "WhenEmptyOrUnderutilized"
 	}}

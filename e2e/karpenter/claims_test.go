@@ -91,8 +91,8 @@ func TestClaimedGPUsAreDemandAndRemoveTheZeroLimit(t *testing.T) {
 	stack.Eventually(t, time.Minute, "the zero limit is set again", claimLimit(spot.name, "0"))
 }
 
-// demandOf returns a check that a group has the demand n and a finding that contains the text. If the text is empty, the group must have no
-// finding about claims.
+// demandOf returns a check that the demand of a group is n, and that one of its findings contains the given text. If the text is empty, the
+// group must have no finding about claims.
 func demandOf(n int64, finding string) func(fastGroup) error {
 	return func(s fastGroup) error {
 		all := strings.Join(s.Findings, "\n")
@@ -108,7 +108,7 @@ func demandOf(n int64, finding string) func(fastGroup) error {
 	}
 }
 
-// claimLimit returns a check that a NodePool has the limit want for the extended resource; "" means no limit.
+// claimLimit returns a check of a NodePool's limit for the extended resource; "" means that it must have no limit.
 func claimLimit(name, want string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var p karpv1.NodePool
@@ -167,7 +167,7 @@ func deviceClass() *resourcev1.DeviceClass {
 	}
 }
 
-// sliceOf returns what the scripted driver publishes for a node: a ResourceSlice with n devices.
+// sliceOf returns the ResourceSlice with which the scripted driver publishes n devices of a node.
 func sliceOf(node string, n int) *resourcev1.ResourceSlice {
 	s := &resourcev1.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: "claims-" + node},

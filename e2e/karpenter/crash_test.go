@@ -26,7 +26,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// crashGroups has one group for each state with an override: its name and its settings in the PlatformConfig.
+// crashGroups has one group for each state in which gpuscaler overrides a NodePool. The key is the name of the group, and the value is its
+// settings in the PlatformConfig.
 var crashGroups = map[string]string{
 	"zero":     "zeroLimit: true, nodePools: {spot: crash-zero}",
 	"expired":  "nodePools: {spot: crash-expired}",
@@ -39,7 +40,7 @@ var crashGroups = map[string]string{
 
 const (
 	crashNever = `{name: never, timezone: UTC, from: "2090-01-01", until: "2099-12-31", minReplicas: 1}`
-	// minReplicas is 3, because three rejected launches cause the fallback and two do not
+	// minReplicas must be 3, because the fallback begins after three rejected launches
 	crashAlways = `{name: always, timezone: UTC, from: "2020-01-01", until: "2099-12-31", minReplicas: 3}`
 )
 
@@ -70,8 +71,8 @@ func (c *crash) put(t *testing.T, name, text string) {
 	}
 }
 
-// startInPast starts gpuscaler with a fast clock, which is behind real time at first and equals it at the time equalAt. The process leaves
-// the same overrides and timestamps as a controller that crashed a few minutes ago.
+// startInPast starts gpuscaler with a fast clock. The clock begins in the past and reaches real time at equalAt. The process leaves the
+// same overrides and timestamps as a controller that crashed a few minutes ago.
 func (c *crash) startInPast(t *testing.T, name string, equalAt time.Time) *fastProcess {
 	t.Helper()
 	dir := filepath.Join(suite.Dir, name+"past")
@@ -119,14 +120,15 @@ func (c *crash) budgets(ctx context.Context, name string) int {
 	return len(list)
 }
 
-// present returns the overrides that must survive a crash, as one line of text.
+// present returns the overrides that must survive a crash, in one line of text.
 func (c *crash) present(ctx context.Context) string {
 	return fmt.Sprintf("zero limit %s, limit cap %s, freeze budgets %d, fallback weight %s, probe limit %s",
 		c.pool("crash-zero").limitNow(ctx), c.pool("crash-cap-od").limitNow(ctx), c.budgets(ctx, "crash-freeze"),
 		c.weight(ctx, "crash-fallback-od"), c.pool("crash-probe-spot").limitNow(ctx))
 }
 
-// ownType returns an edit that gives a NodePool its own node label and, if the map market has one for the group, its own instance type.
+// ownType returns an edit of a NodePool for a group: it sets a node label of the group, and the group's instance type if the map market has
+// one.
 func ownType(group string) func(spec map[string]any) {
 	return func(spec map[string]any) {
 		template := spec["template"].(map[string]any)
@@ -191,8 +193,8 @@ func TestLongKilledInEveryStateAllNodePoolsAreRestored(t *testing.T) {
 	undrifted(t, c.pools...)
 }
 
-// generations returns metadata.generation of each NodePool with an override. A generation must not change without need, because Karpenter
-// validates a NodePool again after each change of its spec.
+// generations returns metadata.generation of each NodePool with an override. A generation must change only if an override changes, because
+// Karpenter then validates the NodePool again.
 func (c *crash) generations(t *testing.T) map[string]int64 {
 	all := map[string]int64{}
 	for _, name := range []string{"crash-zero", "crash-freeze", "crash-fallback-spot", "crash-fallback-od", "crash-probe-spot",
@@ -253,7 +255,7 @@ func crashScene(t *testing.T) *crash {
 }
 
 // leftover runs and kills a fast process (see fastEnv) that froze consolidation half an hour ago. The budget of the freeze has expired.
-// gpuscaler must remove this budget, because its schedule would apply again in a year.
+// gpuscaler must nevertheless remove this budget, because its schedule would apply again in a year.
 func leftover(t *testing.T, c *crash) {
 	t.Helper()
 	equalAt := time.Now().Add(time.Minute)
@@ -308,7 +310,7 @@ func crashed(t *testing.T, c *crash) {
 	is(time.Minute, "probe", "fallback")
 	is(time.Minute, "move", "fallback")
 	stack.Eventually(t, time.Minute, "on-demand replicas are ready", workload.HasReplicas(suite.Client, "crash", "move", 3))
-	is(time.Minute, "probe", "probing") // the phase does not end, because no pod uses the probe
+	is(time.Minute, "probe", "probing") // the phase continues until a pod uses the probe, which does not occur here
 	lacks("fallback")
 	scale("fallback", 3)
 	victim := ""
@@ -351,7 +353,8 @@ func crashed(t *testing.T, c *crash) {
 	}
 }
 
-// replicas sets the number of replicas of gpuscaler's Deployment and waits until they are ready. The number is 0 while a fast process runs.
+// replicas sets the number of replicas of gpuscaler's Deployment and waits until they are ready. The number must be 0 while a fast process
+// runs.
 func replicas(t *testing.T, c *controller.Controller, n int32) {
 	t.Helper()
 	workload.Scale(t, suite.Client, c.Deployment(), n)
@@ -400,7 +403,7 @@ const refusalBinding = `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"
 	`"metadata":{"name":"crash"},
 "spec":{"policyName":"crash","validationActions":["Deny"]}}`
 
-// midRelease kills the leader between two writes of the restore of each NodePool.
+// midRelease kills the leader in the middle of a restore, between two writes, for each NodePool.
 func midRelease(t *testing.T, c *crash, real *controller.Controller) {
 	t.Helper()
 	var refusals []*unstructured.Unstructured
@@ -415,7 +418,7 @@ func midRelease(t *testing.T, c *crash, real *controller.Controller) {
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(5 * time.Second) // wait until the API server applies the admission policy; otherwise the checks below fail
+	time.Sleep(5 * time.Second) // until the API server applies the admission policy; otherwise the restore would succeed
 	c.put(t, "platform", controller.Platform("mode: auto\n"))
 	half := func(ctx context.Context) error {
 		for _, p := range c.pools {

@@ -146,7 +146,7 @@ func TestDayOfOneGroupFromZeroToZero(t *testing.T) {
 	sameAsSimulated(t, g.agrees(t).Phases["gpu"])
 }
 
-// explained fails the test unless the logs of the process contain these texts in this order.
+// explained fails the test unless the logs of the process contain the given texts in the given order.
 func (g *fastProcess) explained(t *testing.T, reasons ...string) {
 	t.Helper()
 	text := ""
@@ -194,8 +194,8 @@ func unmarked(namespace string) func(context.Context) error {
 	}
 }
 
-// driftIsSeen checks that the function undrifted can fail: after a label in the NodePool's template changes, Karpenter must report the
-// nodes as drifted.
+// driftIsSeen checks that undrifted, which fails for drifted nodes, can fail: after a label in the NodePool's template changes, Karpenter
+// must report the nodes as drifted.
 func driftIsSeen(t *testing.T, p pool) {
 	t.Helper()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"template":{"metadata":{"labels":{"touched":"yes"}}}}}`))
@@ -225,7 +225,7 @@ func phase(any ...string) func(fastGroup) error {
 	}
 }
 
-// lonelyJob creates a pod with a GPU and without a policy, and waits until it runs.
+// lonelyJob creates a pod that requests a GPU and has no policy, and waits until it runs.
 func lonelyJob(t *testing.T, namespace string, selector map[string]string) *corev1.Pod {
 	t.Helper()
 	d := workload.Deployment(namespace, "job", 1)
@@ -248,7 +248,7 @@ func lonelyJob(t *testing.T, namespace string, selector map[string]string) *core
 	return p
 }
 
-// watchReady returns the minimum number of ready pods of a Deployment since the call. It updates this number until the test ends.
+// watchReady returns a counter of the minimum number of ready pods of a Deployment since the call. It is updated until the test ends.
 func watchReady(t *testing.T, namespace, name string) *atomic.Int64 {
 	t.Helper()
 	least := &atomic.Int64{}

@@ -25,7 +25,7 @@ func TestOnlyReplicaLeavesADriftedNodeWithoutAGap(t *testing.T) {
 	for ns, c := range map[string]struct {
 		most                int
 		protected, shielded bool
-		gap                 bool // no replica is ready for some time
+		gap                 bool // whether no replica is ready for some time
 	}{
 		"evicted":   {most: 1, gap: true},
 		"protected": {most: 2, protected: true},
@@ -79,7 +79,8 @@ func TestOnlyReplicaLeavesADriftedNodeWithoutAGap(t *testing.T) {
 	}
 }
 
-// watchGap returns how long, in nanoseconds, no pod of the Deployment chat was ready. It updates this duration until the test ends.
+// watchGap returns a counter of the time, in nanoseconds, in which no pod of the Deployment chat was ready. It is updated until the test
+// ends.
 func watchGap(t *testing.T, namespace string) *atomic.Int64 {
 	t.Helper()
 	total := &atomic.Int64{}

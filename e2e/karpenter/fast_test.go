@@ -34,7 +34,7 @@ const fastEnv = "GPUSCALER_E2E_FAST"
 // fastConfig is the configuration of a fast process.
 type fastConfig struct {
 	Kubeconfig, Policies string
-	Load, Status         string // files with the demand by policy, and with the decisions
+	Load, Status         string // paths of the file with the demand by policy, and of the file with the decisions
 	Prefix               string // prefix of the names of this test's NodePools; gpuscaler must ignore other NodePools
 	Epoch                time.Time
 	Speed                float64
@@ -61,7 +61,7 @@ type fastGroup struct {
 
 func (c fastConfig) now() time.Time { return c.at(time.Now()) }
 
-// at converts a real time to the time of the fast clock.
+// at converts a real time to the fast clock.
 func (c fastConfig) at(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -75,13 +75,13 @@ func (c fastConfig) fastTime(t time.Time) time.Time {
 	return c.at(t.Add(time.Second - time.Millisecond))
 }
 
-// lens returns the observed state of the wrapped engine.Nodes with timestamps of the fast clock.
+// lens wraps an engine.Nodes. It returns the same observed state with the timestamps of the fast clock.
 type lens struct {
 	engine.Nodes
 	config fastConfig
 }
 
-// Orphans returns only the orphaned overrides, annotations and buffers of this test, because other tests use the same cluster.
+// Orphans returns the orphaned overrides, annotations and buffers of this test only, because other tests use the same cluster.
 func (l lens) Orphans(groups []*capacity.Group, of []scaling.Workload) (own []engine.Orphan, marks []capacity.Action) {
 	all, marks := l.Nodes.Orphans(groups, of)
 	for _, s := range all {
@@ -130,7 +130,7 @@ func (l lens) Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Obs
 	}
 }
 
-// demand returns the signal readings of each policy from the load file. A policy that is not in the file has no reading.
+// demand is a Telemetry that reads the value of each policy's signal from the load file. A policy that is not in the file has no reading.
 type demand struct {
 	config fastConfig
 	values map[string]float64
@@ -252,7 +252,7 @@ func writeStatus(c fastConfig, e *engine.Engine, out engine.Outcome) {
 	}
 	text, err := json.Marshal(s)
 	if err == nil && os.WriteFile(c.Status+".new", text, 0o600) == nil {
-		_ = os.Rename(c.Status+".new", c.Status) // atomic, because the reader must not see a partial file
+		_ = os.Rename(c.Status+".new", c.Status) // a rename is atomic, so the reader never reads a partial file
 	}
 }
 
@@ -288,7 +288,7 @@ func textsOf(actions []capacity.Action) (all []string) {
 	return all
 }
 
-// fastFiles returns the paths of the files that a test and its fast process share: load has the demand, status the decisions.
+// fastFiles returns the paths of the files that a test and its fast process share: load contains the demand, and status the decisions.
 func fastFiles(dir string) (load, status string) {
 	return filepath.Join(dir, "load.json"), filepath.Join(dir, "status.json")
 }

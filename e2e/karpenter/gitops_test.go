@@ -59,8 +59,8 @@ func (a argo) normalize(live *unstructured.Unstructured) (normLive, normGit map[
 	return was.AsValue().Unstructured().(map[string]any), desired.AsValue().Unstructured().(map[string]any), nil
 }
 
-// outOfSync returns the fields of Git's spec whose value differs in the live object and that are not ignored. If there are any, Argo CD
-// syncs.
+// outOfSync returns the fields of Git's spec whose values differ in the live object and are not ignored. If there is one, Argo CD syncs the
+// object.
 func (a argo) outOfSync(live *unstructured.Unstructured) (fields []string, err error) {
 	normLive, normGit, err := a.normalize(live)
 	if err != nil {
@@ -102,8 +102,8 @@ func (a argo) reconcile(ctx context.Context, p pool) (synced []string, err error
 		client.ForceOwnership)
 }
 
-// respect copies live values into target. normalized is the result of normalize for live. respect copies each field of live that is missing
-// in normalized.
+// respect copies the ignored fields of live into target. These are the fields that are missing in normalized, the result of normalize for
+// live.
 func respect(target, normalized, live map[string]any) {
 	for key, value := range live {
 		n, there := normalized[key]
@@ -121,7 +121,7 @@ func respect(target, normalized, live map[string]any) {
 	}
 }
 
-// hashed waits until Karpenter has written the hash with which it detects drift.
+// hashed waits until Karpenter has written the hash by which it detects drift into the NodePool.
 func hashed(t *testing.T, p pool) {
 	t.Helper()
 	stack.Eventually(t, 20*time.Second, p.name+" has its hash", func(ctx context.Context) error {
@@ -142,8 +142,8 @@ func nudgingGroup(pool string) string {
 `)
 }
 
-// weights returns a check of a NodePool's weight and GPU limit. If ours is true, gpuscaler must own a field of the NodePool. Otherwise, it
-// must own none.
+// weights returns a check of a NodePool's weight and GPU limit. If ours is true, gpuscaler must own a field of the NodePool. If it is
+// false, gpuscaler must own none.
 func weights(p pool, weight int64, limit string, ours bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		u := p.get(ctx)
@@ -187,9 +187,9 @@ func TestArgoCDIgnoresOverridesAndAppliesGitAfterThem(t *testing.T) {
 		t.Errorf("without the rule %q must be out of sync (%v)", without, err)
 	}
 
-	git(int64(70), "weight") // gpuscaler overrides this field, so Argo CD applies the change only after the override
+	git(int64(70), "weight") // gpuscaler overrides this field, so the new value applies only when the override ends
 	synced()
-	git("30s", "disruption", "consolidateAfter") // gpuscaler does not override this field, so the change applies at once
+	git("30s", "disruption", "consolidateAfter") // gpuscaler does not override this field, so the new value applies at once
 	synced("disruption.consolidateAfter")
 	stack.Always(t, 5*time.Second, "the overrides stay, because an equal value is not an edit", weights(p, 33, "4", true))
 	if after, _, _ := unstructured.NestedString(p.get(t.Context()).Object, "spec", "disruption", "consolidateAfter"); after != "30s" {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// trainingTime is how long the pods of the Job run. In the fast clock of gpuscaler it is fifteen minutes.
+// trainingTime is how long the pods of the Job run: fifteen minutes of gpuscaler's fast clock.
 const trainingTime = 30 * time.Second
 
 // The real CronJob controller creates a Job with two GPU pods in a group that has a zero limit and no demand. The zero limit is removed,
@@ -87,8 +87,8 @@ func TestPodsOfACronJobAreDemandUntilTheyComplete(t *testing.T) {
 	g.explained(t, "zero limit: no pod", "no zero limit: a pod that may need nvidia.com/gpu is pending", " zero limit: no pod")
 }
 
-// cronJob creates a CronJob whose next Job has two pods with one GPU each. The CronJob is suspended when the first Job exists. The returned
-// function checks the number of the Job's pods and their phases.
+// cronJob creates a CronJob whose Jobs have two pods with one GPU each, and suspends it when the first Job exists. The returned function
+// checks the number of the Job's pods and their phases.
 func cronJob(t *testing.T, namespace string) (pods func(ctx context.Context, n int, phases ...corev1.PodPhase) error) {
 	t.Helper()
 	template := workload.Deployment(namespace, "train", 1).Spec.Template
@@ -133,7 +133,7 @@ func cronJob(t *testing.T, namespace string) (pods func(ctx context.Context, n i
 	}
 }
 
-// jobNodes returns the nodes of the pods of the CronJob, by pod name.
+// jobNodes returns the node of each pod of the CronJob, by the name of the pod.
 func jobNodes(t *testing.T, namespace string) map[string]string {
 	t.Helper()
 	var list corev1.PodList

@@ -25,7 +25,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// init registers the type CustomResourceDefinition. Karpenter's packages register their own types with the same scheme.
+// init registers the type CustomResourceDefinition in the scheme in which Karpenter's packages register their types.
 func init() {
 	utilruntime.Must(apiextensionsv1.AddToScheme(stack.Scheme))
 }
@@ -36,7 +36,7 @@ const NodeClass = "default"
 // InstanceType is an instance type of the cloud, with the same price in each zone.
 type InstanceType struct {
 	Name string
-	// number of GPUs, at most 1, because the capacity of a simulated node equals the requests of its claim; 0: no GPUs
+	// number of GPUs; at most 1, because a simulated node has the capacity that its claim requests; 0: no GPUs
 	GPUs   int
 	Prices map[string]float64 // price in dollars per hour by capacity type: spot, on-demand
 	Zones  []string           // default: zone-a
@@ -138,7 +138,7 @@ func install(ctx context.Context, s *stack.Stack, o Options) error {
 	})
 }
 
-// offered returns the content of the file from which the KWOK provider reads its instance types.
+// offered returns the content of the file from which the KWOK provider reads the instance types.
 func offered(types []InstanceType) []map[string]any {
 	var out []map[string]any
 	for _, it := range types {

@@ -21,8 +21,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// An override must not make a node drift, and a limit of 0 must not evict a pod. If a user changes the template while the limit is 0,
-// Karpenter must report drift, and must replace the nodes after the limit is removed.
+// An override must not cause drift, and a limit of 0 must not evict a pod. While the limit is 0, a user changes the template: Karpenter
+// must report drift, and must replace the nodes when the limit is removed.
 func TestOverridesCauseNoDriftAndLimitsEvictNoPods(t *testing.T) {
 	t.Parallel()
 	spot := pool{name: "cap-spot", kind: "spot", weight: 80, nudge: allFields, by: updated, limit: int64(16), edit: atOnce}
@@ -101,7 +101,7 @@ func TestOverridesCauseNoDriftAndLimitsEvictNoPods(t *testing.T) {
 	limited(t, g, pools, claims, group)
 }
 
-// limited is the second half of the test. It sets a limit of 0 and checks which actions of Karpenter that prevents.
+// limited is the second half of the test. It sets a limit of 0 and checks which actions of Karpenter this prevents.
 func limited(t *testing.T, g *fastProcess, pools []pool, claims *claimWatch, group func(string) string) {
 	t.Helper()
 	spot, demand := pools[0], pools[1]
@@ -174,7 +174,7 @@ func limited(t *testing.T, g *fastProcess, pools []pool, claims *claimWatch, gro
 	})
 }
 
-// reported returns the Events in the namespace default about objects whose name has the prefix, as sorted lines without duplicates.
+// reported returns the Events in the namespace default about objects whose names begin with the prefix, as sorted lines without duplicates.
 func reported(ctx context.Context, prefix string) (said []string) {
 	var events corev1.EventList
 	if err := suite.Client.List(ctx, &events, client.InNamespace("default")); err != nil {
@@ -189,7 +189,7 @@ func reported(ctx context.Context, prefix string) (said []string) {
 	return slices.Compact(said)
 }
 
-// both returns a check that a field of the spec has the value want in all of the given NodePools.
+// both returns a check that a field of the spec has the value want in every given NodePool.
 func both(pools []pool, want string, path ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, p := range pools {

@@ -20,7 +20,7 @@ import (
 
 const (
 	partitionDriver = "mig.example.com"
-	halfClass       = "half.mig.example.com"  // DeviceClass of a half of a GPU
+	halfClass       = "half.mig.example.com"  // DeviceClass of one half of a GPU
 	wholeClass      = "whole.mig.example.com" // DeviceClass of a whole GPU
 )
 

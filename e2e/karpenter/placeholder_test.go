@@ -24,8 +24,8 @@ import (
 // first replica of the workload. A copy of the placeholder with the lowest priority must not keep its node.
 func TestPlaceholderKeepsItsNodeUntilARealReplicaStarts(t *testing.T) {
 	t.Parallel()
-	// The NodePool held is for the placeholder and the workload. The copy with the lowest priority uses the NodePool lost, so that the two
-	// do not share a node.
+	// the NodePool held is for the placeholder and the workload, and the NodePool lost for the copy with the lowest priority, so that both
+	// do not share a node
 	held := pool{name: "place-held", kind: "spot", weight: 10, by: serverSide}
 	lost := pool{name: "place-lost", kind: "spot", weight: 10, by: serverSide}
 	held.create(t)
@@ -96,7 +96,7 @@ func TestPlaceholderKeepsItsNodeUntilARealReplicaStarts(t *testing.T) {
 	})
 }
 
-// running returns the one running pod with a label.
+// running returns the only running pod with the given label.
 func running(ctx context.Context, namespace, label, value string) (*corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := suite.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{label: value}); err != nil {

@@ -58,7 +58,7 @@ func marked(t *testing.T, namespace, key, value string) (name string) {
 	return name
 }
 
-// gone waits until the Deployment has one pod less than before, and returns the name of the deleted pod.
+// gone waits until the Deployment has one pod less than before, and returns the name of the missing pod.
 func gone(t *testing.T, namespace string, before []corev1.Pod) (name string) {
 	t.Helper()
 	stack.Eventually(t, 30*time.Second, "one pod is deleted", func(ctx context.Context) error {
@@ -90,7 +90,7 @@ func TestScaleInDeletesTheReplicaThatFreesANode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := pool{name: name + "-spot", kind: "spot", weight: 80, by: clientSide,
-				limit: int64(0)} // 0 until all four pods are pending, so that Karpenter handles them as one batch
+				limit: int64(0)} // 0 until all four pods are pending, so that Karpenter launches nodes for them in one batch
 			p.create(t)
 			chat(t, name, nil)
 			g := startAt(t, 1, name, map[string]string{"platform.yaml": packing(on, "spot: "+p.name), "chat.yaml": chatPolicy(name)})
@@ -199,7 +199,7 @@ func TestLongScaleInDeletesTheReplicaOnDemand(t *testing.T) {
 				"platform.yaml": packing(on, "spot: "+name+"-spot, on-demand: "+name+"-od"), "chat.yaml": chatPolicy(name),
 			})
 			g.load(t, map[string]float64{name + "/chat": 1})
-			// The ReplicaSet controller compares ages by their order of magnitude, so the first pod must be much older than the second.
+			// The ReplicaSet controller compares only the orders of magnitude of ages, so the first pod must be much older than the second.
 			time.Sleep(max(0, 45*time.Second-time.Since(since)))
 			g.load(t, map[string]float64{name + "/chat": 2})
 			stack.Eventually(t, time.Minute, "two serve", workload.HasReplicas(suite.Client, name, "chat", 2))
@@ -251,7 +251,7 @@ func TestLongScaleInDeletesTheIdleReplica(t *testing.T) {
 			g := startAt(t, 1, name, map[string]string{"platform.yaml": packing(on, "spot: "+name+"-spot"), "chat.yaml": chatPolicy(name)})
 			g.load(t, map[string]float64{name + "/chat": 1})
 			stack.Eventually(t, time.Minute, "one serves", workload.HasReplicas(suite.Client, name, "chat", 1))
-			time.Sleep(30 * time.Second) // so that the first pod is much older than the second
+			time.Sleep(30 * time.Second) // makes the first pod much older than the second
 			g.load(t, map[string]float64{name + "/chat": 2})
 			stack.Eventually(t, time.Minute, "two serve", workload.HasReplicas(suite.Client, name, "chat", 2))
 			pods, err := podsOf(t.Context(), name)
@@ -275,8 +275,8 @@ func TestLongScaleInDeletesTheIdleReplica(t *testing.T) {
 	}
 }
 
-// An on-demand replica is still loading its model when spot has capacity again. gpuscaler must not let it move to spot before it is ready.
-// Without gpuscaler Karpenter moves it immediately, and the new replica loads the model again.
+// An on-demand replica still loads its model when spot has capacity again. gpuscaler must prevent a move until the replica is ready.
+// Without gpuscaler, Karpenter moves it immediately, and the new replica must load the model again.
 func TestLongLoadingReplicaIsNotMovedUntilItIsReady(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("a model of three minutes: GPUSCALER_E2E_LONG=1, or make test-long")
@@ -343,7 +343,7 @@ func TestLongLoadingReplicaIsNotMovedUntilItIsReady(t *testing.T) {
 	}
 }
 
-// loading makes the pods of a test's Deployment become ready only after the duration d, as if they load a model.
+// loading makes the pods of a test's Deployment ready only after the duration d. This simulates the time in which they load a model.
 func loading(t *testing.T, namespace string, d time.Duration) {
 	t.Helper()
 	deployment := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "chat"}}

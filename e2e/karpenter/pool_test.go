@@ -37,13 +37,14 @@ const (
 	serverSide style = "server-side apply"
 )
 
-// suite returns the name of the test that a pool belongs to, which is the part of the pool's name before the first hyphen.
+// suite returns the name of the test to which the pool belongs: the part of the pool's name before the first hyphen.
 func (p pool) suite() string {
 	name, _, _ := strings.Cut(p.name, "-")
 	return name
 }
 
-// instance returns the NodePool's instance type: the one in the map market for the test, otherwise the common one.
+// instance returns the instance type of the NodePool: the type that the map market has for the test, or the type that the other tests
+// share.
 func (p pool) instance() string {
 	if own, has := market[p.suite()]; has {
 		return own.Name
@@ -70,7 +71,7 @@ func (p pool) object() *unstructured.Unstructured {
 			},
 		},
 	}
-	if p.by == clientSide { // in the other styles, the default budget of 10% applies, and no field manager owns it
+	if p.by == clientSide { // with the other styles, the default budget of 10% applies and has no field manager
 		spec["disruption"].(map[string]any)["budgets"] = []any{map[string]any{"nodes": "100%"}}
 	}
 	if p.limit != nil {
@@ -141,7 +142,7 @@ func (p pool) get(ctx context.Context) *unstructured.Unstructured {
 	return u
 }
 
-// content returns as text everything in a NodePool that a restore must restore: the spec, the annotations, and the owners of the fields.
+// content returns, as text, everything in a NodePool that a restore must restore: the spec, the annotations, and the owners of the fields.
 func (p pool) content(t *testing.T) string {
 	t.Helper()
 	u := p.get(t.Context())
@@ -169,7 +170,7 @@ func normal(raw []byte) string {
 	return string(text)
 }
 
-// hash returns the hash with which Karpenter detects drift.
+// hash returns the hash by which Karpenter detects drift.
 func (p pool) hash(ctx context.Context) string {
 	return p.get(ctx).GetAnnotations()["karpenter.sh/nodepool-hash"]
 }

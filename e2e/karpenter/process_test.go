@@ -41,13 +41,13 @@ func start(t *testing.T, name string, files map[string]string) *fastProcess {
 	return startAt(t, speed, name, files)
 }
 
-// startAt is start with a clock of another speed.
+// startAt does the same as start with a clock of the given speed.
 func startAt(t *testing.T, speed float64, name string, files map[string]string) *fastProcess {
 	t.Helper()
 	return startAs(t, suite.account, speed, name, files)
 }
 
-// startAs is startAt with the permissions of another account.
+// startAs does the same as startAt with the permissions of the given account.
 func startAs(t *testing.T, account string, speed float64, name string, files map[string]string) *fastProcess {
 	t.Helper()
 	dir := filepath.Join(suite.Dir, strings.ReplaceAll(t.Name(), "/", "-"))
@@ -114,7 +114,7 @@ func (g *fastProcess) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = os.Remove(g.config.Status) // the file contains the status of the previous process
+	_ = os.Remove(g.config.Status) // delete the status of the previous process
 	cmd := exec.Command(os.Args[0])
 	// The fast process lists objects before it watches them, as clients before Kubernetes 1.34 do. In the tests with the gpuscaler binary,
 	// the clients use streaming lists.
@@ -129,7 +129,7 @@ func (g *fastProcess) run(t *testing.T) {
 	stack.Eventually(t, 40*time.Second, "gpuscaler decides", func(context.Context) error { _, err := g.status(); return err })
 }
 
-// end ends the process by a signal and waits for it.
+// end sends a signal to the process and waits until it has exited.
 func (g *fastProcess) end(signal syscall.Signal) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -155,7 +155,7 @@ func (g *fastProcess) tail(lines int) string {
 	return strings.Join(all[max(len(all)-lines, 0):], "\n")
 }
 
-// follow replaces the HPAs: it sets the replicas of each Deployment to the policy's target. It does not change workloads of other kinds.
+// follow replaces the HPAs: it sets the replicas of each Deployment to the policy's target. It ignores workloads of other kinds.
 func (g *fastProcess) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		time.Sleep(200 * time.Millisecond)

@@ -182,7 +182,7 @@ func restoreAs(t *testing.T, binary, account string) ([]byte, error) {
 	return out, err
 }
 
-// event returns an error unless an Event with the given reason about the NodePool exists.
+// event returns an error unless the NodePool has an Event with the given reason.
 func event(ctx context.Context, pool, reason string) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion("events.k8s.io/v1")

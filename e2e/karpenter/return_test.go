@@ -31,9 +31,10 @@ func TestLongKarpenterReturnsToSpotUnlessWeightsOrBalancedPreventIt(t *testing.T
 	pairs := []pair{
 		{suite: "normal", weight: 20, spots: 80, policy: "WhenEmptyOrUnderutilized", returns: true, oneByOne: true},
 		{suite: "swapped", weight: 80, spots: 20, policy: "WhenEmptyOrUnderutilized"},
-		// a spot node saves too little: it costs 0.60 of the on-demand price
+		// no return: a spot node costs 0.60 of the on-demand price, so it saves too little
 		{suite: "half", weight: 20, spots: 80, policy: "Balanced"},
-		{suite: "third", weight: 20, spots: 80, policy: "Balanced", returns: true}, // a node on spot costs 0.30 of 1.00
+		// returns: a spot node costs 0.30 of the on-demand price
+		{suite: "third", weight: 20, spots: 80, policy: "Balanced", returns: true},
 	}
 	for _, p := range pairs {
 		demand := pool{name: p.suite + "-od", kind: "on-demand", weight: p.weight, by: serverSide, edit: func(spec map[string]any) {
@@ -81,8 +82,8 @@ func TestLongKarpenterReturnsToSpotUnlessWeightsOrBalancedPreventIt(t *testing.T
 	}
 }
 
-// nodesIn returns a function that returns nil if exactly these NodeClaims have the label suite=of: as many initialized ones of the
-// capacity type spot as the parameter spot says, and of the type on-demand as the parameter onDemand says.
+// nodesIn returns a check of the NodeClaims with the label suite=of. There must be exactly `spot` initialized NodeClaims of the capacity
+// type spot, and `onDemand` of the type on-demand.
 func nodesIn(of string, spot, onDemand int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var claims v1.NodeClaimList
@@ -102,7 +103,7 @@ func nodesIn(of string, spot, onDemand int) func(context.Context) error {
 	}
 }
 
-// leaving returns the number of a NodePool's terminating NodeClaims.
+// leaving returns the number of terminating NodeClaims of a NodePool.
 func leaving(t *testing.T, of string) (n int) {
 	t.Helper()
 	var claims v1.NodeClaimList

@@ -17,10 +17,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// Three replicas use all GPUs that the owner's limit allows. The Deployment has the default strategy, which at three replicas starts a new
-// pod before it removes an old one, so the new pod waits for a GPU and the rollout waits for the new pod. `gpuscaler lint` must report this
-// before the rollout. While the rollout waits, the target and the limit must not change. With the strategy that lint recommends, the
-// rollout completes without a fourth GPU, and at each moment at least two replicas are ready and the target is three.
+// Three replicas use all GPUs that the owner's limit allows. The default strategy of a Deployment starts a new pod before it removes an old
+// one. The new pod therefore waits for a GPU, and the rollout does not proceed. `gpuscaler lint` must report this before the rollout. While
+// the rollout waits, the target and the limit must not change. With the strategy that lint recommends, the rollout completes without a
+// fourth GPU, and at each moment at least two replicas are ready and the target is three.
 func TestRolloutWithoutAFreeGPUIsForeseenAndCompletesWithTheAdvice(t *testing.T) {
 	t.Parallel()
 	const ns, gpus = "rollout", "3"
@@ -89,7 +89,8 @@ func rolledOut(namespace string, n int32) func(context.Context) error {
 
 func deployment(ctx context.Context, namespace string) *appsv1.Deployment {
 	d := &appsv1.Deployment{}
-	_ = suite.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "chat"}, d) // without an answer, the status does not match
+	// if the command failed, the empty output does not match
+	_ = suite.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "chat"}, d)
 	return d
 }
 

@@ -129,8 +129,8 @@ type six struct {
 	contents map[string]string
 }
 
-// returns waits until all replicas are on spot or prepaid instances and no override is left. The replicas move in batches, and the number
-// of ready replicas must never fall below the demand.
+// returns waits until all replicas run on spot or prepaid instances and no override is left. The replicas move in batches. The number of
+// ready replicas must never fall below the demand.
 func (s *six) returns(t *testing.T, g *fastProcess, least *atomic.Int64) {
 	t.Helper()
 	g.group(t, 3*time.Minute, "a probe of spot", phase("probing", "returning"))
@@ -166,7 +166,7 @@ func (s *six) restored(t *testing.T) func(context.Context) error {
 	}
 }
 
-// has returns a check that the NodePools have these numbers of initialized NodeClaims, in the order of the NodePools.
+// has returns a check of the number of initialized NodeClaims of each NodePool, in the order of the NodePools.
 func (s *six) has(t *testing.T, numbers ...int) func(context.Context) error {
 	t.Helper()
 	want := map[string]int{}
@@ -184,7 +184,7 @@ func (s *six) has(t *testing.T, numbers ...int) func(context.Context) error {
 	}
 }
 
-// nodes returns the number of NodeClaims of each NodePool. It returns an error while one of them is not initialized or is being deleted.
+// nodes returns the number of NodeClaims of each NodePool. It returns an error while a NodeClaim is not initialized or is being deleted.
 func (s *six) nodes(ctx context.Context) (map[string]int, error) {
 	var claims v1.NodeClaimList
 	if err := suite.Client.List(ctx, &claims, client.MatchingLabels{"suite": "six"}); err != nil {
@@ -209,7 +209,7 @@ func (s *six) claims(t *testing.T, p pool) []v1.NodeClaim {
 	return claims.Items
 }
 
-// ordered returns an error unless the weights have the order of a fallback: prepaid instances first, then on-demand, then spot.
+// ordered returns an error unless the weights have the order of a fallback: prepaid instances before on-demand, and on-demand before spot.
 func (s *six) ordered(ctx context.Context) error {
 	var w []int64
 	for _, p := range s.pools {
@@ -241,7 +241,7 @@ func (s *six) chatOn(t *testing.T, p pool) (n int) {
 	return n
 }
 
-// in returns a change of a NodePool that limits it to a zone and allows the disruption of all nodes at once.
+// in returns an edit of a NodePool that restricts it to a zone and allows the disruption of all nodes at once.
 func in(zone string) func(spec map[string]any) {
 	return func(spec map[string]any) {
 		atOnce(spec)
@@ -251,8 +251,8 @@ func in(zone string) func(spec map[string]any) {
 	}
 }
 
-// retryOften changes an annotation of the pending pods of a namespace repeatedly. When a pod changes, Karpenter tries again to launch a
-// node for it. Otherwise Karpenter tries again only every ten seconds of real time, which are five minutes of the fast clock.
+// retryOften changes an annotation of the pending pods of a namespace repeatedly. A change of a pod makes Karpenter try again to launch a
+// node for it. Without a change, Karpenter tries again only every ten seconds of real time, which are five minutes of the fast clock.
 func retryOften(t *testing.T, namespace string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

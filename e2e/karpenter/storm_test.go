@@ -62,7 +62,8 @@ func TestLongInterruptionsAreDistinguishedFromConsolidation(t *testing.T) {
 	g.explained(t, "spot fallback: the provider took nodes of NodePool storm-spot")
 }
 
-// interrupt does what a provider's controller does: it writes an Event for the NodeClaim and deletes it.
+// interrupt simulates an interruption as a cloud provider's controller reports it: it writes an Event for the NodeClaim and deletes the
+// NodeClaim.
 func interrupt(t *testing.T, c *v1.NodeClaim) {
 	t.Helper()
 	if err := notice(t.Context(), c); err != nil {
@@ -73,7 +74,7 @@ func interrupt(t *testing.T, c *v1.NodeClaim) {
 	}
 }
 
-// notice writes the Event for an interruption of a NodeClaim, as AWS's provider does.
+// notice writes the Event with which AWS's provider announces the interruption of a NodeClaim.
 func notice(ctx context.Context, c *v1.NodeClaim) error {
 	now := metav1.Now()
 	return suite.Client.Create(ctx, &corev1.Event{

@@ -59,7 +59,7 @@ func run(m *testing.M) int {
 		suite.Keep()
 		return 1
 	}
-	controller.SideBySide(5) // not more, because each test runs its own process, and the fast clocks continue while the machine is busy
+	controller.SideBySide(5) // at most 5, because each test runs its own process, and fast clocks do not slow down on a busy machine
 	code := m.Run()
 	if err := requests.Judge(release); err != nil {
 		fmt.Fprintln(os.Stderr, "FAIL:", err)
@@ -75,7 +75,7 @@ func set(ctx context.Context) (err error) {
 	suite.epoch = time.Now().Round(0)
 	unavailable := 3 * time.Second
 	if os.Getenv("GPUSCALER_E2E_LONG") != "" {
-		unavailable = 3 * time.Minute / speed // three minutes of the fast clock, as on AWS
+		unavailable = 3 * time.Minute / speed // three minutes of the fast clock, which is the value on AWS
 	}
 	suite.karpenter, err = karpenter.Start(ctx, suite.Stack, karpenter.Options{
 		InstanceTypes:  offered(),

@@ -94,7 +94,7 @@ func bamboo(t *testing.T) *spotmarket.Trace {
 	return spot
 }
 
-// recorded is a market that follows a trace: the pool's instance type has as many spot machines as the trace has at that time.
+// recorded is a market that follows a trace. At each time, the pool's instance type has as many spot machines as the trace.
 type recorded struct {
 	pool  pool
 	trace *spotmarket.Trace
@@ -133,8 +133,7 @@ func replayMarket(t *testing.T, p pool, of *spotmarket.Trace, from time.Duration
 	return m
 }
 
-// available returns the number of spot machines in the trace, after the given duration from now. The duration is measured by the clock of
-// the trace.
+// available returns the number of spot machines in the trace at the current time plus ahead, by the clock of the trace.
 func (m *recorded) available(ahead time.Duration) int {
 	return m.trace.Available(m.from + time.Duration(float64(time.Since(m.began))*speed) + ahead)
 }
@@ -188,7 +187,7 @@ func (m *recorded) end(t *testing.T) {
 // lived contains what the test observed during the trace.
 type lived struct {
 	atRisk bool
-	ready  float64 // ready replica time as a share of the demanded replica time
+	ready  float64 // the time of ready replicas divided by the time of demanded replicas
 	least  int64
 }
 

@@ -50,8 +50,9 @@ func TestUnmovablePodsStayOnDemandAndAreReported(t *testing.T) {
 	g.load(t, map[string]float64{"stuck/chat": 1, "stuck/db": 1, "stuck/llm": 1})
 	lonelyJob(t, "stuck", map[string]string{"suite": "stuck"})
 	g.group(t, 2*time.Minute, "four on-demand nodes without spot", on(0, 4))
-	// Karpenter tries to launch spot once for all pods or once for each pod, depending on how it batches them. After a single failed launch
-	// the group does not fall back, although its nodes are on-demand. So the phases fallback and returning are both correct.
+	// Karpenter tries to launch spot once for all pods or once for each pod, depending on how it batches them. The group falls back only
+	// after several failed launches, although its nodes are on-demand even after one. The phases fallback and returning are therefore both
+	// correct.
 	g.group(t, 30*time.Second, "the group falls back, or returns", func(s fastGroup) error {
 		if phase("fallback")(s) != nil {
 			return phase("returning")(s)
@@ -108,7 +109,7 @@ func podUIDs(t *testing.T, namespace string, names []string) (uids []types.UID) 
 	return uids
 }
 
-// statefulSet creates a StatefulSet whose pod requests a GPU and runs only on nodes of the test.
+// statefulSet creates a StatefulSet whose only pod requests a GPU and can run only on nodes of the test.
 func statefulSet(t *testing.T, namespace, name string) {
 	t.Helper()
 	of := workload.Deployment(namespace, name, 1)
@@ -122,8 +123,8 @@ func statefulSet(t *testing.T, namespace, name string) {
 	})
 }
 
-// leaderWorkerSet creates a LeaderWorkerSet with groups of one pod, and the pod that its controller would create. The controller is not
-// among the real components.
+// leaderWorkerSet creates a LeaderWorkerSet whose group has one pod. It also creates the pod, because the controller of LeaderWorkerSets
+// does not run here.
 func leaderWorkerSet(t *testing.T, namespace, name string) {
 	t.Helper()
 	of := workload.Deployment(namespace, name, 1).Spec.Template
@@ -150,7 +151,7 @@ func leaderWorkerSet(t *testing.T, namespace, name string) {
 		},
 	}
 	if err := client.IgnoreAlreadyExists(suite.Client.Create(t.Context(),
-		crd)); err != nil { // it is not deleted, because other tests watch it
+		crd)); err != nil { // not deleted, because other tests watch it
 		t.Fatal(err)
 	}
 	resources := map[string]any{"limits": map[string]any{string(stack.GPU): "1"}}

@@ -55,7 +55,7 @@ func TestZeroLimitIsSetWithoutDemandAndRemovedBeforeDemand(t *testing.T) {
 
 	g.end(syscall.SIGKILL)
 	g.run(t)
-	time.Sleep(3 * time.Second) // in this time the next leader must not remove the zero limit
+	time.Sleep(3 * time.Second) // the next leader must keep the zero limit during this time
 	if err := limited(t.Context()); err != nil {
 		t.Errorf("after a crash: %v", err)
 	}
@@ -74,7 +74,7 @@ func TestZeroLimitIsSetWithoutDemandAndRemovedBeforeDemand(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	job := lonelyJob(t, "zero", map[string]string{"suite": "zero"}) // a pod with a GPU and without a policy
+	job := lonelyJob(t, "zero", map[string]string{"suite": "zero"}) // a pod that requests a GPU and has no policy
 	if err := suite.Client.Delete(t.Context(), job, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestZeroLimitIsSetWithoutDemandAndRemovedBeforeDemand(t *testing.T) {
 	}
 }
 
-// withCPU allows a pool to launch nodes without GPUs.
+// withCPU allows a NodePool to launch nodes without GPUs.
 func withCPU(spec map[string]any) {
 	requirements := spec["template"].(map[string]any)["spec"].(map[string]any)["requirements"].([]any)
 	types := requirements[1].(map[string]any)

@@ -139,8 +139,8 @@ func TestLongMarketLosesZonesAndThenAllCapacity(t *testing.T) {
 		"spot probe: the fallback is over: NodePool zone-spot may grow by one node to ")
 }
 
-// atOnce sets a disruption budget with which Karpenter may remove all empty nodes at the same time. With the default budget of 10%,
-// removing nine nodes takes minutes.
+// atOnce sets a disruption budget that allows Karpenter to remove all empty nodes at the same time. With the default budget of 10%, it
+// takes minutes to remove nine nodes.
 func atOnce(spec map[string]any) {
 	spec["disruption"].(map[string]any)["budgets"] = []any{map[string]any{"nodes": "100%"}}
 }

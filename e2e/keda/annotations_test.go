@@ -46,7 +46,7 @@ func TestEachAnnotationValidInvalidAndRemoved(t *testing.T) {
 	for _, c := range []struct {
 		key, good, bad string
 		shows          func(e explain.Explanation) string
-		want           string // what the explanation shows with the valid value
+		want           string // texts in the explanation while the value is valid
 		allowed        string // the allowed values in the Event
 	}{
 		{"queue-depth-per-replica", "7", "many", func(e explain.Explanation) string { return fmt.Sprint(e.Signals[0].Target) }, "7",
@@ -102,7 +102,8 @@ func TestEachAnnotationValidInvalidAndRemoved(t *testing.T) {
 				}
 				return s.noted("PolicyInvalid", c.key, c.allowed)(ctx)
 			})
-			if c.key != "override" && c.key != "manage-keda" { // no effect; the last valid version of the policy still applies
+			// the invalid value has no effect, because the last valid version of the policy still applies
+			if c.key != "override" && c.key != "manage-keda" {
 				if err := shows(t.Context()); err != nil {
 					t.Errorf("with the invalid value: %v", err)
 				}
@@ -123,7 +124,7 @@ func TestEachAnnotationValidInvalidAndRemoved(t *testing.T) {
 	}
 }
 
-// Trigger metadata takes precedence over annotations, and annotations over a file.
+// Trigger metadata takes precedence over annotations. Annotations take precedence over a file.
 func TestTriggerMetadataOverAnnotationsOverFile(t *testing.T) {
 	t.Parallel()
 	s := place(t, "layers", 1)

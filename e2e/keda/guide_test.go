@@ -20,7 +20,7 @@ func guide(t *testing.T) string {
 	return string(text)
 }
 
-// The manifest of the guide works, with the addresses of this suite.
+// The manifest in the guide must work with the addresses of this test suite.
 func TestManifestOfTheGuideWorks(t *testing.T) {
 	t.Parallel()
 	var manifest string
@@ -47,7 +47,7 @@ func TestManifestOfTheGuideWorks(t *testing.T) {
 	stack.Eventually(t, time.Minute, "four for 700 jobs at 200 a replica", s.has(4))
 }
 
-// Each row of the guide's conformance table names a test. Package cmd/gpuscaler checks that the tests exist.
+// Each row of the guide's conformance table must name a test. Package cmd/gpuscaler checks that the test exists.
 func TestConformanceTableNamesTests(t *testing.T) {
 	t.Parallel()
 	_, table, _ := strings.Cut(guide(t), "| KEDA | with gpuscaler | test |\n|---|---|---|\n")

@@ -89,7 +89,7 @@ func TestImportSwitchAndRollbackChangeNoReplicas(t *testing.T) {
 	}
 }
 
-// replace does what `kubectl replace -f` does.
+// replace does the same as `kubectl replace -f`.
 func (s *scaledWorkload) replace(t *testing.T, text string) {
 	t.Helper()
 	objects, err := Parse(text)
@@ -120,7 +120,7 @@ func TestImportAllOfACluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The text after the JSON lists the objects that already read a target of gpuscaler.
+		// the text that follows the JSON lists the objects that already read a target of gpuscaler
 		if err := json.NewDecoder(strings.NewReader(text)).Decode(&plans); err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
@@ -183,7 +183,7 @@ func TestPrintedManifestsAreAccepted(t *testing.T) {
 		for _, flags := range [][]string{{"hpa"}, {"scaledobject", "--from", so},
 			{"scaledobject", "--from", so, "--mirror=false", "--authentication", "gpuscaler"}} {
 			if filepath.Base(file) == "formula.yaml" && flags[0] == "scaledobject" {
-				continue // KEDA's webhook reads the target's kind, and LeaderWorkerSet is not installed
+				continue // skipped: KEDA's webhook reads the kind of the target, and LeaderWorkerSet is not installed
 			}
 			args := append([]string{"manifests", flags[0], file, "--config", "../../config/examples/platform.yaml"}, flags[1:]...)
 			text, err := suite.CLI(t.Context(), args...)

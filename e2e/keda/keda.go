@@ -42,7 +42,7 @@ type Keda struct {
 // Options configure KEDA. The zero value is suitable for most tests.
 type Options struct {
 	Flags      []string // additional flags of the operator
-	Kubeconfig string   // kubeconfig of the three programs; default: that of the administrator
+	Kubeconfig string   // kubeconfig of the three programs; default: the kubeconfig of the administrator
 }
 
 // Start installs KEDA's CRDs, runs its three programs as the administrator and registers them with the API server. It builds the component
@@ -222,7 +222,7 @@ func (k *Keda) register(ctx context.Context) error {
 	})
 }
 
-// Log returns the ends of KEDA's logs, for an error message.
+// Log returns the last part of KEDA's logs, for an error message.
 func (k *Keda) Log() string {
 	var text strings.Builder
 	for _, p := range []*stack.Process{k.Operator, k.Adapter, k.Webhooks} {

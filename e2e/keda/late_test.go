@@ -26,7 +26,7 @@ func TestKEDAIsInstalledWhileGpuscalerRuns(t *testing.T) {
 	install := func(ctx context.Context) error {
 		return errors.Join(keda.installCRDs(ctx), keda.Run(ctx))
 	}
-	t.Cleanup(func() { // installs KEDA for the other tests, even if this test failed
+	t.Cleanup(func() { // restores KEDA for the other tests, even if this test fails
 		if !installed {
 			if err := install(context.Background()); err != nil {
 				t.Error(err)

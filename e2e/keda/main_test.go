@@ -30,8 +30,9 @@ func run(m *testing.M) int {
 	// In this package clients list objects before they watch them, as clients before Kubernetes 1.34 do. In the other packages they use
 	// streaming lists.
 	os.Setenv("KUBE_FEATURE_WatchListClient", "false")
-	log.SetLogger(logr.Discard())                              // hides the client's warnings about KEDA's finalizers
-	certificates, err := os.MkdirTemp("", "gpuscaler-scaler-") // the flags need the path before the stack has a directory
+	log.SetLogger(logr.Discard()) // discards the client's warnings about KEDA's finalizers
+	// in its own directory, because the flags need the path before the stack has a directory
+	certificates, err := os.MkdirTemp("", "gpuscaler-scaler-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -85,7 +86,8 @@ teams:
 	})
 }
 
-// issue writes the certificate of gpuscaler's external scaler, and the CA certificate with which it verifies KEDA's client certificate.
+// issue writes the certificate of gpuscaler's external scaler, and the CA certificate that the scaler uses to verify KEDA's client
+// certificate.
 func issue(s *stack.Stack, dir string) error {
 	if _, _, err := s.CA.IssueFiles(stack.Identity{User: "gpuscaler", DNS: []string{"gpuscaler-scaler.gpuscaler-system.svc"}},
 		filepath.Join(dir, "gpuscaler")); err != nil {
@@ -94,8 +96,8 @@ func issue(s *stack.Stack, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "ca.crt"), s.CA.PEM, 0o600)
 }
 
-// authenticate creates a ClusterTriggerAuthentication with a client certificate for that name, from the manifest that the CLI prints for
-// the chart's Secret.
+// authenticate creates a ClusterTriggerAuthentication with a client certificate for the given name, from the manifest that the CLI prints
+// for the chart's Secret.
 func authenticate(ctx context.Context, c *controller.Controller, name, dns string) error {
 	cert, key, err := c.Stack.CA.Issue(stack.Identity{User: name, DNS: []string{dns}})
 	if err != nil {

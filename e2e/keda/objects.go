@@ -22,7 +22,7 @@ func objects(apiVersion, kind string) *unstructured.UnstructuredList {
 	return list
 }
 
-// ScaledObject returns a ScaledObject with a name only, to be read or patched.
+// ScaledObject returns a ScaledObject that has only a name, for reads and patches.
 func ScaledObject(namespace, name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion("keda.sh/v1alpha1")

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// says returns a check that an explanation names an annotation as the cause, and that the target has the given value.
+// says returns a check of an explanation: it must name the annotation as the cause, and have the given target.
 func (s *scaledWorkload) says(annotation string, target int32) func(explain.Explanation) error {
 	return func(e explain.Explanation) error {
 		if e.Operator == nil || !strings.Contains(e.Operator.By, annotation) || e.Target != target {
@@ -35,7 +35,7 @@ func TestPausesOfKEDAApplyAndAreExplained(t *testing.T) {
 	for _, c := range []struct {
 		annotation, value string
 		backlog           int
-		held, free        int32 // replicas during the pause, and after it
+		held, free        int32 // expected replicas during the pause, and after it
 	}{
 		{"autoscaling.keda.sh/paused", "true", 55, 3, 6},
 		{"autoscaling.keda.sh/paused-scale-in", "true", 15, 6, 2},

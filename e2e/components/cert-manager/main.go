@@ -1,7 +1,7 @@
 // Command cert-manager runs cert-manager's controllers for certificates, and for self-signed and CA issuers.
 //
-// The upstream command is a separate Go module that the module proxy does not have, so this command combines the unchanged upstream
-// controllers. ACME, Vault and Venafi are omitted.
+// It replaces the upstream command, whose Go module is not in the module proxy. The controllers are the unchanged upstream ones. The ACME,
+// Vault and Venafi issuers are omitted.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command karpenter is the upstream kwok/main.go with an addition: a file defines which capacity the simulated cloud lacks (see
-// scarce.go).
+// Command karpenter is Karpenter with its KWOK provider, as in the upstream kwok/main.go. In addition, a file defines which capacity the
+// simulated cloud lacks (see scarce.go).
 //
 // Environment variables in addition to Karpenter's:
 //

@@ -18,7 +18,8 @@ import (
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 )
 
-// shortage is one entry of the scarcity file: offerings of which at most Limit nodes may exist. An empty field matches every value.
+// shortage is one entry of the scarcity file. Of the offerings that it matches, at most Limit nodes may exist. An empty field matches every
+// value.
 type shortage struct {
 	CapacityType string `json:"capacityType,omitempty"`
 	Zone         string `json:"zone,omitempty"`
@@ -37,7 +38,7 @@ type offering struct{ instanceType, capacityType, zone string }
 // scarce is the KWOK provider with limited capacity. As on AWS, Karpenter learns of a shortage from a failed launch. The offering is then
 // reported as unavailable for a while, and tried again afterwards.
 type scarce struct {
-	*kwok.CloudProvider // implements all methods except Create and GetInstanceTypes
+	*kwok.CloudProvider // for all methods except Create and GetInstanceTypes
 	kube                client.Client
 	types               []*cloudprovider.InstanceType
 	file                string
@@ -90,7 +91,7 @@ func (s *scarce) Create(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim
 	return kwok.NewCloudProvider(ctx, s.kube, left).Create(ctx, narrowed(claim, names))
 }
 
-// candidates returns the offerings of one capacity type that a launch for the claim tries. It omits offerings that are reported as
+// candidates returns the offerings of one capacity type that a launch for the claim can try. It omits offerings that are reported as
 // unavailable.
 func (s *scarce) candidates(claim *v1.NodeClaim) []offering {
 	requirements := scheduling.NewNodeSelectorRequirementsWithMinValues(claim.Spec.Requirements...)
@@ -115,8 +116,7 @@ func (s *scarce) candidates(claim *v1.NodeClaim) []offering {
 	return byCapacityType[v1.CapacityTypeOnDemand]
 }
 
-// exhausted reads the scarcity file and the nodes, and returns a function that reports whether an offering has reached the limit of a
-// shortage.
+// exhausted reads the scarcity file and the nodes. The returned function reports whether a shortage prevents another node of an offering.
 func (s *scarce) exhausted(ctx context.Context) (func(offering) bool, error) {
 	var shortages []shortage
 	text, err := os.ReadFile(s.file)

@@ -1,5 +1,6 @@
-// Package judge decides from the recorded reads and replicas of a run with a fault how an external metrics adapter behaved. The load is
-// constant during a run, so every decrease below the correct value is wrong. The package does no I/O.
+// Package judge evaluates how an external metrics adapter behaved during a fault. Its input is the record of a run: the reads of the
+// metrics and the numbers of replicas. The load is constant during a run, so every decrease below the correct value is wrong. The package
+// does no I/O.
 package judge
 
 import (
@@ -14,7 +15,7 @@ type Read struct {
 	Began, Ended time.Time
 	Workload     string
 	Value        float64
-	Refused      string // why there is no value; empty: there is one
+	Refused      string // why the read returned no value; empty: it returned Value
 }
 
 // Change is a change of a number of replicas.
@@ -25,13 +26,13 @@ type Change struct {
 	From, To int32
 }
 
-// These are the fields of a Change.
+// Fields whose changes are recorded.
 const (
 	Replicas = "spec.replicas"          // of the Deployment
-	Desired  = "status.desiredReplicas" // of the HPA; not judged, because only the replicas have an effect
+	Desired  = "status.desiredReplicas" // of the HPA; not judged, because only spec.replicas has an effect
 )
 
-// Record contains what was recorded during a run, in the order of time.
+// Record contains everything that was recorded during a run, in the order of time.
 type Record struct {
 	Reads   []Read
 	Changes []Change
@@ -39,8 +40,8 @@ type Record struct {
 	Control []Read
 }
 
-// Unreachable returns the number of control reads since a time, and how many of them were refused. If many were refused after the fault,
-// the machine was too slow, and the run does not show whether the adapter recovers.
+// Unreachable returns the number of control reads since a time, and how many of them were refused. If many are refused after the fault, the
+// machine is too slow to show whether the adapter recovers.
 func (r Record) Unreachable(since time.Time) (refused, all int) {
 	for _, read := range r.Control {
 		if read.Began.Before(since) {
@@ -59,7 +60,7 @@ type Correct struct {
 	Replicas int32
 }
 
-// equal accepts a rounding error, because a metrics server may compute a sum in any order.
+// equal compares with a tolerance for rounding errors, because a metrics server may add numbers in any order.
 func (c Correct) equal(value float64) bool { return math.Abs(value-c.Value) <= 1e-6*math.Abs(c.Value) }
 
 // Decrease is a wrong decrease.
@@ -71,7 +72,7 @@ type Decrease struct {
 	After    float64 `json:"afterSeconds"` // since the fault was injected
 }
 
-// Served is the field of a decrease of a served value.
+// Served is the Field of a decrease of the served value.
 const Served = "served value"
 
 func (d Decrease) String() string {
@@ -84,10 +85,10 @@ type Verdict struct {
 	Reads     int        `json:"reads"`
 	Refused   int        `json:"refused"`
 	Refusal   string     `json:"refusal,omitempty"` // the first refusal
-	Raised    int        `json:"raised,omitempty"`  // reads of a value above the correct one
+	Raised    int        `json:"raised,omitempty"`  // number of reads with a value above the correct one
 	// Recovered is true if every workload's last read has the correct value and its replicas are correct.
 	Recovered bool `json:"recovered"`
-	// Recovery is the time in seconds from the end of the fault until all values and replicas were correct and remained so.
+	// Recovery is the time in seconds from the end of the fault until all values and replicas were correct and stayed correct.
 	Recovery float64 `json:"recoverySeconds"`
 }
 
@@ -129,7 +130,7 @@ func (run Run) Judge(r Record) Verdict {
 // reads judges the reads of one workload.
 func (run Run) reads(v *Verdict, r Record, name string, correct Correct) {
 	last, healthy := correct.Value, false
-	var since time.Time // when the present sequence of correct reads began
+	var since time.Time // start of the current sequence of correct reads
 	for _, read := range r.Reads {
 		if read.Workload != name || read.Ended.Before(run.Injected) {
 			continue
@@ -179,7 +180,7 @@ func (run Run) replicas(v *Verdict, r Record, name string, correct Correct) {
 	v.recovered(now == correct.Replicas, at.Sub(run.Ended))
 }
 
-// recovered adds the recovery of one value: whether it is correct, and since when relative to the end of the fault.
+// recovered adds one value to the verdict: whether it is correct in the end, and how long after the end of the fault it became correct.
 func (v *Verdict) recovered(correct bool, after time.Duration) {
 	v.Recovered = v.Recovered && correct
 	v.Recovery = max(v.Recovery, after.Seconds())

@@ -28,7 +28,7 @@ func replicas(seconds float64, from, to int32) judge.Change {
 	return judge.Change{At: at(seconds), Workload: "a", Field: judge.Replicas, From: from, To: to}
 }
 
-// The fault lasts from second 2 to second 5, and six is correct.
+// The fault lasts from second 2 to second 5, and the correct value is six.
 func TestVerdict(t *testing.T) {
 	for _, c := range []struct {
 		story     string
@@ -96,7 +96,7 @@ func TestControlReadsSinceATime(t *testing.T) {
 	}
 }
 
-// The run recovers when its slowest workload does. A workload without any read has not recovered.
+// A run has recovered when all its workloads have. A workload without any read has not recovered.
 func TestVerdictOnSeveralWorkloads(t *testing.T) {
 	run := judge.Run{Correct: map[string]judge.Correct{"a": {6, 6}, "b": {40, 4}}, Injected: at(1), Ended: at(2)}
 	record := judge.Record{Reads: reads(6, 6, 6, 6)}
