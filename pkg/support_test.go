@@ -73,10 +73,10 @@ var supportTables = []supportTable{
 		{"gangs of JobSet, PyTorchJob, RayJob and Volcano", works, "e2e/cluster TestHalfStartedGangIsDemandAndKeepsItsNode",
 			"waiting and running pods are demand together; no override is written because of them; their controllers do not run in the test"},
 		{"gangs that Kueue admits", works, "e2e/cluster TestGangOfKueueIsDemandFromItsAdmissionToItsEnd",
-			"without admission they are no demand; from the first admitted pod on, all pods are"},
+			"the pods of a gang are demand for nodes as soon as Kueue admits one of them"},
 		{"pods with a scheduling gate, such as that of Kueue, and pods of a Volcano gang that have space", works,
 			"pkg/cluster TestPodsThatWaitForAdmissionDoNotWaitForNodes",
-			"they do not count as waiting for nodes, so they start no spot wait timeout and no cap; the finding `held-pods` reports them"},
+			"they do not wait for nodes, so they start no spot wait timeout and no cap; the finding `held-pods` reports them"},
 		{"a pod without a policy on an on-demand node, when replicas return to spot", works,
 			"e2e/karpenter TestUnmovablePodsStayOnDemandAndAreReported", "it stays and is reported"},
 	}},
@@ -117,9 +117,8 @@ var supportTables = []supportTable{
 		{"activity of Intel Gaudi accelerators", untested, "",
 			"the documentation of its exporter names `habanalabs_utilization` and no labels of pods"},
 	}},
-	{"Model servers and routers", "The tests run no model server. They read " +
-		"[samples](../../pkg/telemetry/exposition/testdata/servers/README.md)" +
-		" of metrics pages, each\nof which names the source of the project with the commit at which its metrics were read.", []support{
+	{"Model servers and routers", "The column `notes` has the type of a signal, or the query for `queries` of the PlatformConfig. " +
+		"No test runs a model server:\nthe tests read [samples](../../pkg/telemetry/exposition/testdata/servers/README.md) of metrics pages.", []support{
 		{"vLLM", works, serverTest, "`type: vllm`"},
 		{"SGLang", works, serverTest, "`type: sglang`; prefill and decode servers report their additional queues"},
 		{"NVIDIA NIM", works, serverTest, "`type: nim`; newer images: `path: /metrics`"},
@@ -134,9 +133,9 @@ var supportTables = []supportTable{
 		{"Gateway API Inference Extension", works, "e2e/guides TestCommandsOfReadmeAndGuidesRun",
 			"`sum by (namespace, inference_pool) (inference_extension_flow_control_queue_size)`"},
 	}},
-	{"Node provisioners", "gpuscaler needs no capacity group to scale replicas: any provisioner can then add nodes for the pending " +
-		"pods. For a group\nwith `nodePools`, gpuscaler also overrides fields of the NodePools and caps targets. For a group with " +
-		"`nodeSelector`, it caps targets only.", []support{
+	{"Node provisioners", "To scale replicas, gpuscaler needs no capacity group: any provisioner can add nodes for pending " +
+		"pods. With a group of\n`nodePools`, gpuscaler also overrides fields of the NodePools and caps targets. With a group of a " +
+		"`nodeSelector`, it only caps targets.", []support{
 		{"Karpenter, with its KWOK provider", works, "e2e/karpenter TestDayOfOneGroupFromZeroToZero", "[Karpenter](karpenter.md)"},
 		{"static NodePools (`spec.replicas`)", works, "pkg/capacity TestStaticNodePoolIsFullAtItsReplicas",
 			"gpuscaler writes no field of them; a finding of the group has the `kubectl scale nodepool` command with the number of nodes"},
@@ -183,8 +182,10 @@ var testedVersions = []struct{ what, component, module, test string }{
 // config/guides/support.md is generated from supportTables: it lists only what a test shows.
 func TestSupportMatrix(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Support\n\nThis page is generated from the tests: for `works` and `refused`, the column `test` names the test. " +
-		"`untested` has no test. Tests\nin `e2e` run the real components as local processes.\n")
+	b.WriteString("# Support\n\nThis page lists what works with gpuscaler:\n\n" +
+		"- `works`: the named test shows it. Tests in `e2e` run the real components as local processes.\n" +
+		"- `refused`: gpuscaler does not do it, and reports this. The named test shows the report.\n" +
+		"- `untested`: it may work, and no test shows it.\n")
 	tests := testsByDirectory{}
 	for _, table := range supportTables {
 		table.write(t, &b, tests)
