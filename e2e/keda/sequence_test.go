@@ -152,8 +152,8 @@ func TestReplayKEDAMatchesTheRealKEDA(t *testing.T) {
 	}
 }
 
-// together returns an error unless both sequences have the same replicas in the same order, and the times of corresponding changes differ
-// by at most the constant promptness.
+// together returns an error unless both sequences have the same replicas in the same order, with corresponding changes at most `promptness`
+// apart.
 func together(replay, real record.Steps) error {
 	if !slices.Equal(replay.Numbers(), real.Numbers()) {
 		return fmt.Errorf("the replay wrote %v, KEDA and its HPA %v", replay, real)
@@ -179,7 +179,7 @@ type rerun struct {
 type event struct {
 	effect time.Time
 	poll   *poll
-	sync   *int // index of the sync, if the event is a sync
+	sync   *int // index of the sync; nil for a poll
 }
 
 // take sorts the polls and syncs by the time at which they took effect. A poll takes effect when its change of the Deployment is observed:

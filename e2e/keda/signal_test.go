@@ -13,7 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// kedasOwn returns a ScaledObject that scales on a Redis list without gpuscaler, as before a migration. rest is inserted into its spec.
+// kedasOwn returns a ScaledObject that scales on a Redis list and does not use gpuscaler, as before a migration. rest is inserted into its
+// spec.
 func (s *scaledWorkload) kedasOwn(listLength int, rest string) string {
 	return fmt.Sprintf(`
 apiVersion: keda.sh/v1alpha1

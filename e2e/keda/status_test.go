@@ -65,7 +65,8 @@ func (s *scaledWorkload) edit(t *testing.T, maxReplicas int64) {
 	})
 }
 
-// written returns how often gpuscaler has written the annotation, and how often another field manager prevented it.
+// written returns how often gpuscaler has written the annotation, and how often it could not because another field manager owns the
+// annotation.
 func written(t *testing.T) [2]float64 {
 	t.Helper()
 	var counts [2]float64
@@ -78,9 +79,10 @@ func written(t *testing.T) [2]float64 {
 	return counts
 }
 
-// A team reads the status of its policy on its ScaledObject. KEDA copies all annotations of the ScaledObject to its HPA when it updates the
-// HPA. It must neither remove the annotation from the ScaledObject nor cause more writes, and gpuscaler must not write to KEDA's HPA. At
-// last, `gpuscaler restore` removes the annotation. This test is not parallel, because restore takes the Lease from the controller.
+// A team reads the status of its policy on its ScaledObject. When KEDA updates its HPA, it copies all annotations of the ScaledObject to
+// it. This must not remove the annotation from the ScaledObject and must cause no further writes, and gpuscaler must not write to KEDA's
+// HPA. In the end, `gpuscaler restore` removes the annotation. This test is not parallel, because restore takes the Lease from the
+// controller.
 func TestStatusOfAPolicyOnAScaledObject(t *testing.T) {
 	s := place(t, statusNamespace, 1)
 	apply(t, strings.Replace(s.annotated(), `queue-depth-per-replica: "10"`, `queue-depth-per-replica: "ten"`, 1))

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// away kills the leader with SIGKILL and scales gpuscaler's Deployment to zero. The returned function starts gpuscaler again and waits
-// until it serves.
+// away makes gpuscaler unavailable: it kills the leader with SIGKILL and scales the Deployment to zero. The returned function starts
+// gpuscaler again and waits until it serves.
 func away(t *testing.T) (back func()) {
 	t.Helper()
 	leader, err := suite.Leader(t.Context())
@@ -25,9 +25,9 @@ func away(t *testing.T) (back func()) {
 	scaleTo := func(n int64) {
 		patch(t, suite.Deployment(), map[string]any{"spec": map[string]any{"replicas": n}})
 	}
-	scaleTo(0) // otherwise the container is restarted within a second
+	scaleTo(0) // without this, the killed container would be restarted within a second
 	away := true
-	t.Cleanup(func() { // starts gpuscaler for the other tests, even if this test failed
+	t.Cleanup(func() { // start gpuscaler for the other tests, even if this test fails
 		if away {
 			one()
 		}
@@ -76,7 +76,7 @@ func TestWorkloadsScaleUpWhileGpuscalerIsStopped(t *testing.T) {
 	stack.Eventually(t, time.Minute, "eight", falling.has(8))
 	stack.Eventually(t, time.Minute, "four", formula.has(4))
 
-	rising.backlog(t, 55) // the increase is in progress when gpuscaler is killed
+	rising.backlog(t, 55) // kill gpuscaler while the replicas increase
 	falling.backlog(t, 45)
 	time.Sleep(time.Second)
 	killed := time.Now()

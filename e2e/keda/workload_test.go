@@ -41,7 +41,7 @@ type scaledWorkload struct {
 	jobs     *goredis.Client
 }
 
-// place creates a namespace with a Deployment and records its replicas.
+// place creates a namespace with a Deployment, and starts to record the replicas of the Deployment.
 func place(t *testing.T, ns string, replicas int32) *scaledWorkload {
 	t.Helper()
 	s := &scaledWorkload{ns: suite.Namespace(t, ns), jobs: goredis.NewClient(&goredis.Options{Addr: redis})}
@@ -109,7 +109,7 @@ func (s *scaledWorkload) manifest(t *testing.T, flags ...string) string {
 	return text
 }
 
-// follow applies the manifest of a ScaledObject, and waits until gpuscaler reports that KEDA reads the policy's target.
+// follow applies the manifest of a ScaledObject and waits until gpuscaler reports that KEDA reads the policy's target.
 func (s *scaledWorkload) follow(t *testing.T, manifest string) {
 	t.Helper()
 	apply(t, manifest)
@@ -170,7 +170,7 @@ func (s *scaledWorkload) has(n int32) func(context.Context) error {
 	return workload.HasReplicas(suite.Stack.Client, s.ns, name, n)
 }
 
-// spec returns a check that spec.replicas of the Deployment is n, whether the replicas are ready or not.
+// spec returns a check that spec.replicas of the Deployment is n. The replicas need not be ready.
 func (s *scaledWorkload) spec(n int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var d appsv1.Deployment
@@ -214,7 +214,7 @@ func (s *scaledWorkload) course(t *testing.T) record.Steps {
 	return steps
 }
 
-// noted returns a check that an Event about the ScaledObject contains all those words.
+// noted returns a check that an Event about the ScaledObject has the given reason and contains all words.
 func (s *scaledWorkload) noted(reason string, words ...string) func(context.Context) error {
 	return suite.Event(s.ns, "ScaledObject", name, reason, words...)
 }

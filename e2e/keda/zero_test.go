@@ -34,14 +34,14 @@ func TestFromZeroToManyToZero(t *testing.T) {
 	s.backlog(t, 15)
 	stack.Eventually(t, time.Minute, "two for 15", s.has(2))
 	s.backlog(t, 0)
-	stack.Eventually(t, 2*time.Minute, "no replicas for no jobs", s.has(0)) // KEDA checks every 30 s whether it may scale to zero
+	stack.Eventually(t, 2*time.Minute, "no replicas for no jobs", s.has(0)) // KEDA checks only every 30 s whether it may scale to zero
 	if got := s.course(t).Numbers(); !slices.Equal(got, []int32{0, 1, 4, 2, 1, 0}) {
 		t.Errorf("the Deployment had %v", s.course(t))
 	}
 }
 
-// activation contains two durations, both since a job was added to the Redis list: until gpuscaler's target is one, and until the
-// Deployment has one replica.
+// activation contains two durations since a job was added to the Redis list: total until the Deployment has one replica, and decided until
+// gpuscaler's target is one.
 type activation struct{ total, decided time.Duration }
 
 func (a activation) String() string {
@@ -81,7 +81,7 @@ func TestFromZeroByPushDoesNotWaitForAPoll(t *testing.T) {
 	var took []activation
 	for range pushes(t) {
 		stack.Eventually(t, time.Minute, "the target is zero", s.target(0))
-		s.scale(t, 0) // KEDA would scale to zero only at its next poll
+		s.scale(t, 0) // do not wait for KEDA, which would scale to zero only at its next poll
 		stack.Eventually(t, time.Minute, "zero replicas", s.has(0))
 		took = append(took, s.activate(t))
 		s.backlog(t, 0)

@@ -20,7 +20,7 @@ import (
 const (
 	syncEvery = 200 * time.Millisecond
 	// restartAfter is the delay between the end of a container's process and its restart. A real kubelet also restarts a container soon
-	// after its first exit. Unlike a real kubelet, this one does not increase the delay for later restarts.
+	// after its first exit, but waits longer after each further exit. This one always waits the same time.
 	restartAfter = time.Second
 )
 
@@ -34,13 +34,13 @@ type Kubelet struct {
 	last int // number of addresses that were assigned so far
 }
 
-// Kubeconfig returns the path of the kubeconfig of a pod. path is that of its ServiceAccount.
+// Kubeconfig returns the path of the kubeconfig that a pod uses. path is the kubeconfig of the pod's ServiceAccount.
 type Kubeconfig func(pod, path string) (string, error)
 
 // Run runs labeled pods of all namespaces until ctx ends. Then it kills their processes.
 func Run(ctx context.Context, s *stack.Stack) *Kubelet { return RunWith(ctx, s, nil) }
 
-// RunWith is like Run, and kubeconfig can give each pod its own way to the API server. If it is nil, pods use the kubeconfig of their
+// RunWith does the same as Run with the kubeconfigs that the function returns. If it is nil, each pod uses the kubeconfig of its
 // ServiceAccount.
 func RunWith(ctx context.Context, s *stack.Stack, kubeconfig Kubeconfig) *Kubelet {
 	k := &Kubelet{stack: s, kubeconfig: kubeconfig, pods: map[types.UID]*running{}}
@@ -101,7 +101,7 @@ func (k *Kubelet) sync(ctx context.Context) error {
 	}
 	for uid, r := range k.pods {
 		if !seen[uid] {
-			r.end(0) // the pod object no longer exists, because the pod was force-deleted
+			r.end(0) // the pod was force-deleted, so its object no longer exists
 			delete(k.pods, uid)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // running is one pod whose first container runs as a process.
 type running struct {
 	stack           *stack.Stack
-	pod             *corev1.Pod // the pod as it was created, without later changes of its status
+	pod             *corev1.Pod // the pod as it was at its creation
 	namespace, name string
 	address         string
 	kubeconfig      Kubeconfig // nil: that of the ServiceAccount
@@ -114,7 +114,7 @@ func (r *running) attend(ctx context.Context) (deleted bool) {
 	ready, reported := false, false
 	for {
 		if !reported {
-			reported = r.report(ctx, ready) // if the API server does not respond, it is tried again
+			reported = r.report(ctx, ready) // false if the API server did not respond; reported again in the next round
 		}
 		select {
 		case <-ctx.Done():
@@ -123,7 +123,7 @@ func (r *running) attend(ctx context.Context) (deleted bool) {
 		case <-r.process.Done():
 			return false
 		case grace := <-r.ending:
-			r.report(ctx, false) // a terminating pod is removed from Services at once
+			r.report(ctx, false) // not ready, because a terminating pod is removed from Services at once
 			if err := r.process.Terminate(grace); err != nil {
 				r.say(err)
 			}
@@ -217,8 +217,8 @@ func (r *running) field(path string) string {
 	return ""
 }
 
-// over sets the pod's phase to Succeeded or Failed after its process has ended, as for a Job. Then it waits until the pod is deleted and
-// removes the pod object.
+// over sets the pod's phase to Succeeded or Failed after its process has ended, as for the pod of a Job. Then it waits until the pod is
+// deleted, and removes the pod object.
 func (r *running) over(ctx context.Context) {
 	phase, ended := corev1.PodSucceeded, corev1.ContainerStateTerminated{Reason: "Completed"}
 	if _, err := r.process.Exited(); err != nil {
@@ -276,7 +276,7 @@ func (r *running) finish(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := r.stack.Client.Delete(ctx, r.pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &r.pod.UID})
 		if err = client.IgnoreNotFound(err); err == nil || apierrors.IsConflict(err) {
-			return // after a conflict, a new pod has this name
+			return // a conflict means that a new pod has this name
 		}
 		if ctx.Err() == nil {
 			r.say(err)

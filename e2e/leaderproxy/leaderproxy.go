@@ -1,5 +1,6 @@
-// Package leaderproxy replaces kube-proxy on loopback: it forwards each connection to the pod with the leader label, as a Service with
-// that selector does. In the tests a pod of gpuscaler is a process that listens on the pod's own loopback address (package kubelet).
+// Package leaderproxy replaces kube-proxy on loopback. A proxy forwards each connection to the pod with the leader label, like a Service
+// whose selector contains this label. In the tests a pod of gpuscaler is a process that listens on the pod's own loopback address (package
+// kubelet).
 package leaderproxy
 
 import (
@@ -35,7 +36,7 @@ type Proxy struct {
 	Address string // address at which the proxy listens
 
 	mu      sync.Mutex
-	targets []string // addresses of the leaders; there can be two for a short time
+	targets []string // addresses of the pods with the leader label; there can be two for a short time
 	turn    int
 }
 
@@ -53,7 +54,7 @@ func Run(ctx context.Context, c client.Reader, s Service, address string) (*Prox
 		for {
 			connection, err := l.Accept()
 			if err != nil {
-				return // Accept returned an error because the listener is closed
+				return // the listener is closed
 			}
 			go p.forward(ctx, connection)
 		}
@@ -76,7 +77,7 @@ func (p *Proxy) follow(ctx context.Context, c client.Reader, s Service) {
 	}
 }
 
-// leaders returns the addresses of the pods that a Service would have as endpoints.
+// leaders returns the addresses of the pods that would be endpoints of the Service.
 func (s Service) leaders(ctx context.Context, c client.Reader) ([]string, error) {
 	selector := client.MatchingLabels{LeaderLabel: "true"}
 	for k, v := range s.Selector {
@@ -160,14 +161,14 @@ func pipe(to, from net.Conn) {
 		return
 	}
 	if half, ok := to.(*net.TCPConn); ok {
-		_ = half.CloseWrite() // the error is ignored, because the peer may have disconnected
+		_ = half.CloseWrite() // fails if the peer has already disconnected
 	}
 }
 
 // reset closes a connection with a TCP reset, so that the client observes a refused or broken connection.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // an error is returned only for a closed connection
+		_ = tcp.SetLinger(0) // fails only for a closed connection
 	}
 	c.Close()
 }

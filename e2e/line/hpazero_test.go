@@ -21,9 +21,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// With the feature gate HPAScaleToZero, an HPA with minReplicas 0 scales to zero and from zero. It remembers in its condition ScaledToZero
-// that it did, and does not touch a workload that a user scaled to zero. gpuscaler serves the target and writes no replicas, although the
-// policy has activate: true.
+// With the feature gate HPAScaleToZero, an HPA with minReplicas 0 scales to zero and from zero. The condition ScaledToZero shows that the
+// HPA did this. The HPA does not change a workload that a user scaled to zero. gpuscaler serves the target and writes no replicas, although
+// the policy has activate: true.
 func TestHPAWithMinReplicasZeroIsTheOnlyWriterOfReplicas(t *testing.T) {
 	t.Parallel()
 	ns := suite.Namespace(t, "zero")

@@ -1,5 +1,5 @@
-// Package line tests the whole path with real components: the replicas' metrics, Prometheus, gpuscaler, the aggregated API, the real HPA
-// controller, a Deployment.
+// Package line tests the whole path of a signal with real components: from the replicas' metrics through Prometheus, gpuscaler, the
+// aggregated API and the real HPA controller to a Deployment.
 package line
 
 import (
@@ -74,8 +74,8 @@ teams:
 // enginePort is the port of the replicas' own /metrics.
 const enginePort = 8000
 
-// promptly is the behavior of the tests' policies: a target decreases after the signals have requested fewer replicas for three seconds,
-// and there is no tolerance.
+// promptly is the behavior of the policies in these tests. A target decreases when the signals have needed fewer replicas for three
+// seconds, and there is no tolerance.
 const promptly = `
 behavior:
   scaleUp: {tolerance: 0}

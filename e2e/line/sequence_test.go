@@ -18,12 +18,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// behaving returns the same behavior in two forms: for the HPA in the API server, and for the HPA of the replay. It has stabilization
-// windows, rate limits and a tolerance. No period is a multiple of the sync period: otherwise a sync could fall exactly on the end of a
-// period, and the result would depend on milliseconds.
+// behaving returns a behavior with stabilization windows, rate limits and a tolerance in two forms: for the HPA in the API server, and for
+// the HPA of the replay. No period is a multiple of the sync period. Otherwise a sync could occur exactly at the end of a period, and
+// milliseconds would decide the result.
 func behaving() (*autoscalingv2.HorizontalPodAutoscalerBehavior, hpa.Spec) {
 	rules := func(window int32, policies ...autoscalingv2.HPAScalingPolicy) *autoscalingv2.HPAScalingRules {
-		return &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: &window, Policies: policies} // the tolerance is the default of 10%
+		// without a Tolerance, the default of 10% applies
+		return &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: &window, Policies: policies}
 	}
 	real := &autoscalingv2.HorizontalPodAutoscalerBehavior{
 		ScaleUp: rules(3, autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PodsScalingPolicy, Value: 3, PeriodSeconds: 5},
@@ -40,8 +41,8 @@ func behaving() (*autoscalingv2.HorizontalPodAutoscalerBehavior, hpa.Spec) {
 
 // TestReplayHPAMatchesTheRealHPA compares the replay's HPA with the HPA of kube-controller-manager. The real HPA follows a sequence of
 // targets, and the test reads its syncs from the log of kube-controller-manager. The replay's HPA runs with the same inputs at the times of
-// these syncs. After every sync both must have written the same number of replicas. The number that the real HPA computed from the metric
-// must also be the one that the replay computes from the target.
+// these syncs. After every sync both must have written the same number of replicas. Both must also compute the same number from the metric
+// before the behavior is applied.
 func TestReplayHPAMatchesTheRealHPA(t *testing.T) {
 	t.Parallel()
 	ns, load := suite.Namespace(t, "sequence"), &exporter.Knobs{}
@@ -65,20 +66,20 @@ func TestReplayHPAMatchesTheRealHPA(t *testing.T) {
 	if err := suite.Stack.Client.Patch(t.Context(), changed, client.MergeFrom(&h)); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(hpaSync) // until the HPA controller has observed the HPA
+	time.Sleep(hpaSync) // wait until the HPA controller has observed the HPA
 	began := time.Now()
 
 	for _, step := range []struct {
 		n int32
-		// time to wait: a decrease needs its stabilization window and two periods of the rate limit, and this machine may stall
+		// how long to wait: a decrease needs its stabilization window and two periods of the rate limit, and the machine may stall
 		takes time.Duration
-	}{{11, 12}, {24, 14}, {12, 20}, {13, 12}, {3, 20}, {16, 14}} { // 11 after 10 and 13 after 12 are within the tolerance
+	}{{11, 12}, {24, 14}, {12, 20}, {13, 12}, {3, 20}, {16, 14}} { // the changes from 10 to 11 and from 12 to 13 are within the tolerance
 		set(step.n)
 		time.Sleep(step.takes * time.Second)
 	}
 	syncs := syncsSince(t, key, began)
-	// After a stall of this machine, the test cannot know exactly which values some syncs have read. It then waits for more syncs, until it
-	// knows the values of enough of them.
+	// If the machine stalls, it is unknown which values some syncs have read. The test waits for more syncs until enough of them have known
+	// values.
 	for range 6 {
 		if enough(checkable(t, u, status, syncs), syncs) {
 			break
@@ -109,7 +110,7 @@ func TestReplayHPAMatchesTheRealHPA(t *testing.T) {
 	proposals(t, checkable(t, u, status, syncs), syncs, &replayed)
 }
 
-// syncsSince returns the HPA's syncs in the log of the controller manager.
+// syncsSince returns the HPA's syncs since the given time, from the log of the controller manager.
 func syncsSince(t *testing.T, hpa client.ObjectKey, since time.Time) []record.Sync {
 	t.Helper()
 	all, err := record.Syncs(filepath.Join(suite.Stack.Dir, "logs", "kube-controller-manager.log"), hpa, hpa.Name)
@@ -136,14 +137,14 @@ func others(s hpa.Spec) map[string]hpa.Spec {
 	return out
 }
 
-// observed holds what the real HPA can have read in one sync. If the target or the number of pods changed since the previous sync or
-// shortly after this one, there are several values.
+// observed contains the values that the real HPA can have read in one sync. There are several if the target or the number of pods changed
+// between the previous sync and shortly after this one.
 type observed struct {
 	record.Sync
 	desired, had []int32
 }
 
-// checkable returns the syncs that read metrics, with the values that they can have read.
+// checkable returns the syncs that read metrics, with the values that each can have read.
 func checkable(t *testing.T, u controller.Workload, status *record.Watched, syncs []record.Sync) (all []observed) {
 	t.Helper()
 	const beside, stall = 750 * time.Millisecond, 3 * time.Second
@@ -161,7 +162,7 @@ func checkable(t *testing.T, u controller.Workload, status *record.Watched, sync
 	return all
 }
 
-// exact reports whether the HPA can have read only one pair of values.
+// exact reports whether the values that the HPA read are known: only one pair of values is possible.
 func (o observed) exact() bool { return len(o.desired) == 1 && len(o.had) == 1 }
 
 // enough reports whether at least a fifth of the syncs are exact.
@@ -175,8 +176,8 @@ func enough(all []observed, syncs []record.Sync) bool {
 	return n >= len(syncs)/5
 }
 
-// proposals fails the test for a sync in which the real HPA's proposal, before its behavior is applied, is not what the replay computes
-// from the target and the number of pods at that time.
+// proposals compares the real HPA's proposal in each sync, before the behavior is applied, with the number that the replay computes from
+// the target and the number of pods at that time.
 func proposals(t *testing.T, all []observed, syncs []record.Sync, spec *hpa.Spec) {
 	t.Helper()
 	judged, swallowed := 0, 0

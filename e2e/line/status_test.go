@@ -29,8 +29,8 @@ const (
 	statusManager = "gpuscaler-policy-status"
 )
 
-// hasStatus returns a check that the annotation of an object contains all texts. Without texts, the object must have neither the annotation
-// nor a field of gpuscaler.
+// hasStatus returns a check of the status annotation of an object. It must contain all texts. Without texts, the object must have neither
+// the annotation nor a field that gpuscaler owns.
 func hasStatus(o client.Object, texts ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := suite.Stack.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
@@ -121,7 +121,7 @@ func TestATeamReadsTheStatusOfItsPoliciesOnTheConfigMap(t *testing.T) {
 	})
 }
 
-// unstructuredOf returns the object without its status and creationTimestamp, so that it has only fields that a manifest contains.
+// unstructuredOf returns the object as a manifest has it: without status and creationTimestamp.
 func unstructuredOf(o client.Object) (*unstructured.Unstructured, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {

@@ -28,12 +28,12 @@ func teamConfigMap(namespace, name string, documents ...string) *corev1.ConfigMa
 	}
 }
 
-// reported returns a check that an Event about a ConfigMap contains all texts.
+// reported returns a check that a ConfigMap has an Event with the given reason that contains all texts.
 func reported(namespace, name, reason string, texts ...string) func(context.Context) error {
 	return suite.Event(namespace, "ConfigMap", name, reason, texts...)
 }
 
-// notServed returns a check that gpuscaler serves no target for a policy of that name.
+// notServed returns a check that gpuscaler serves no target for the policy with the given name.
 func notServed(namespace, name string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if n, err := suite.ServedTarget(ctx, namespace, name); !apierrors.IsNotFound(err) {

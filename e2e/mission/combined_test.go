@@ -14,8 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// One workload with an HPA has a policy with a queue, GPU activity and a cron window as inputs. The test changes them so that each one in
-// turn determines the target. Karpenter provides the nodes.
+// One workload with an HPA has a policy with a queue, GPU activity and a cron window as inputs. The test changes them so that each of them
+// determines the target once. Karpenter provides the nodes.
 func TestQueueGPUActivityAndScheduleEachDetermineTheTarget(t *testing.T) {
 	ns, gpus := suite.Namespace(t, "combined"), &exporter.Work{}
 	suite.Export(t, workload.Metrics(ns, "chat", gpus))
@@ -70,8 +70,8 @@ behavior:
 	stack.Eventually(t, 2*time.Minute, "no nodes", nodes(0, 0))
 }
 
-// determinedBy returns a check that the given signal alone determines the target: it recommends the target, every other signal recommends
-// less, and the explanation of the target contains its name.
+// determinedBy returns a check that one signal alone determines the target: it needs as many replicas as the target, every other signal
+// needs fewer, and the explanation names it.
 func determinedBy(s controller.Workload, signal string, target int32) func(context.Context) error {
 	return s.Explained(func(e explain.Explanation) error {
 		if e.Target != target || !strings.Contains(e.Why, signal) {

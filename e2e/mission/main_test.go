@@ -47,7 +47,7 @@ func run(m *testing.M) int {
 			}
 			cloud, err = karpenter.Start(ctx, s, karpenter.Options{
 				InstanceTypes:  []karpenter.InstanceType{{Name: "g6e.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.78, "on-demand": 1.861}}},
-				UnavailableFor: 12 * time.Second, // longer than Karpenter's 10 s between two launches, as the 3 minutes of AWS are
+				UnavailableFor: 12 * time.Second, // longer than the 10 s between two launches of Karpenter, as the value on AWS (3 minutes)
 			})
 			if err != nil {
 				return err

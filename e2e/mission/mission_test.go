@@ -111,7 +111,7 @@ behavior:
 		t.Fatal(err)
 	}
 	stack.Eventually(t, time.Minute, "zero again", nodes(0, 0))
-	held := "" // after a fallback the weight stays until on-demand is no longer preferred
+	held := "" // after a fallback, the weight stays overridden until on-demand is no longer preferred
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		held = "gpu-on-demand"
 	}
@@ -136,7 +136,7 @@ func jobs(t *testing.T, list string) (set func(n int)) {
 		for i := range values {
 			values[i] = fmt.Sprint("job-", i)
 		}
-		pipe := redisClient.TxPipeline() // so that no reader sees an empty list in between
+		pipe := redisClient.TxPipeline() // in one transaction, so that no reader sees an empty list
 		pipe.Del(t.Context(), list)
 		if n > 0 {
 			pipe.RPush(t.Context(), list, values...)
@@ -149,7 +149,7 @@ func jobs(t *testing.T, list string) (set func(n int)) {
 
 var pools = []string{"gpu-spot", "gpu-on-demand"}
 
-// because waits until gpuscaler's log contains the given reasons in this order, and fails the test after a minute.
+// because waits up to a minute until gpuscaler's log contains the given reasons in the given order, and fails the test otherwise.
 func because(t *testing.T, reasons ...string) {
 	t.Helper()
 	stack.Eventually(t, time.Minute, fmt.Sprintf("the log has the reasons %q", reasons), func(context.Context) error {
@@ -165,7 +165,7 @@ func because(t *testing.T, reasons ...string) {
 	})
 }
 
-// nodes returns a check that exactly these numbers of NodeClaims exist, and that all of them are initialized.
+// nodes returns a check of the number of NodeClaims of each type, all of which must be initialized.
 func nodes(spot, onDemand int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var claims v1.NodeClaimList
@@ -185,7 +185,7 @@ func nodes(spot, onDemand int) func(context.Context) error {
 	}
 }
 
-// nodesOfAnyType returns a check that the two NodePools have n NodeClaims together, all of them ready. The capacity type is not checked,
+// nodesOfAnyType returns a check that the two NodePools together have n NodeClaims, all of them ready. Their capacity types do not matter,
 // because spot may still be unavailable after an earlier test.
 func nodesOfAnyType(n int) func(context.Context) error {
 	return func(ctx context.Context) error {
@@ -208,8 +208,8 @@ func nodePoolNow(ctx context.Context, name string) (*unstructured.Unstructured, 
 	return u, suite.Stack.Client.Get(ctx, client.ObjectKey{Name: name}, u)
 }
 
-// face returns the NodePool's spec, its annotations and the fields that gpuscaler owns, as one text. The text at the end of the test must
-// equal the text before it: all overrides are restored.
+// face returns everything in a NodePool that gpuscaler can change, as one text: its spec, its annotations and the fields that gpuscaler
+// owns. At the end of the test, the text must be the same as before.
 func face(t *testing.T, name string) string {
 	t.Helper()
 	u, err := nodePoolNow(t.Context(), name)
@@ -260,7 +260,7 @@ func train(t *testing.T, namespace string) *corev1.Pod {
 	return pod
 }
 
-// fewest returns the minimum number of ready pods of the Deployment since the call. It updates this number until the test ends.
+// fewest returns a counter of the minimum number of ready pods of the Deployment since the call. It is updated until the test ends.
 func fewest(t *testing.T, namespace string) *atomic.Int64 {
 	t.Helper()
 	least := &atomic.Int64{}

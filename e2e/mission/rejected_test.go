@@ -76,7 +76,7 @@ func TestResourceQuotaIsNamedAsTheCauseOfMissingReplicas(t *testing.T) {
 	if err := suite.Stack.Client.Patch(t.Context(), quota, raise); err != nil {
 		t.Fatal(err)
 	}
-	// The ReplicaSet controller waits up to 17 minutes between two attempts. The patch makes it try at once, as the runbook PodsRejected
+	// The ReplicaSet controller waits up to 17 minutes between two attempts. The patch makes it retry at once, as the runbook PodsRejected
 	// recommends.
 	d := workload.Deployment(ns, "chat", 0)
 	retry := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"quota-raised":"now"}}}`))
@@ -145,8 +145,8 @@ func TestLimitRangeDefaultsAreCountedAndItsRejectionIsNamed(t *testing.T) {
 	stack.Eventually(t, 2*time.Minute, "no nodes", nodes(0, 0))
 }
 
-// rejected returns a check that the pods of n replicas are rejected by an object of the given kind and name, and that the text of the
-// rejection contains all parts.
+// rejected returns a check that an object of the given kind and name rejects the pods of n replicas, and that the text of the rejection
+// contains all parts.
 func rejected(n int32, kind, name string, parts ...string) func(explain.Explanation) error {
 	return func(e explain.Explanation) error {
 		if r := e.Rejection; e.Rejected != n || r.Kind != kind || r.Name != name {

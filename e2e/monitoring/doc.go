@@ -1,4 +1,4 @@
-// Package monitoring tests the files for Prometheus and Grafana: each alert fires for its fault and for no other, in Prometheus' own rule
-// engine; every metric in an alert or a panel is served by gpuscaler or by one of the exporters that it names; the chart has the same
-// files as config/; and each alert has a runbook.
+// Package monitoring tests the files for Prometheus and Grafana. In Prometheus' own rule engine, each alert must fire for its fault and for
+// no other. Every metric in an alert or a panel must be served by gpuscaler or by one of the named exporters. The chart must have the same
+// files as config/. Each alert must have a runbook.
 package monitoring

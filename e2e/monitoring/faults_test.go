@@ -62,11 +62,11 @@ var healthy = input{
 	`gpuscaler_recording_failed{instance="a"}`:                                           "0x300",
 }
 
-// nvlinkRate is one hour of samples of an NVLink field that is a rate and not a counter: its values vary around 1000.
+// nvlinkRate is one hour of samples of an NVLink field that is a rate, not a counter: its values vary around 1000.
 var nvlinkRate = strings.Repeat("900 1100 ", 30)
 
-// faults lists the cases: each one changes series of healthy after one hour. quiet and loud are minutes from the start of the series. The
-// alert does not fire at quiet. At loud, it fires together with the alerts in also, and no other alert fires.
+// faults lists the cases. Each changes series of `healthy` after one hour. quiet and loud are minutes from the start of the series. At
+// quiet, the alert must not fire yet. At loud, it and the alerts in `also` must fire, and no other alert.
 var faults = []struct {
 	alert       string
 	quiet, loud int
@@ -78,14 +78,14 @@ var faults = []struct {
 	{"GPUIdle", 70, 80, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + miGPU: "0.5x60 0x240"}, nil},
 	{"GPUIdle", 70, 80, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0.08x240",
 		"DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x60 9x240"}, nil},
-	{"GPUMemoryGrowing", 160, 225, map[string]string{ // 5% of the memory in an hour
+	{"GPUMemoryGrowing", 160, 225, map[string]string{ // the memory grows by 5% in an hour
 		"DCGM_FI_DEV_FB_USED" + busyGPU: "20000x60 20000+38x240", "DCGM_FI_DEV_FB_FREE" + busyGPU: "25068x60 25068-38x240"}, nil},
 	{"NCCLStalled", 74, 85, map[string]string{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" + honored: "0+900x60 54000x240"}, nil},  // a counter
 	{"NCCLStalled", 74, 85, map[string]string{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" + honored: nvlinkRate + " 0x240"}, nil}, // a rate
 	{"NCCLStalled", 74, 85, map[string]string{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" + honored: "",
 		"DCGM_FI_PROF_NVLINK_TX_BYTES" + honored: "0+9e9x60 540e9x240"}, nil},
 	{"GPUUnderused", 60, 150, map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0.2x240"}, nil},
-	{"GPUUnderused", 110, 140, map[string]string{ // the alert ignores pods younger than an hour
+	{"GPUUnderused", 110, 140, map[string]string{ // the alert does not consider pods in their first hour
 		"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "_x60 0.2x240", "DCGM_FI_DEV_GPU_UTIL" + busyGPU: "_x60 60x240"}, nil},
 	{"GPUMemoryFull", 70, 80, map[string]string{"DCGM_FI_DEV_FB_FREE" + busyGPU: "4068x60 500x240"}, nil},
 	{"GPUHot", 62, 70, map[string]string{"DCGM_FI_DEV_GPU_TEMP" + freeGPU: "33x60 91x240"}, nil},
@@ -123,7 +123,7 @@ var faults = []struct {
 	{"SpotUnavailable", 110, 125, map[string]string{
 		`gpuscaler_group_phase{group="chat",phase="prefer spot"}`: "1x60 " +
 			"_x240", `gpuscaler_group_phase{group="chat",phase="fallback"}`: "_x60 1x240"}, nil},
-	{"SpotUnavailable", 110, 125, map[string]string{ // a probe between two fallbacks, and one at the end, do not start the hour again
+	{"SpotUnavailable", 110, 125, map[string]string{ // the probes between two fallbacks and at the end do not restart the hour
 		`gpuscaler_group_phase{group="chat",phase="prefer spot"}`: "1x60 _x240",
 		`gpuscaler_group_phase{group="chat",phase="fallback"}`:    "_x60 1x15 _x20 1x15 _x190",
 		`gpuscaler_group_phase{group="chat",phase="probing"}`:     "_x76 1x18 _x16 1x190"}, nil},
@@ -221,9 +221,9 @@ func TestBusyPodWithoutNVLinkIsNotAStalledCollective(t *testing.T) {
 }
 
 // A pod of a tenant serves GPU metrics with the labels of a pod of another namespace. Prometheus renames these labels to exported_namespace
-// and exported_pod, and sets the label namespace to that of the scraped pod. Only the DCGM exporter's own namespace may report about other
-// pods, so no alert about the other pod fires, and no false value hides a true one. If the exporter serves the same series, the alerts
-// fire.
+// and exported_pod, and sets the label namespace to the namespace of the scraped pod. Only the DCGM exporter's own namespace may report
+// about other pods, so no alert about the other pod fires, and no false value hides a true one. If the exporter serves the same series, the
+// alerts fire.
 func TestScrapedPodCannotReportAboutAnotherPod(t *testing.T) {
 	claims := func(reporter string) map[string]string {
 		pod := `{exported_namespace="team",exported_pod="chat-1",` + reporter + `,UUID="GPU-9",Hostname="n1",modelName="L40S"}`

@@ -17,20 +17,20 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// served maps the names of metrics to the names of their labels. With nil instead of a list, the labels of the metric are not checked.
+// served maps names of metrics to the names of their labels. nil in place of the names means that the labels are not checked.
 type served map[string][]string
 
 var (
-	// target lists the labels that Prometheus adds to every series of a scrape target.
+	// target lists the labels that Prometheus adds to every series that it scrapes.
 	target = []string{"instance", "job", "pod", "container", "endpoint", "service", model.MetricNameLabel}
 
 	row = regexp.MustCompile("^\\| `(gpuscaler_[a-z_]+)` \\| (\\w+) \\| ([a-z_, ]*) \\|")
 
-	// foreign contains the metrics of other components that queries use. The comment on a line is the file from which the labels are taken.
+	// foreign contains the metrics of other components that queries use. The comment of an entry names the file that documents its labels.
 	foreign = served{
 		"DCGM_FI_DEV_GPU_TEMP":                           nil, // dcgm-exporter, etc/default-counters.csv
 		"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL":             nil,
-		"DCGM_FI_PROF_NVLINK_TX_BYTES":                   nil, // etc/dcp-metrics-included.csv, commented out
+		"DCGM_FI_PROF_NVLINK_TX_BYTES":                   nil, // etc/dcp-metrics-included.csv, where the metric is commented out
 		"DCGM_FI_PROF_NVLINK_RX_BYTES":                   nil,
 		"kube_pod_owner":                                 {"namespace", "pod", "owner_kind", "owner_name"},
 		"kube_pod_created":                               {"namespace", "pod", "uid"}, // kube-state-metrics, docs/metrics/workload/pod-metrics.md
@@ -98,7 +98,7 @@ func engineNames(t *testing.T) (names []string) {
 	return names
 }
 
-// query is a PromQL expression and the rule or dashboard panel that contains it.
+// query is a PromQL expression, with the rule or the dashboard panel that contains it.
 type query struct{ where, expr string }
 
 func shippedQueries(t *testing.T) (all []query) {
@@ -186,14 +186,14 @@ func TestEveryQueryUsesServedMetrics(t *testing.T) {
 			return nil
 		})
 	}
-	for name := range foreign { // an unused entry could hide a misspelled name
+	for name := range foreign { // an unused entry is an error, because a misspelled name would be unused
 		if !asked[name] {
 			t.Errorf("no query uses %s", name)
 		}
 	}
 }
 
-// A label in a by clause must exist on a metric of the expression that is aggregated.
+// The labels in a by clause must exist on a metric in the aggregated expression.
 func TestGroupedLabelsExist(t *testing.T) {
 	known := everything(t)
 	for _, q := range shippedQueries(t) {

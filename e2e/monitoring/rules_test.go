@@ -37,7 +37,7 @@ func groups(t *testing.T, o *rules.ManagerOptions) []*rules.Group {
 		t.Fatalf("%d groups", len(loaded))
 	}
 	list := slices.Collect(maps.Values(loaded))
-	// The recording rules come first, because the alerts read their results.
+	// recording rules first, because the alerts read their results
 	slices.SortFunc(list, func(a, b *rules.Group) int { return strings.Compare(order(a), order(b)) })
 	return list
 }

@@ -24,10 +24,10 @@ type programs struct {
 	invalid []*mutant // the compiler rejects them
 	limit   time.Duration
 	tests   []*test
-	written map[string]string // files of the module by the name of the file that replaces them
+	written map[string]string // for each changed file of the module, the file that replaces it
 }
 
-// maximum number of builds, each without the mutants that the compiler rejected in the one before
+// maximum number of builds; each build omits the mutants that the compiler rejected in the previous one
 const builds = 5
 
 // build compiles the tests of the group with the mutants. A mutant that the compiler rejects has no effect on the score.
@@ -51,7 +51,7 @@ func (p *programs) build(ctx context.Context, g *group) error {
 	return fmt.Errorf("the compiler still rejects mutants after %d builds", builds)
 }
 
-// overlay writes the sources with the mutants, and the list of them for the go command.
+// overlay writes the changed source files, and the list of them that the go command reads.
 func (p *programs) overlay() error {
 	p.written = map[string]string{}
 	replace := map[string]string{}
@@ -118,13 +118,13 @@ func (p *programs) line(file string, offset int) int {
 	return 1 + bytes.Count(source[:offset], []byte("\n"))
 }
 
-// list asks each test program for its tests.
+// list asks each test program for the names of its tests.
 func (p *programs) list(ctx context.Context, g *group) error {
 	found, err := filepath.Glob(filepath.Join(p.dir, "*.test"))
 	if err != nil {
 		return err
 	}
-	packages := map[string]string{} // directories by the name of the test program
+	packages := map[string]string{} // the directory of the package of each test program
 	for _, m := range g.all {
 		packages[filepath.Base(filepath.Dir(m.File))] = filepath.Dir(m.File)
 	}

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// constants changes the numbers in declared constants. The declaration itself stays, because the mutant is selected at run time. Instead
-// the mutant replaces each use of the constant in its package. Constants that other constants or types depend on are left out.
+// constants changes the numbers in declared constants. The mutant is selected at run time, so the declaration stays, and the mutant
+// replaces each use of the constant in its package. Constants on which other constants or types depend are left out.
 func (f *finder) constants(d ast.Decl) {
 	g, ok := d.(*ast.GenDecl)
 	if !ok || g.Tok != token.CONST {
@@ -27,7 +27,7 @@ func (f *finder) constants(d ast.Decl) {
 	}
 }
 
-// used returns how often the package uses an object.
+// used returns how often the code of the package uses an object.
 func (f *finder) used(object types.Object) (n int) {
 	for _, o := range f.pkg.TypesInfo.Uses {
 		if o == object {
@@ -37,7 +37,7 @@ func (f *finder) used(object types.Object) (n int) {
 	return n
 }
 
-// value adds the mutants of each number in the value of a constant.
+// value adds the mutants of all numbers in the value of a constant.
 func (f *finder) value(value ast.Expr, uses []place) {
 	start, end := f.offsets(value)
 	ast.Inspect(value, func(n ast.Node) bool {
@@ -81,7 +81,7 @@ func neighbors(e *ast.BasicLit, typ types.Type) (texts []string) {
 	return texts
 }
 
-// number returns a constant as Go source.
+// number returns the Go source of a constant.
 func number(v constant.Value) string {
 	text := v.ExactString()
 	if v.Kind() != constant.Int {

@@ -12,7 +12,7 @@ type equivalent struct {
 	reason string
 }
 
-// equivalents lists the mutants of earlier samples that no test can detect.
+// equivalents lists mutants of earlier samples that no test can detect, because they do not change the behavior.
 var equivalents = []equivalent{
 	{identity{"pkg/calendar/calendar.go", "Window.NeverEnds", "constant", "0", "(-1)", 0},
 		everyYear},
@@ -60,7 +60,8 @@ const (
 	sign      = "the sort uses only whether the result is negative"
 )
 
-// excuse marks the equivalent mutants of the group. It returns an error for an entry that no longer matches a mutant.
+// excuse marks the mutants of the group that are listed as equivalent. It returns an error for an entry that matches no mutant, because the
+// code has changed.
 func (g *group) excuse(list []equivalent) error {
 	byIdentity := map[identity]*mutant{}
 	for _, m := range g.all {

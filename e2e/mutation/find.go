@@ -15,15 +15,15 @@ import (
 // A finder finds the mutants of one package.
 type finder struct {
 	pkg      *packages.Package
-	path     string // of the file that is read, relative to the module
+	path     string // path of the current file, relative to the module
 	source   []byte
 	function string
 	fixed    map[ast.Node]bool        // expressions that must stay constants
-	uses     map[types.Object][]place // where code reads constants of the package
+	uses     map[types.Object][]place // the places at which the code uses the package's constants
 	found    []*mutant
 }
 
-// find finds the mutants of the package in the order of its files, then the mutants of its constants.
+// find returns the mutants of the package in the order of its files, followed by the mutants of its constants.
 func (f *finder) find(root string) error {
 	for _, visit := range []func(ast.Decl){f.declaration, f.constants} {
 		for i, file := range f.pkg.Syntax {
@@ -99,8 +99,8 @@ func (f *finder) walk(n ast.Node) {
 	})
 }
 
-// keys excludes keys of a composite literal from the mutations: the indexes in an array or slice, which must be constants, and the names of
-// fields in a struct. The keys of a map are mutated.
+// keys excludes keys of a composite literal from mutation. These are the indexes of an array or slice, which must be constants, and the
+// field names of a struct. The keys of a map are mutated.
 func (f *finder) keys(c *ast.CompositeLit) {
 	if _, isMap := f.pkg.TypesInfo.TypeOf(c).Underlying().(*types.Map); isMap {
 		return
@@ -155,7 +155,7 @@ func (f *finder) statement(s ast.Stmt) {
 	}
 }
 
-// text returns the source of a node.
+// text returns the source code of a node.
 func (f *finder) text(n ast.Node) string {
 	start, end := f.offsets(n)
 	return string(f.source[start:end])
@@ -165,7 +165,7 @@ func (f *finder) offsets(n ast.Node) (start, end int) {
 	return f.pkg.Fset.Position(n.Pos()).Offset, f.pkg.Fset.Position(n.End()).Offset
 }
 
-// add appends a mutant that replaces node n by a text. The description shows before and after.
+// add appends a mutant that replaces node n by text. Its description contains the code before and after.
 func (f *finder) add(operator string, n ast.Node, text string, describe ...string) {
 	var typ types.Type
 	if e, ok := n.(ast.Expr); ok {
@@ -185,7 +185,7 @@ func (f *finder) add(operator string, n ast.Node, text string, describe ...strin
 	})
 }
 
-// short returns a text as one line of at most 100 characters.
+// short returns the text in one line of at most 100 characters.
 func short(text string) string {
 	r := []rune(strings.Join(strings.FieldsFunc(text, unicode.IsSpace), " "))
 	if len(r) > 100 {

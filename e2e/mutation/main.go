@@ -20,8 +20,8 @@
 // All sampled mutants of a group are compiled at once (mutant schemata). In the overlay of a file, the expression a < b becomes a function
 // literal that returns a <= b if the environment variable of the process selects this mutant, and a < b otherwise. So a mutant costs only
 // the run of its tests. A first run of each test without a mutant records the mutants that it reaches and its CPU time. A mutant is then
-// run with the tests that reach it: those of its own package first, the fast ones first, until one fails. The limit is CPU time, so a busy
-// machine does not change results. Results are appended to a file, and a run continues where an earlier one on the same sources was
+// run with the tests that reach it: first the tests of its own package, the fastest first, until one fails. The limit is CPU time, so a
+// busy machine does not change results. Results are appended to a file, and a run continues where an earlier one on the same sources was
 // interrupted.
 package main
 
@@ -47,7 +47,7 @@ type settings struct {
 	list     bool
 	parallel int
 	least    float64       // score in percent
-	limit    time.Duration // CPU time that a run may use beside a multiple of what its tests need
+	limit    time.Duration // CPU time that a run may use in addition to a multiple of the time of its tests
 }
 
 func main() {
@@ -74,7 +74,7 @@ func main() {
 	}
 }
 
-// read parses the flags that have a form of their own.
+// read parses the flags that have their own syntax.
 func (s *settings) read(unseen, only string) (err error) {
 	for _, f := range strings.FieldsFunc(unseen, func(r rune) bool { return r == ',' }) {
 		n, err := strconv.Atoi(f)
@@ -113,7 +113,7 @@ func (s *settings) run(ctx context.Context, groups []string, file string) error 
 	return judge(results, s.least)
 }
 
-// group finds the mutants of a group, draws the sample, and runs those without a result for the current sources.
+// group finds the mutants of a group, draws the sample, and runs the mutants that have no result for the current sources.
 func (s *settings) group(ctx context.Context, name string, r *record) (*group, error) {
 	g, err := load(s.module, "pkg/"+name)
 	if err != nil {

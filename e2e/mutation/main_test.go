@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// module returns the directory of a module with one package pkg/small, of which the source and the tests are given.
+// module creates a module with one package, pkg/small, from the given source and tests. It returns the directory.
 func module(t *testing.T, source, tests string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ func module(t *testing.T, source, tests string) string {
 	return dir
 }
 
-// operators has a small source for each operator and the mutants that are expected: operator, text before, text after.
+// operators has a small source for each operator, and the expected mutants: operator, code before, code after.
 var operators = []struct {
 	name, source string
 	want         []string
@@ -145,7 +145,7 @@ func TestLargest(t *testing.T) {
 }
 `
 
-// run runs all mutants of a module and returns the table and the judgment.
+// run runs all mutants of a module. It returns the table, and the error about the score.
 func run(t *testing.T, dir string, list ...equivalent) (table, judgment string) {
 	t.Helper()
 	s := &settings{module: dir, size: 1000, parallel: 2, least: 85, limit: time.Second}
@@ -178,10 +178,10 @@ func expect(t *testing.T, out string, want ...string) {
 }
 
 // The tests of a small package find most mutants. Five survivors have no effect, and the sixth is in a function that the tests do not call.
-// Two mutants make a loop endless. The compiler rejects a byte of 256, and with it the other mutant on that line. The command fails,
-// because the score is too low. Its record then loses all lines after the fifth, as after an interruption; the next command continues and
-// prints the same. After two of the survivors are listed as equivalent, the score is sufficient. Then the tests change, so all mutants run
-// again.
+// Two mutants make a loop endless. The compiler rejects one with a byte of 256, and the build then omits the other mutant on that line too.
+// The command fails, because the score is too low. Then the test deletes all lines of the record after the fifth, as after an interruption.
+// The next command must continue and print the same. After two of the survivors are listed as equivalent, the score is sufficient. Then the
+// tests change, so all mutants run again.
 func TestMutantsOfASmallPackage(t *testing.T) {
 	dir := module(t, share, tests)
 	first, judgment := run(t, dir)
@@ -230,7 +230,7 @@ func TestMutantsOfASmallPackage(t *testing.T) {
 	expect(t, table, `pkg/small +32 +32 +0 +0 +30 +0 +2 +0 +0.0%`)
 }
 
-// A sample depends on the seed only. Code that is added before a mutant does not change the sample.
+// The sample depends only on the seed. Code that is added before a mutant must not change it.
 func TestSamplesFollowFromTheSeed(t *testing.T) {
 	sample := func(source string, s settings) (lines []string) {
 		s.size = 6

@@ -29,14 +29,14 @@ type mutant struct {
 	result     result
 }
 
-// An identity distinguishes a mutant from all others of the module, and does not change when lines are added above it.
+// An identity distinguishes a mutant from all other mutants of the module. It does not change when lines are added above the mutant.
 type identity struct {
 	File     string // relative to the module
-	Function string // or the name of the declared variable or constant
+	Function string // name of the function, or of the declared variable or constant
 	Operator string
 	Before   string
 	After    string
-	Repeat   int `json:",omitempty"` // 1 for the second mutant of the file that is equal in the other fields
+	Repeat   int `json:",omitempty"` // 0, or the number of earlier mutants in the file that have the same other fields
 }
 
 func (i identity) String() string {
@@ -47,11 +47,11 @@ func (m *mutant) String() string {
 	return fmt.Sprintf("%s:%d %s %s: %s -> %s", m.File, m.Line, m.Function, m.Operator, m.Before, m.After)
 }
 
-// A place is where a mutant changes its file.
+// A place is the part of a file that a mutant replaces.
 type place struct {
 	file       string     // relative to the module
 	start, end int        // offsets
-	typ        types.Type // of the expression that is replaced; nil if it is a statement
+	typ        types.Type // type of the replaced expression; nil for a statement
 	text       string     // the replacement
 }
 
@@ -61,7 +61,7 @@ type group struct {
 	dir    string // relative to the module
 	all    []*mutant
 	sample []*mutant
-	digest string // of all files of the group, tests and test data included
+	digest string // hash of all files of the group, including tests and test data
 }
 
 // load finds all mutants of the packages below a directory of the module.
@@ -98,7 +98,7 @@ func load(module, dir string) (*group, error) {
 	return g, g.excuse(equivalents)
 }
 
-// digest returns a hash of the files below a directory.
+// digest returns a hash of the files in a directory and below it.
 func digest(root, dir string) (string, error) {
 	h := sha256.New()
 	err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
@@ -113,8 +113,8 @@ func digest(root, dir string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:8]), err
 }
 
-// draw selects the sample: the mutants whose identities have the smallest hashes together with the seed. A change of the code therefore
-// changes only few mutants of the sample.
+// draw selects the sample. It hashes the identity of each mutant together with the seed, and takes the mutants with the smallest hashes. A
+// change of the code therefore changes only a few mutants of the sample.
 func (g *group) draw(s *settings) {
 	if s.only != nil {
 		for _, m := range g.all {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// comparisons has the replacements of a comparison: the opposite one and, for an order, the one that differs at the boundary.
+// comparisons has the replacements of each comparison: the opposite comparison and, for < <= > >=, the comparison that differs for equal
+// values.
 var comparisons = map[token.Token][]token.Token{
 	token.LSS: {token.GEQ, token.LEQ}, token.LEQ: {token.GTR, token.LSS}, token.GTR: {token.LEQ, token.GEQ}, token.GEQ: {token.LSS, token.GTR},
 	token.EQL: {token.NEQ}, token.NEQ: {token.EQL},
@@ -25,7 +26,7 @@ var swaps = map[token.Token]token.Token{
 // binary replaces the operator of an expression.
 func (f *finder) binary(e *ast.BinaryExpr) {
 	if f.pkg.TypesInfo.Types[e].Value != nil {
-		// A shift of a constant that is not a constant itself has another type.
+		// a shift is not constant here, so its constant operand would get another type
 		f.fixed[e.X], f.fixed[e.Y] = e.Op == token.SHL, e.Op == token.SHL
 		return
 	}
@@ -60,7 +61,7 @@ func (f *finder) sign(e *ast.UnaryExpr) {
 	}
 }
 
-// condition negates a condition or an operand of one, unless an operator for comparisons or logic applies to it.
+// condition negates a condition, or an operand of && and ||. It skips expressions that the operators for comparisons and logic change.
 func (f *finder) condition(e ast.Expr) {
 	e = ast.Unparen(e)
 	if b, ok := e.(*ast.BinaryExpr); ok && (isLogic(b) || comparisons[b.Op] != nil) {
@@ -77,7 +78,7 @@ func (f *finder) negate(operator string, e ast.Expr) {
 	f.add(operator, e, "!("+f.text(e)+")", f.text(e), "!"+f.text(e))
 }
 
-// returned replaces a result that is not a constant: a boolean by its opposite, other values by their zero value.
+// returned replaces a result of a function unless it is a constant: a boolean by its opposite, any other value by its zero value.
 func (f *finder) returned(e ast.Expr) {
 	tv := f.pkg.TypesInfo.Types[e]
 	if tv.Value != nil || tv.IsNil() || tv.Type == nil {
@@ -98,7 +99,7 @@ func (f *finder) returned(e ast.Expr) {
 	}
 }
 
-// ident swaps true and false, and records where constants of the package are used.
+// ident swaps true and false. It also records the places at which constants of the package are used.
 func (f *finder) ident(e *ast.Ident) {
 	o := f.pkg.TypesInfo.Uses[e]
 	switch {
@@ -115,7 +116,7 @@ func (f *finder) ident(e *ast.Ident) {
 	}
 }
 
-// literal adds one to a number and subtracts one from it.
+// literal replaces a number by the number plus one and minus one.
 func (f *finder) literal(e *ast.BasicLit) {
 	typ := f.pkg.TypesInfo.TypeOf(e)
 	for _, after := range neighbors(e, typ) {
@@ -123,7 +124,7 @@ func (f *finder) literal(e *ast.BasicLit) {
 	}
 }
 
-// otherwise removes the else branch of a statement, unless the branch ends the function.
+// otherwise removes the else branch of a statement. It keeps a branch that ends the function.
 func (f *finder) otherwise(s *ast.IfStmt) {
 	if s.Else == nil || ends(s.Else) {
 		return
@@ -131,7 +132,7 @@ func (f *finder) otherwise(s *ast.IfStmt) {
 	f.add("branch", s.Else, "", "else "+f.text(s.Else), "no else")
 }
 
-// ends reports whether the last statement of a branch leaves the function, so that the function may need the branch.
+// ends reports whether the last statement of a branch leaves the function. The function may then not compile without the branch.
 func ends(s ast.Stmt) bool {
 	switch s := s.(type) {
 	case *ast.BlockStmt:
@@ -169,7 +170,8 @@ func (f *finder) list(list []ast.Stmt) {
 	}
 }
 
-// removable reports whether a statement can be removed. Calls of locks are left out: only the race detector notices most of them.
+// removable reports whether a statement is removed by a mutant. Calls of locks are excluded, because usually only the race detector notices
+// their absence.
 func (f *finder) removable(s ast.Stmt) bool {
 	switch s := s.(type) {
 	case *ast.AssignStmt:
@@ -206,7 +208,7 @@ func (f *finder) removableCall(e ast.Expr) bool {
 
 func isLogic(e *ast.BinaryExpr) bool { return e.Op == token.LAND || e.Op == token.LOR }
 
-// is reports whether the underlying type is basic and has a property.
+// is reports whether the underlying type is a basic type with the given property.
 func is(t types.Type, info types.BasicInfo) bool {
 	if t == nil {
 		return false

@@ -43,7 +43,7 @@ func (s *score) add(o score) {
 	s.missing += o.missing
 }
 
-// percent returns the share of detected mutants among those that are valid, not equivalent, and were run.
+// percent returns the share of detected mutants in percent. It ignores mutants that are invalid, equivalent, or were not run.
 func (s score) percent() float64 {
 	detected := s.killed + s.timedOut
 	return 100 * float64(detected) / float64(max(1, detected+s.survived))

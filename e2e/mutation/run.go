@@ -17,25 +17,25 @@ import (
 	"time"
 )
 
-// A test is a test of a group and what is known of it from a run without a mutant.
+// A test is a test of a group, with what was measured in a run without a mutant.
 type test struct {
 	program string
-	dir     string // of its package, relative to the module
+	dir     string // directory of its package, relative to the module
 	name    string
 	cost    time.Duration // CPU time
 	reached map[int]bool
 }
 
 const (
-	// A run may use this number of times the CPU time of the same tests without a mutant.
+	// a run may use this many times the CPU time that the same tests need without a mutant
 	slower = 10
-	// A run that does not use its CPU time, because it waits or the machine is busy, is stopped after this time and this number of times the
-	// CPU time of the same tests.
+	// A run can use little CPU time because it waits or because the machine is busy. It is stopped after the time `waiting` plus `starved`
+	// times the CPU time of the same tests.
 	waiting = 10 * time.Minute
 	starved = 100
-	// A test with a lower cost is run together with other tests.
+	// a test that costs less is run together with other tests
 	cheap = 300 * time.Millisecond
-	// Virtual memory of a run in KiB. Test programs use below 2 GiB of it.
+	// limit of the virtual memory of a run in KiB; test programs use less than 2 GiB
 	memory = 6 << 20
 )
 
@@ -93,8 +93,8 @@ func (p *programs) mutant(ctx context.Context, m *mutant) result {
 	return result{Outcome: survived, Seconds: time.Since(began).Seconds()}
 }
 
-// batches returns the tests that reach a mutant in the order in which they run: cheap ones of the mutant's package together, then those of
-// each other package, then each expensive one alone.
+// batches returns the tests that reach a mutant, in the order in which they run: the cheap tests of the mutant's package together, then the
+// cheap tests of each other package, then each expensive test alone.
 func (p *programs) batches(m *mutant) [][]*test {
 	var cheapOnes, expensive [][]*test
 	byProgram := map[string]int{}
@@ -119,7 +119,7 @@ func (p *programs) batches(m *mutant) [][]*test {
 	return append(cheapOnes, expensive...)
 }
 
-// own returns 1 for a test of the mutant's package.
+// own returns 1 for a test of the mutant's package and 0 for other tests, for sorting.
 func own(t *test, m *mutant) int {
 	if t.dir == filepath.Dir(m.File) {
 		return 1
@@ -127,7 +127,7 @@ func own(t *test, m *mutant) int {
 	return 0
 }
 
-// A ran is what a run of tests of one program returned.
+// A ran is the result of a run of some tests of one program.
 type ran struct {
 	err error
 	out []byte
@@ -199,7 +199,7 @@ func (r ran) by(tests []*test) string {
 	return fmt.Sprintf("one of %d tests of %s", len(tests), tests[0].dir)
 }
 
-// each calls a function for each element, a number of them at the same time, until one returns an error or ctx ends.
+// each calls f for each element, `parallel` calls at the same time, until a call returns an error or ctx ends.
 func each[T any](ctx context.Context, parallel int, list []T, f func(T) error) error {
 	var all sync.WaitGroup
 	next := make(chan T)

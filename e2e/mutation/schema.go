@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// selector is declared in each package of the test programs. Its function reports whether the process runs with a mutant. With the
-// environment variable MUTATION_REACHED it also appends the mutants that the process reaches to that file, once each.
+// selector is added to each package of the test programs. Its function reports whether a given mutant is selected in this process. If the
+// environment variable MUTATION_REACHED names a file, the function also appends each mutant that the process reaches to that file, once.
 const selector = `
 var mutationSelected, _ = strconv.Atoi(os.Getenv("MUTATION_SELECTED"))
 var mutationFile = os.Getenv("MUTATION_REACHED")
@@ -36,8 +36,8 @@ func mutationIs(n int) bool {
 // A schema is the source of one package with all its mutants.
 type schema struct {
 	pkg     *types.Package
-	imports []string       // paths of packages whose types are used
-	names   map[string]int // numbers of the types that are used
+	imports []string       // packages whose types the mutants use, by path
+	names   map[string]int // a number for each used type
 	types   []string       // their declarations
 }
 
@@ -48,13 +48,13 @@ type site struct {
 	choices    []choice
 }
 
-// A choice is the text of one mutant.
+// A choice is the replacement text of one mutant.
 type choice struct {
 	id   int
 	text string
 }
 
-// sites groups the places of mutants by their file and part. Outer parts precede inner ones.
+// sites groups the places of mutants by file and by replaced part. An outer part precedes the parts inside it.
 func sites(mutants []*mutant) map[string][]*site {
 	type part struct {
 		file       string
@@ -80,7 +80,7 @@ func sites(mutants []*mutant) map[string][]*site {
 	return byFile
 }
 
-// rank orders a statement before the expression that it consists of.
+// rank orders a statement before an expression that has the same position.
 func rank(s *site) int {
 	if s.typ == nil {
 		return 0
@@ -88,7 +88,7 @@ func rank(s *site) int {
 	return 1
 }
 
-// file returns the source of a file with its sites. No line is added, so that positions in messages remain correct.
+// file returns the source of a file with its sites. It adds no line, so that line numbers in messages remain correct.
 func (c *schema) file(source []byte, sites []*site) string {
 	var out strings.Builder
 	at := 0
@@ -106,7 +106,7 @@ func (c *schema) file(source []byte, sites []*site) string {
 	return out.String()
 }
 
-// part returns the source of a site with the sites in it.
+// part returns the source of a site, including the sites inside it.
 func (c *schema) part(source []byte, s *site, inner []*site) string {
 	var moved []*site
 	for _, i := range inner {
@@ -115,7 +115,7 @@ func (c *schema) part(source []byte, s *site, inner []*site) string {
 	return c.file(source[s.start:s.end], moved)
 }
 
-// site writes a site: its original text unless one of its mutants is selected.
+// site writes code that has the effect of the selected mutant, or of the original text if no mutant of this site is selected.
 func (c *schema) site(out *strings.Builder, s *site, original string) {
 	if s.typ == nil {
 		for _, m := range s.choices {
@@ -131,7 +131,7 @@ func (c *schema) site(out *strings.Builder, s *site, original string) {
 	fmt.Fprintf(out, "return %s }()", original)
 }
 
-// name returns a name for a type that no local name hides.
+// name returns a name for a type that no local declaration can hide.
 func (c *schema) name(t types.Type) string {
 	t = types.Default(types.Unalias(t))
 	text := types.TypeString(t, func(p *types.Package) string {

@@ -23,11 +23,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// afterLease is the time that may pass after the Lease of a killed leader has expired until the new leader serves targets. It covers the
+// afterLease is how long, after the Lease of a killed leader has expired, the new leader may take to serve targets. It includes the
 // standby's next attempt to acquire the Lease, the label on its pod, the proxy, the first tick, and a stall of a busy machine.
 const afterLease = time.Minute
 
-// The leader's process and its pod end at once, as when the node fails.
+// The leader's process and its pod end at the same time, as when a node fails.
 func TestStandbyServesWithinTheLeaseAfterTheLeaderIsKilled(t *testing.T) {
 	s, load := busy(t, "killed", 5)
 	load.Set(67)
@@ -46,7 +46,7 @@ func TestStandbyServesWithinTheLeaseAfterTheLeaderIsKilled(t *testing.T) {
 	stack.Eventually(t, lease+afterLease, "the standby leads and decides", func(ctx context.Context) error {
 		return errors.Join(ledByAnother(ctx, old.UID), s.HasTarget(7)(ctx))
 	})
-	time.Sleep(2 * time.Second) // one sync of the HPA with the new leader
+	time.Sleep(2 * time.Second) // long enough for one sync of the HPA with the new leader
 	serving.end(t, lease+afterLease)
 	still(t, s, killed)
 	stack.Eventually(t, time.Minute, "two replicas again", suite.Ready(2))
@@ -138,7 +138,7 @@ func TestRollingUpdateCompletesAndNoHPAScales(t *testing.T) {
 	stack.Eventually(t, time.Minute, "two new replicas, and one leads", rolled(before))
 	stack.Eventually(t, time.Minute, "the new leader decides", s.HasTarget(6))
 	time.Sleep(2 * time.Second)
-	serving.end(t, lease+afterLease) // config/guides/operation.md: less than 3 s on an idle machine
+	serving.end(t, lease+afterLease) // config/guides/operation.md states less than 3 s on an idle machine
 	handover.released(t)
 	still(t, s, began)
 }
@@ -161,7 +161,8 @@ func TestDrainOfTheLeadersNodeCompletesAndNoHPAScales(t *testing.T) {
 	t.Cleanup(func() { cordon(t, old.Spec.NodeName, false) })
 	began := time.Now()
 	stack.Eventually(t, time.Minute, "the leader is evicted", func(ctx context.Context) error {
-		// The eviction is rejected until the disruption budget has observed both replicas as ready. kubectl drain retries too.
+		// The API server rejects the eviction until the disruption budget has observed that both replicas are ready. `kubectl drain`
+		// retries too.
 		return suite.Stack.Client.SubResource("eviction").Create(ctx, old, &policyv1.Eviction{
 			ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: old.Name},
 		})
@@ -188,7 +189,8 @@ func TestDrainOfTheLeadersNodeCompletesAndNoHPAScales(t *testing.T) {
 	still(t, s, began)
 }
 
-// If readiness depended on leading or on data sources, a rollout of two replicas could not complete while a source is down.
+// Readiness must not depend on leadership or on data sources. Otherwise a rollout of two replicas could not complete while a source is
+// unavailable.
 func TestReadinessNeedsNeitherTheLeaseNorDataSources(t *testing.T) {
 	if err := suite.Stack.Prometheus.Stop(); err != nil {
 		t.Fatal(err)
@@ -208,7 +210,7 @@ func TestReadinessNeedsNeitherTheLeaseNorDataSources(t *testing.T) {
 	stack.Always(t, 5*time.Second, "both replicas stay ready", bothReady)
 }
 
-// bothReady requires two replicas that are Ready.
+// bothReady returns an error unless both replicas are Ready.
 func bothReady(ctx context.Context) error {
 	pods, err := suite.Pods(ctx)
 	if err != nil || len(pods) != 2 {
@@ -224,7 +226,7 @@ func bothReady(ctx context.Context) error {
 	return nil
 }
 
-// rolled returns a check that two replicas are ready and no previous pod exists.
+// rolled returns a check that two replicas are ready and that no pod in `before` exists.
 func rolled(before []corev1.Pod) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pods, err := suite.Pods(ctx)
@@ -252,7 +254,7 @@ func leader(t *testing.T) *corev1.Pod {
 	return pod
 }
 
-// ledByAnother returns an error unless exactly one replica leads and its pod does not have the given UID.
+// ledByAnother returns an error unless exactly one replica leads, and its pod does not have the given UID.
 func ledByAnother(ctx context.Context, uid types.UID) error {
 	pod, err := suite.Leader(ctx)
 	if err == nil && pod.UID == uid {

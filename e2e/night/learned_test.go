@@ -17,7 +17,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// promise is a policy with an objective. The exporter serves one value, which is both the work that arrives and the work that is served.
+// promise is a policy with an objective. The exporter serves one value, which the policy reads as both arriving work and served work.
 const promise = `
 minReplicas: 2
 maxReplicas: 2
@@ -27,7 +27,8 @@ signals:
 - {name: out, type: prometheus, metric: "vllm:num_requests_waiting", matchLabels: {model_name: llama}, measures: served, maxAge: 10s}
 `
 
-// learnedCapacity returns the capacity of a replica that explain shows for a decision after the given time, or an error if there is none.
+// learnedCapacity returns the capacity of a replica in explain's output for a decision after the given time, or an error if there is no
+// such decision.
 func learnedCapacity(ctx context.Context, s controller.Workload, after time.Time) (float64, error) {
 	e, err := suite.Explain(ctx, s.Policy())
 	switch {
@@ -41,8 +42,8 @@ func learnedCapacity(ctx context.Context, s controller.Workload, after time.Time
 	return e.Objective.Capacity.P50, nil
 }
 
-// The leader learns the capacity of a replica under load and is killed when there is little load, so that the next leader cannot observe
-// that capacity. The next leader must have the learned capacity nevertheless.
+// The leader learns the capacity of a replica under load. It is killed when there is little load, so that the next leader cannot observe
+// this capacity. The next leader must know it nevertheless.
 func TestTheNextLeaderKnowsWhatTheKilledLeaderLearned(t *testing.T) {
 	ns, load := suite.Namespace(t, "learned"), &exporter.Total{}
 	load.Set(20)

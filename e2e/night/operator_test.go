@@ -63,7 +63,7 @@ func TestOverrideRaisesTheMinimumUntilItsEndAndExplainNamesIt(t *testing.T) {
 	}
 }
 
-// annotate writes or removes an annotation as the given field manager.
+// annotate writes or removes an annotation with the given field manager.
 func annotate(t *testing.T, object client.Object, who, name, value string) {
 	t.Helper()
 	text := "null"

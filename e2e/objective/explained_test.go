@@ -27,8 +27,8 @@ func explained(ctx context.Context, s controller.Workload) (e explain.Explanatio
 	return e, nil
 }
 
-// step is an explanation, with the target that the external metrics API served at the same time. If the target changed between the two
-// reads, served is -1.
+// step is an explanation, with the target that the external metrics API served when it was read. served is -1 if the target changed between
+// the two reads.
 type step struct {
 	explain.Explanation
 	served int32
@@ -51,14 +51,14 @@ func read(ctx context.Context, s controller.Workload) (step, error) {
 	return step{before, served}, err
 }
 
-// term is a part of the sentence, such as "4 (expected load)", with its sign.
+// term is a part of an explanation's sentence, such as "4 (expected load)", with its sign.
 var term = regexp.MustCompile(`(- )?(-?\d+) \(([a-z ]+)\)`)
 
-// amounts are the numbers at the end of the sentence.
+// amounts matches the numbers at the end of an explanation's sentence.
 var amounts = regexp.MustCompile(`expected load ([^/]+)/s, queued ([^,]+), capacity per replica ([^/]+)/s`)
 
-// sentence returns an error unless the sentence of an explanation names the target, its terms add up to the target, and its numbers are
-// those of the signals and of the learned capacity.
+// sentence returns an error unless the sentence of an explanation names the target, its terms add up to the target, and its numbers equal
+// the signals and the learned capacity.
 func (s *step) sentence() error {
 	o := s.Objective
 	if o == nil || s.NotDecided != "" {
@@ -75,7 +75,7 @@ func (s *step) sentence() error {
 	for _, t := range o.Terms {
 		sum += t.Replicas
 	}
-	if s.Degraded { // a signal is missing: the target is at least the target so far
+	if s.Degraded { // while a signal is missing, the target does not decrease, so it can exceed the sum
 		if s.Target < sum {
 			return fmt.Errorf("the target %d is less than the terms %+v: %s", s.Target, o.Terms, s.Why)
 		}
@@ -120,7 +120,7 @@ func (s *step) amounts() error {
 	if queued := s.signal("gateway"); queued != nil && math.Abs(n[1]-*queued.Value) > 0.005**queued.Value {
 		return fmt.Errorf("the signal is %v: %s", *queued.Value, s.Why)
 	}
-	// The summary of what was learned can be some seconds older than the plan. While few requests were observed, the plan assumes down to a
+	// The summary of what was learned can be some seconds older than the plan. After only a few requests, the plan uses as little as a
 	// quarter of the learned capacity.
 	if c := s.Objective.Capacity; c == nil || n[2] > 1.2*c.P50 || n[2] < c.P50/5 {
 		return fmt.Errorf("the learned capacity is %+v: %s", c, s.Why)
@@ -128,7 +128,7 @@ func (s *step) amounts() error {
 	return nil
 }
 
-// signal returns a signal with a value, or nil.
+// signal returns the signal with the given name if it has a value, or nil.
 func (s *step) signal(name string) *explain.Signal {
 	for i := range s.Signals {
 		if s.Signals[i].Name == name && s.Signals[i].Value != nil {
@@ -138,11 +138,11 @@ func (s *step) signal(name string) *explain.Signal {
 	return nil
 }
 
-// spread is the greatest time between a change of the workload and its observation: the interval at which the exporter reads pods, and a
-// stall of this machine. For a value in Prometheus, the scrape interval is added: a query's result has the time of the query.
+// spread is the greatest time between a change of the workload and its observation: the interval at which the exporter reads pods, plus a
+// stall of this machine. For a value from Prometheus, the scrape interval is added, because a query result has the time of the query.
 const spread = 5 * time.Second
 
-// recordedState returns an error unless the explanation agrees with the state of the workload at the times of its samples.
+// recordedState returns an error unless the values in the explanation agree with the state of the workload when they were sampled.
 func (s *step) recordedState(load *exporter.Requests) error {
 	within := func(what string, have float64, at time.Time, before time.Duration, of func(exporter.State) int) error {
 		states := load.Between(at.Add(-before), at.Add(spread))
@@ -168,8 +168,8 @@ func (s *step) recordedState(load *exporter.Requests) error {
 	return s.recordedArrivals(load)
 }
 
-// recordedArrivals compares the rate of the last minute with the requests that arrived. In the first two minutes Prometheus extrapolates
-// the rate from few samples.
+// recordedArrivals compares the measured rate of the last minute with the requests that arrived. In the first two minutes it accepts any
+// rate, because Prometheus extrapolates it from few samples.
 func (s *step) recordedArrivals(load *exporter.Requests) error {
 	arrivals := s.signal("requests")
 	if arrivals == nil {
@@ -187,7 +187,7 @@ func (s *step) recordedArrivals(load *exporter.Requests) error {
 	return nil
 }
 
-// sampled returns the time of a signal's sample.
+// sampled returns the time at which a signal was sampled.
 func (s *step) sampled(signal *explain.Signal) time.Time {
 	return s.At.Add(-time.Duration(signal.Age * float64(time.Second)))
 }

@@ -25,12 +25,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
 
-// The service of the hour: the slots and the mean service time of simulator.Chat8B for the conversations of the recorded hour. A new
-// version of the model server needs slower times as long for a request.
+// The service of the hour: the slots and the mean service time of simulator.Chat8B for the conversations of the recorded hour. The slower
+// version of the model server needs `slower` times as long for a request.
 const (
 	hourSlots   = 8
 	hourService = 6617 * time.Millisecond
-	hourTruth   = hourSlots / 6.617 // requests per second that a replica serves
+	hourTruth   = hourSlots / 6.617 // requests per second that a replica can serve
 	slower      = 1.5
 	hourStart   = 4 // replicas at the start
 	coldStart   = time.Minute
@@ -107,7 +107,7 @@ func TestRecordedHour(t *testing.T) {
 	compare(t, requests, steady)
 }
 
-// played is a Deployment that serves the hour.
+// played is a Deployment that serves the requests of the hour.
 type played struct {
 	controller.Workload
 	load    *exporter.Requests
@@ -123,7 +123,7 @@ func begin(t *testing.T, requests *trace.Trace, name string) *played {
 	d := workload.Deployment(ns, name, hourStart)
 	d.Spec.Template.Annotations = map[string]string{stack.StartupAnnotation: coldStart.String()}
 	p := &played{Workload: suite.Workload(t, d, policy), load: load}
-	load.Begin(time.Now()) // together with the policy, as in a replay
+	load.Begin(time.Now()) // start the requests together with the policy, as in a replay
 	return p
 }
 
@@ -141,7 +141,7 @@ func (p *played) check(t *testing.T) {
 	}
 }
 
-// reports checks the explanation of each change of the target. It fails the test if too few explanations were checked.
+// reports checks the explanation of each logged change of the target. It fails the test if it checked too few.
 func (p *played) reports(t *testing.T) {
 	t.Helper()
 	changes := p.Transitions(t)
@@ -170,7 +170,7 @@ func (p *played) describe(t *testing.T) string {
 		learned, err)
 }
 
-// capacity returns the learned capacity. It waits while no replica of gpuscaler leads.
+// capacity returns the learned capacity. It waits until there is a leader.
 func (p *played) capacity(t *testing.T) (learned float64) {
 	t.Helper()
 	stack.Eventually(t, 2*time.Minute, "a capacity is explained", p.Explained(func(e explain.Explanation) error {
@@ -183,7 +183,7 @@ func (p *played) capacity(t *testing.T) (learned float64) {
 	return learned
 }
 
-// knows fails the test unless the learned capacity differs from the true one by at most a share of it.
+// knows fails the test if the learned capacity differs from the true capacity by more than the given share.
 func (p *played) knows(t *testing.T, truth, share float64) {
 	t.Helper()
 	c := p.capacity(t)
@@ -193,8 +193,8 @@ func (p *played) knows(t *testing.T, truth, share float64) {
 	}
 }
 
-// continues fails the test unless the leader after a restart has the capacity that the previous leader had learned, and its first target is
-// not lower.
+// continues fails the test unless the new leader after a restart has the capacity that the previous leader learned, and its first target is
+// not lower than the last one.
 func (p *played) continues(t *testing.T, since time.Time, before float64) {
 	t.Helper()
 	stack.Eventually(t, 2*time.Minute, "the next leader decides", p.Explained(func(e explain.Explanation) error {
@@ -226,7 +226,8 @@ func setImage(t *testing.T, s controller.Workload, image string) {
 // replays is the number of replays with different seeds. The seed determines when the HPA, the scrapes and the polls run.
 const replays = 16
 
-// compare fails the test unless the hour attained the SLO if all replays do, and its replica-seconds are within 2% of those of the replays.
+// compare fails the test if all replays attain the SLO and the hour does not, or if its replica-seconds differ from the replays by more
+// than 2%.
 func compare(t *testing.T, requests *trace.Trace, p *played) {
 	t.Helper()
 	live := p.total

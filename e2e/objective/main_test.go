@@ -20,7 +20,7 @@ const lease = 10 * time.Second
 
 var (
 	suite controller.Suite
-	// wholeHour is true if the test of a whole hour runs, which has the usual intervals of a cluster. Other tests have shorter intervals.
+	// wholeHour is true if the test of a whole hour runs. It uses the usual intervals of a cluster. All other tests have shorter intervals.
 	wholeHour = os.Getenv("GPUSCALER_E2E_LONG") != ""
 )
 
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.Run(m, controller.Setup{
 		Stack:      stack.Options{HPASync: hpaSync, ScrapeInterval: scrapeInterval},
 		Controller: controller.Options{Replicas: 2, LeaseDuration: lease},
-		// These are the nodes of gpuscaler and of the first replica. The tests add other nodes.
+		// nodes for gpuscaler and for the first replica; the tests add further nodes
 		Prepare: func(ctx context.Context, s *stack.Stack) error {
 			return errors.Join(s.Nodes(ctx, "system", 3, 0), s.Nodes(ctx, "first", 1, 1))
 		},

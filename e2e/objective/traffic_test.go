@@ -17,8 +17,8 @@ import (
 const recorded = "AzureLLMInferenceTrace_conv.csv"
 
 // hour returns an hour of recorded requests with the given mean service time; ok is false if the recording is not next to the repository.
-// In that case the requests are generated with the same rate. The service times of the requests are in proportion to those that their
-// tokens need, in random order, so that the capacity of a replica is the same in the whole hour. The order has a fixed seed.
+// In that case the requests are generated with the same rate. The service times are in proportion to the tokens of the requests. They are
+// shuffled with a fixed seed, so that the capacity of a replica is the same during the whole hour.
 func hour(t *testing.T, mean time.Duration) (requests *trace.Trace, ok bool) {
 	t.Helper()
 	root, err := components.Root()
@@ -53,8 +53,8 @@ func hour(t *testing.T, mean time.Duration) (requests *trace.Trace, ok bool) {
 	return trace.NewLog(requests.Header, all), ok
 }
 
-// serving returns a load that serves the requests with the ready pods of a Deployment. A pod serves slots requests at once. A pod with
-// another image than that of package workload needs slower times as long for a request.
+// serving returns a load that serves the requests with the ready pods of a Deployment. A pod serves slots requests at once. A pod whose
+// image is not the image of package workload needs `slower` times as long for a request.
 func serving(requests *trace.Trace, slots int, slower float64) *exporter.Requests {
 	return &exporter.Requests{Arrivals: requests.Stream(), Slots: slots, Limit: 10 * time.Second, Grace: 30 * time.Second,
 		Takes: func(r trace.Request, image string) time.Duration {

@@ -18,13 +18,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// pollEvery is the poll interval of the data sources in these tests, except the one with sharedInterval.
+// pollEvery is the poll interval of all data sources in these tests except one, which has sharedInterval.
 const pollEvery = 2 * time.Second
 
 var (
 	suite controller.Suite
-	// broken maps each fault to a proxy in front of the stack's only Prometheus. The proxy can inject this fault. With one proxy for each
-	// fault, all faults can be tested in parallel.
+	// broken has, for each fault, a proxy in front of the stack's only Prometheus that can inject this fault. With separate proxies, all
+	// faults can be tested in parallel.
 	broken = map[faults.Fault]*faults.Prometheus{}
 	// addresses maps each fault to the URL of its proxy.
 	addresses = map[faults.Fault]string{}

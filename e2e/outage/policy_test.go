@@ -110,8 +110,7 @@ func put(t *testing.T, file, text string) {
 	}
 }
 
-// document returns a check that the metric gpuscaler_policy_document reports the given state for the policy in a file. The file contains
-// only this policy.
+// document returns a check that the metric gpuscaler_policy_document reports the given state for a file with one policy.
 func document(file, state string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		path := filepath.Join(suite.Policies.Dir, file+".yaml")

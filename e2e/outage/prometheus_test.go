@@ -22,11 +22,11 @@ func TestPrometheusStopsAndStarts(t *testing.T) {
 	blind(t, failingSource{"stopped", "prom", []string{"connection refused"}},
 		func(*exporter.Exporter) error { return suite.Stack.Prometheus.Stop() },
 		func(*exporter.Exporter) error {
-			ctx := context.WithoutCancel(t.Context()) // a failed test repairs its source during its cleanup
+			ctx := context.WithoutCancel(t.Context()) // the cleanup of a failed test still needs a context, to repair the source
 			if err := suite.Stack.Prometheus.Start(ctx); err != nil {
 				return err
 			}
-			// Prometheus answers queries some seconds before its first scrape. Wait until it has new samples.
+			// Prometheus answers queries some seconds before its first scrape, so wait until it has new samples
 			return stack.Poll(ctx, time.Minute, fresh("stopped", 6))
 		})
 }
@@ -91,15 +91,15 @@ func TestDirectScrapesReturnInvalidData(t *testing.T) {
 	}
 }
 
-// failingSource is a data source that a test breaks.
+// failingSource is a data source that a test makes fail.
 type failingSource struct {
-	test, source string   // prefix of the namespace; name of the data source
+	test, source string   // prefix of the test's namespace; name of the data source
 	reasons      []string // explain must name one of them
 }
 
-// blind breaks a data source, drains the queue while the source is broken, and then repairs the source when the queue is longer than at the
-// start. While the source is broken, the target must not decrease, and explain must name one of the reasons of f. After the repair, the
-// target must follow the signal again.
+// blind tests a failure of a data source. While the source fails, the queue drains, but the target must not decrease, and explain must name
+// one of the reasons of f. Then the queue grows beyond its first length and the source is repaired. The target must follow the signal
+// again.
 func blind(t *testing.T, f failingSource, breakIt, repair func(*exporter.Exporter) error) {
 	t.Helper()
 	ns, load := suite.Namespace(t, f.test), &exporter.Total{}
@@ -112,14 +112,14 @@ func blind(t *testing.T, f failingSource, breakIt, repair func(*exporter.Exporte
 
 	broke := time.Now()
 	t.Cleanup(func() {
-		if t.Failed() { // the other tests use the same Prometheus
-			_ = repair(e) // an error is ignored, because the test has failed already
+		if t.Failed() { // repair the source after a failure, because the other tests use the same Prometheus
+			_ = repair(e) // ignored, because the test has already failed
 		}
 	})
 	if err := breakIt(e); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * pollEvery) // a query that began before the fault must not read the next value
+	time.Sleep(2 * pollEvery) // so that a query that began before the fault does not read the next value
 	load.Set(3)
 	time.Sleep(blindFor)
 	held(t, s, broke)
@@ -134,9 +134,9 @@ func blind(t *testing.T, f failingSource, breakIt, repair func(*exporter.Exporte
 	}))
 
 	load.Set(83)
-	if f.source == "prom" { // Prometheus was stopped or frozen, so its next samples are new
+	if f.source == "prom" { // Prometheus was stopped or frozen, so all samples after the repair are new
 		time.Sleep(2 * time.Second)
-	} else { // otherwise the first valid response may contain old values
+	} else { // with other faults, the first valid response may contain old values
 		stack.Eventually(t, time.Minute, "Prometheus has new samples", func(ctx context.Context) error {
 			n, err := suite.Stack.Prometheus.Value(ctx, fmt.Sprintf(`sum(vllm:num_requests_waiting{namespace=%q})`, ns))
 			if f.source != "engines" && (err != nil || n < 80) {
@@ -155,7 +155,7 @@ func blind(t *testing.T, f failingSource, breakIt, repair func(*exporter.Exporte
 		}
 		return nil
 	}))
-	if steps := s.Targets(t).Since(repaired); len(steps) > 1 { // compares times in gpuscaler's log, because this test may be delayed
+	if steps := s.Targets(t).Since(repaired); len(steps) > 1 { // times from gpuscaler's log, because this test may be delayed
 		t.Logf("the target followed %s after the source was repaired", steps[1].At.Sub(repaired))
 	}
 	// The signals of new replicas are missing until they are scraped for the first time, so the target may reach nine only after several

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// overload is a namespace that exceeds one limit of the shared data source.
+// overload is a namespace that exceeds one limit of the data source that it shares with others.
 type overload struct {
 	namespace string
 	limit     string // part of the Event's message
@@ -64,7 +64,7 @@ func tenantPages(jobs *atomic.Int64) http.Handler {
 			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 			b := bufio.NewWriter(w)
 			write(b)
-			_ = b.Flush() // an error means that Prometheus closed the connection
+			_ = b.Flush() // fails if Prometheus has closed the connection
 		})
 	}
 	page("/victim", func(w *bufio.Writer) { fmt.Fprintf(w, "jobs{queue=\"x\",kind=\"a\"} %d\n", jobs.Load()) })
@@ -81,10 +81,10 @@ func tenantPages(jobs *atomic.Int64) http.Handler {
 	return mux
 }
 
-// Four namespaces exceed the limits of the data source that they share with another one, all at the same time and with the defaults of a
-// data source: 50,001 series of one metric, 300 selectors whose cross product has 90,000 series, 998 label values of 8 kB, and 3,000
-// selectors of different metrics. The other namespace keeps readings that are at most freshFor old, its target follows them, and each
-// of the four gets an Event with its limit.
+// Four namespaces share a data source with a fifth one, and exceed the default limits all at the same time: with 50,001 series of one
+// metric, 300 selectors whose cross product has 90,000 series, 998 label values of 8 kB, and 3,000 selectors of different metrics. The
+// readings of the fifth namespace must be at most freshFor old, and its target must follow them. Each of the four must get an Event that
+// names its limit.
 func TestNamespacesThatOverloadPrometheusDoNotAffectOthers(t *testing.T) {
 	ns, load := suite.Namespace(t, "victim"), &exporter.Total{}
 	load.Set(27)
@@ -109,7 +109,8 @@ func TestNamespacesThatOverloadPrometheusDoNotAffectOthers(t *testing.T) {
 	}
 	scrape("victim", ns, "1s")
 	suite.Namespace(t, "evil-series")
-	workload.Create(t, suite.Stack.Client, workload.Deployment("evil-series", "w0", 1)) // gauges are queried for workloads with pods only
+	// with a pod, because gauges are queried only for workloads that have pods
+	workload.Create(t, suite.Stack.Client, workload.Deployment("evil-series", "w0", 1))
 	s := suite.Workload(t, workload.Deployment(ns, "chat", 3), `
 maxReplicas: 12
 signals:
@@ -165,7 +166,7 @@ behavior:
 	followed(7, func() { load.Set(67) })
 }
 
-// attack creates the namespaces and policies of overloads, and lets Prometheus scrape their pods.
+// attack creates the namespaces and policies of overloads, and makes Prometheus scrape their pods.
 func attack(t *testing.T, scrape func(path, namespace, interval string)) {
 	t.Helper()
 	for _, o := range overloads() {

@@ -99,8 +99,8 @@ func account(t *testing.T, namespace, name string, role *rbacv1.RoleRef) (kubeco
 	return kubeconfig
 }
 
-// token creates a ServiceAccount and returns the path of a file with its token. If may is true, the ServiceAccount may get the HPAs of its
-// own namespace.
+// token creates a ServiceAccount and returns the path of a file with its token. `may` determines whether the ServiceAccount may get the
+// HPAs of its own namespace.
 func token(t *testing.T, namespace, name string, may bool) (file string) {
 	t.Helper()
 	var role *rbacv1.RoleRef

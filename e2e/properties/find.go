@@ -28,7 +28,7 @@ func (p property) program(dir string) string {
 	return filepath.Join(dir, strings.ReplaceAll(p.Package, "/", "_")+".test")
 }
 
-// find returns the properties in the product's packages whose names match the regular expression chosen.
+// find returns the properties in the product's packages whose names match chosen.
 func find(module string, chosen *regexp.Regexp) ([]property, error) {
 	var found []property
 	for _, top := range []string{"cmd", "pkg"} {

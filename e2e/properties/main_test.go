@@ -27,7 +27,7 @@ func TestFails(t *testing.T) {
 func TestExample(*testing.T) {}
 `
 
-// program is used instead of the package's test program.
+// program is a script that replaces the test program of the package.
 const program = "#!/bin/sh\ncase $2 in '^TestFails$') echo more than 1000; exit 1;; esac\n"
 
 func write(t *testing.T, path, content string) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A count is what is known of one property.
+// A count is the result of all runs of one property.
 type count struct {
 	property
 	Checks   int     // passed checks
@@ -20,11 +20,11 @@ type count struct {
 }
 
 const (
-	firstRun = 200              // checks of the first run of a property, which measures their cost
-	runTime  = 20 * time.Second // CPU time that a later run is expected to take
+	firstRun = 200              // number of checks in the first run of a property, which measures the cost of a check
+	runTime  = 20 * time.Second // CPU time that each later run should take
 )
 
-// number returns how many checks the property must pass.
+// number returns how many checks are required of the property.
 func (c *count) number() int {
 	if c.Checks == 0 || c.Seconds/float64(c.Checks) < 1e-3 {
 		return 1_000_000
@@ -32,7 +32,7 @@ func (c *count) number() int {
 	return 100_000
 }
 
-// next returns the number of checks of the next run, 0 if none is necessary.
+// next returns the number of checks in the next run, or 0 if no run is necessary.
 func (c *count) next(beyond bool) int {
 	switch left := c.number() - c.Checks - c.reserved; {
 	case c.Failed != 0, c.Checks == 0 && c.reserved > 0, left <= 0 && !beyond:
@@ -55,7 +55,7 @@ type record struct {
 	file   string
 	mu     sync.Mutex
 	counts []*count
-	others []*count // properties in the file that this run does not include
+	others []*count // properties in the file that this command does not run
 }
 
 // open reads the record of earlier runs, if there is one.
@@ -79,7 +79,7 @@ func open(file string, found []property) (*record, error) {
 	}
 	for _, c := range earlier {
 		if k := known[c.property]; k != nil {
-			k.Checks, k.Seconds = c.Checks, c.Seconds // a property that failed is checked again: it may have been fixed
+			k.Checks, k.Seconds = c.Checks, c.Seconds // a property that failed before is checked again, because it may be fixed
 		} else {
 			r.others = append(r.others, c)
 		}
@@ -99,8 +99,7 @@ func (r *record) save() error {
 	return os.Rename(r.file+".new", r.file)
 }
 
-// take reserves the next run of the property that has passed the smallest share of its required checks. It returns nil if nothing is left
-// to run.
+// take reserves the next run, for the property that has passed the smallest share of its required checks. It returns nil if no run is left.
 func (r *record) take(beyond bool) (c *count, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -26,10 +26,10 @@ type runner struct {
 	module   string // directory of the product's module
 	programs string // directory of the test programs
 	record   *record
-	beyond   bool // whether properties that have already passed their required checks are run again
+	beyond   bool // also run properties that have passed their required checks
 }
 
-// run runs properties, a given number at a time, until ctx ends or nothing is left to run. A property that failed is not run again.
+// run runs properties, `parallel` at a time, until ctx ends or no run is left. It does not run a property again after a failure.
 func (r *runner) run(ctx context.Context, parallel int) error {
 	var all sync.WaitGroup
 	errs := make([]error, parallel)

@@ -8,12 +8,12 @@ import (
 // Lag is the maximum delay between a target and the HPA that follows it.
 type Lag struct {
 	Sync  time.Duration // sync period of the HPA
-	Slack time.Duration // time for the sync, the write, the watch, and a busy machine
+	Slack time.Duration // additional time for the write, the watch and a busy machine
 }
 
-// Follows checks the numbers of replicas in the parameter follower, such as those of an HPA, against the targets. Each target that lasts
-// longer than two syncs must be reached within one sync and the slack, and kept until the target changes. Follows returns the targets that
-// lasted longer than two syncs, and an error for the first one that was not reached or not kept.
+// Follows checks whether the replicas in `follower`, such as the desired replicas of an HPA, followed the targets. Each target that lasts
+// longer than two syncs must be reached within one sync and the slack, and kept until the target changes. Follows returns these targets,
+// and an error for the first one that was not reached or not kept.
 func Follows(targets, follower Steps, until time.Time, lag Lag) (lasted []int32, err error) {
 	for i, step := range targets {
 		end := until

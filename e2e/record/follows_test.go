@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// course returns the steps for a list of pairs: a time in seconds and the number of replicas from then on.
+// course returns steps from pairs of numbers: a time in seconds, and the number of replicas from then on.
 func course(pairs ...float64) (s Steps) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		s = s.add(second(pairs[i]), int32(pairs[i+1]))
@@ -18,7 +18,7 @@ func second(n float64) time.Time { return time.Unix(0, int64(n*float64(time.Seco
 
 func TestFollowsChecksTargetsThatLast(t *testing.T) {
 	lag := Lag{Sync: 2 * time.Second, Slack: time.Second}
-	targets := course(0, 10, 10, 11, 12, 12, 20, 11) // the first 11 does not last two syncs
+	targets := course(0, 10, 10, 11, 12, 12, 20, 11) // the first 11 lasts less than two syncs
 	for _, c := range []struct {
 		name     string
 		follower Steps

@@ -83,7 +83,7 @@ func (s Steps) Numbers() []int32 {
 	return numbers
 }
 
-// Since returns the steps from the given time on. The first one has the value that the number had at that time.
+// Since returns the steps from the given time on. The first step has the value at that time.
 func (s Steps) Since(at time.Time) (rest Steps) {
 	if n, ok := s.At(at); ok {
 		rest = Steps{{at, n}}
@@ -96,7 +96,7 @@ func (s Steps) Since(at time.Time) (rest Steps) {
 	return rest
 }
 
-// Fall returns the first step with a lower value than the previous one, or nil if there is none.
+// Fall returns the first step that decreases the value, or nil if there is none.
 func (s Steps) Fall() *Step {
 	for i := range s {
 		if i > 0 && s[i].N < s[i-1].N {

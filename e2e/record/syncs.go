@@ -19,11 +19,11 @@ const LogsSyncs = "--vmodule=horizontal=4"
 
 // Sync is one sync of the real HPA controller, read from its log.
 type Sync struct {
-	At       time.Time // time of the first log line of the sync, after the metrics were read
-	End      time.Time // time of the second log line, after the write or the decision not to write
+	At       time.Time // time of the first log line of the sync, which is written after the metrics were read
+	End      time.Time // time of the second log line, which is written after the HPA has written the replicas or decided not to
 	Proposed int32     // replicas that the metrics propose
-	Known    bool      // true if the HPA computed Proposed; it does not while its scale target has zero replicas
-	Failed   bool      // true if the HPA could not read its metrics
+	Known    bool      // whether the HPA computed Proposed; false while its scale target has zero replicas
+	Failed   bool      // whether the HPA failed to read its metrics
 	Replicas int32     // spec.replicas after the sync
 }
 
@@ -72,7 +72,7 @@ func Syncs(log string, autoscaler client.ObjectKey, deployment string) (all []Sy
 	return all, lines.Err()
 }
 
-// Written returns the steps of the Deployment's replicas as the HPA set them, beginning with the initial value start.
+// Written returns the replicas of the Deployment that the syncs wrote, beginning with the initial number start.
 func Written(start int32, syncs []Sync) (s Steps) {
 	for _, sync := range syncs {
 		if !sync.Failed {
@@ -83,7 +83,7 @@ func Written(start int32, syncs []Sync) (s Steps) {
 	return s
 }
 
-// logged returns the value of desiredReplicas in a line of the log.
+// logged returns the value of desiredReplicas in a log line.
 func logged(text string) (int32, error) {
 	_, rest, ok := strings.Cut(text, "desiredReplicas=")
 	if !ok {
@@ -103,8 +103,8 @@ func loggedAt(text string) (time.Time, error) {
 	return time.ParseInLocation(form, fmt.Sprint(time.Now().Year())+text[1:21], time.Local)
 }
 
-// Agrees runs the replay's HPA at the times of the real HPA's syncs and with the same proposals. It returns an error if the two have
-// different replicas after a sync.
+// Agrees gives the times and the proposals of the real HPA's syncs to the replay's HPA. It returns an error if both have different replicas
+// after a sync.
 func Agrees(spec *hpa.Spec, start int32, syncs []Sync) error {
 	return Fits(syncs, func(at []time.Time) (int, error) {
 		var c hpa.Controller
@@ -124,11 +124,10 @@ func Agrees(spec *hpa.Spec, start int32, syncs []Sync) error {
 }
 
 const (
-	// reach is longer than every stabilization window and rate period in the tests. A sync that is older than this has no effect on the
-	// current one.
+	// reach is longer than every stabilization window and rate period in the tests. An earlier sync has no effect on the current one.
 	reach = 15 * time.Second
-	// unclear is the maximum number of syncs for which Fits tries both times, that of the first and that of the second log line. These are the
-	// syncs up to the first one whose result differs.
+	// unclear is the maximum number of syncs for which Fits tries both possible times, the time of the first and of the second log line. It
+	// tries them for the syncs up to the first sync whose result differs.
 	unclear = 8
 )
 
@@ -136,9 +135,9 @@ const (
 // between the two log lines of a sync. These lines are usually a millisecond apart. If the machine stalled or the API server was slow, they
 // are seconds apart, and a stabilization window or rate period may end between them.
 //
-// Fits calls attempt with one time for each sync. attempt returns the index of the first sync whose result differs from that of the real
-// HPA, or the number of syncs if none differs. Fits returns nil if it finds times at which no sync differs. Otherwise it returns the error
-// of the attempt with the highest index.
+// Fits calls attempt with one time for each sync. attempt returns the index of the first sync whose result differs from the real HPA's, or
+// the number of syncs if none differs. Fits returns nil if it finds times at which no sync differs. Otherwise it returns the error of the
+// attempt with the highest index.
 func Fits(syncs []Sync, attempt func(at []time.Time) (int, error)) error {
 	at := make([]time.Time, len(syncs))
 	for i := range syncs {

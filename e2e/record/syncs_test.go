@@ -82,7 +82,8 @@ func TestStallWithinASyncIsNotADifference(t *testing.T) {
 		return []Sync{
 			{At: second(0), End: second(0).Add(stall), Proposed: 10, Known: true, Replicas: 7},
 			{At: second(4), End: second(4), Proposed: 10, Known: true, Replicas: 7},
-			{At: second(6), End: second(6), Proposed: 10, Known: true, Replicas: 7}, // 5 s have not passed since the write
+			// the change counts from the end of the write, so 5 s have not passed yet
+			{At: second(6), End: second(6), Proposed: 10, Known: true, Replicas: 7},
 			{At: second(8), End: second(8), Proposed: 10, Known: true, Replicas: 10},
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Recording is a temporary directory for the file that `gpuscaler run --record` writes during a test.
+// Recording is a temporary directory for the recording that `gpuscaler run --record` writes during a test.
 type Recording struct{ dir string }
 
 // NewRecording creates a directory for the file.

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/audit"
 )
 
-// The Prometheus server has the metrics of vLLM, and none of kube-state-metrics. The audit finds the HPA, reads the running requests, and
-// reports the cost as unknown with the missing series. The exported file gives the same report.
+// The Prometheus server has the metrics of vLLM but no metrics of kube-state-metrics. The audit must find the HPA, read the running
+// requests, and report that the cost is unknown and which series are missing. The exported file must give the same report.
 func TestAuditOfARealClusterSaysWhatIsMissing(t *testing.T) {
 	stack.Eventually(t, 2*time.Minute, "forty seconds of samples of both replicas", func(ctx context.Context) error {
 		n, err := shared.Prometheus.Value(ctx, `count(count_over_time(vllm:num_requests_running{namespace="team-chat"}[2m]) >= 40)`)

@@ -73,8 +73,7 @@ func TestLintReportsProblemsUntilTheyAreFixed(t *testing.T) {
 	}
 }
 
-// lint runs `gpuscaler lint` on a policy. It returns the names of the checks with findings, without those that are only hints, and the exit
-// code.
+// lint runs `gpuscaler lint` on a policy. It returns the exit code and the names of the checks that found a warning or an error.
 func lint(t *testing.T, policy string) (checks []string, code int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "chat.yaml")

@@ -47,7 +47,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
-	cancel() // stop the exporter before the API server
+	cancel() // stops the exporter, which must end before the API server
 	return code
 }
 
@@ -66,7 +66,7 @@ func prepare(ctx context.Context, dir string) (err error) {
 	if err := shared.Nodes(ctx, "gpu", 1, 4); err != nil {
 		return err
 	}
-	// These are labels that a node in a cloud has. The report determines the price of the node from them.
+	// labels of a node in a cloud, from which the report determines the price of the node
 	patch := `{"metadata":{"labels":{"node.kubernetes.io/instance-type":"g6e.12xlarge","karpenter.sh/capacity-type":"on-demand",` +
 		`"topology.kubernetes.io/region":"us-east-1"}}}`
 	node := &corev1.Node{}

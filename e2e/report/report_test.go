@@ -62,7 +62,7 @@ func TestReportOfHalfAMinuteWithARealPrometheus(t *testing.T) {
 	}
 }
 
-// With a stopped Prometheus the command returns an error and does not hang.
+// While Prometheus is stopped, the command must return an error and must not hang.
 func TestReportFailsWithoutItsServer(t *testing.T) {
 	if _, code := gpuscaler(t, "report", "--prometheus", "http://127.0.0.1:1", "--since", "1h"); code != 1 {
 		t.Errorf("exit code %d", code)

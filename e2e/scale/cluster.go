@@ -32,7 +32,7 @@ const (
 	perNamespace = 100
 	perFile      = 100
 	templates    = 3
-	readerName   = "scale-reader" // the user who reads; a ClusterRole lets it read all external metrics
+	readerName   = "scale-reader" // the user that reads metrics; a ClusterRole allows it to read all external metrics
 	scrape       = 5 * time.Second
 	requestRate  = 200 // maximum rate of each client of the API server, in requests per second
 )
@@ -40,12 +40,12 @@ const (
 func namespaceOf(i int) string { return fmt.Sprintf("team-%d", i/perNamespace) }
 func nameOf(i int) string      { return fmt.Sprintf("model-%05d", i) }
 
-// cluster is a control plane with n Deployments without pods, and a gateway whose metrics are the signals of n policies.
+// cluster is a control plane with n Deployments without pods, and n policies whose signals are metrics of a gateway.
 type cluster struct {
 	n        int
 	stack    *stack.Stack
 	requests audit.Log
-	reading  *rest.Config // credentials of the user with which this benchmark reads metrics
+	reading  *rest.Config // credentials of readerName
 	// prometheus is the proxy through which gpuscaler queries the stack's Prometheus server.
 	prometheus *source
 	waiting    atomic.Int64 // requests that wait at each model server
@@ -89,7 +89,7 @@ func (c *cluster) nodesAndReader(ctx context.Context) error {
 	return err
 }
 
-// deployments creates the scale targets. They are paused, so that they have no pods.
+// deployments creates the scale targets. They are paused Deployments, which have no pods.
 func (c *cluster) deployments(ctx context.Context) error {
 	for i := 0; i < c.n; i += perNamespace {
 		if err := c.stack.Namespace(ctx, namespaceOf(i)); err != nil {
@@ -134,8 +134,8 @@ func (c *cluster) platform() string {
 	return controller.Platform(text)
 }
 
-// writePolicies writes the files of the first n policies, a hundred in each, with the given minimum. The policies allow 9 more pods in 15
-// s. This is equal to maxReplicas, so that the scale-up rate never limits a target, although the paused Deployments have no pods.
+// writePolicies writes the files of the first n policies, a hundred in each, with the given minimum. Their scale-up rate of 9 pods in 15 s
+// never limits a target, because maxReplicas is 9.
 func (c *cluster) writePolicies(to controller.Policies, minReplicas, n int) error {
 	for first := 0; first < n; first += perFile {
 		var text []string
@@ -157,7 +157,7 @@ func (c *cluster) frontProxy() (certificate, key string) {
 	return base + ".crt", base + ".key"
 }
 
-// nullAdapter is a running null adapter, which returns a constant for every metric.
+// nullAdapter is a running adapter that returns a constant for every metric.
 type nullAdapter struct {
 	*target
 	process *stack.Process
@@ -235,7 +235,7 @@ func forward(ctx context.Context, address string) (net.Listener, error) {
 					return // the client sees a closed connection
 				}
 				defer to.Close()
-				go io.Copy(to, from) //nolint:errcheck // it ends when one of the connections is closed
+				go io.Copy(to, from) //nolint:errcheck // each copy ends when one of the connections is closed
 				_, _ = io.Copy(from, to)
 			}()
 		}

@@ -17,11 +17,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// source is a proxy to the Prometheus server, through which gpuscaler queries it. It can apply a fault to some of the responses.
+// source is the proxy through which gpuscaler queries Prometheus. It can apply a fault to some of the responses.
 type source struct {
 	url           string
 	faulty, sound *faults.Prometheus
-	every         atomic.Int64 // n: every nth query has the fault; 0: no query has a fault
+	every         atomic.Int64 // every nth query has the fault; 0: no query
 	queries       atomic.Int64
 }
 
@@ -46,7 +46,7 @@ func newSource(ctx context.Context, k8s *stack.Stack) (*source, error) {
 	}
 	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { server.Close() })
-	go server.Serve(l) //nolint:errcheck // the error is ErrServerClosed, from the line above
+	go server.Serve(l) //nolint:errcheck // always ErrServerClosed, after the line above closes the server
 	s.url = "http://" + l.Addr().String()
 	return s, nil
 }
@@ -59,21 +59,21 @@ func (s *source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to.ServeHTTP(w, r)
 }
 
-// fail applies the fault f to every nth query, where n is the parameter every, or to no query if every is 0.
+// fail applies the fault f to each query whose number is a multiple of `every`. 0 means that no query has a fault.
 func (s *source) fail(every int64, f faults.Fault) {
 	s.faulty.Set(f)
 	s.every.Store(every)
 }
 
-// conditions maps each value of the flag -during to the function that measures gpuscaler under this condition.
+// conditions maps each value of the flag -during to the method that measures gpuscaler during this condition.
 var conditions = map[string]func(*faultRun, context.Context) error{
 	"hang": (*faultRun).hang, "cut": (*faultRun).cut, "edit": (*faultRun).edit, "crash": (*faultRun).crash,
 }
 
-// order is the order in which the conditions are measured.
+// order is the order in which conditions are measured.
 var order = []string{"hang", "cut", "edit", "crash"}
 
-// parseDuring returns the conditions of the flag -during.
+// parseDuring parses the flag -during and returns the names of the conditions.
 func parseDuring(text string) (names []string, err error) {
 	if text == "" {
 		return nil, nil
@@ -87,7 +87,7 @@ func parseDuring(text string) (names []string, err error) {
 	return names, nil
 }
 
-// faultRun measures two replicas of gpuscaler during faults and changes.
+// faultRun measures an installation of gpuscaler with two replicas during faults and changes.
 type faultRun struct {
 	*cluster
 	ours    *controller.Controller
@@ -117,15 +117,15 @@ func (c *cluster) during(ctx context.Context, ours *controller.Controller, r *re
 	return nil
 }
 
-// raise changes all signals so that each requests one replica more, and returns the time of the change. Prometheus scrapes the new values
-// later.
+// raise changes all signals so that each needs one replica more, and returns the time of the change. The values are visible only after the
+// next scrape.
 func (f *faultRun) raise() time.Time {
 	f.targets++
 	f.waiting.Store(int64(f.targets*10 - 5))
 	return time.Now()
 }
 
-// served adds to the report how long it takes from began until every policy serves the current target.
+// served adds to the report how long after `began` every policy serves the current target.
 func (f *faultRun) served(ctx context.Context, what string, began time.Time) error {
 	leader, err := f.leader(ctx, f.ours)
 	if err != nil {
@@ -214,7 +214,7 @@ func (f *faultRun) crash(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.d = max(f.d, 2*lease) // because all reads fail until the lease expires
+	f.d = max(f.d, 2*lease) // at least two leases, because all reads fail until the lease expires
 	killed, err := killLeader(ctx, f.ours)
 	if err != nil {
 		return err
@@ -227,12 +227,12 @@ func (f *faultRun) crash(ctx context.Context) error {
 	return nil
 }
 
-// inLeases returns a duration as text, also as a multiple of the lease. The aim is the lease and 2 s.
+// inLeases returns a duration as text, also as a multiple of the lease duration. The aim is at most one lease duration plus 2 s.
 func inLeases(d time.Duration) string {
 	return fmt.Sprintf("%s, %.2f times the lease of %s", d.Round(100*time.Millisecond), d.Seconds()/lease.Seconds(), lease)
 }
 
-// standby returns the replica that does not lead, as a target that is read through the API server only.
+// standby returns the replica that is not the leader. Its metrics are read only through the API server.
 func (f *faultRun) standby(ctx context.Context) (*target, error) {
 	leader, err := f.ours.Leader(ctx)
 	if err != nil {

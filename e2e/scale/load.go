@@ -20,18 +20,19 @@ import (
 
 const (
 	metric = "gpuscaler-desired-replicas"
-	// hpaPeriod is the sync period of the HPA controller, and so the interval between two reads of one policy.
+	// hpaPeriod is the sync period of the HPA controller: each policy is read once in this time.
 	hpaPeriod = 15 * time.Second
 )
 
-// reader reads external metrics as the HPA controller does, on connections that stay open.
+// reader reads external metrics as the HPA controller does, over connections that stay open.
 type reader struct {
 	client *http.Client
 	base   string
 	header http.Header
 }
 
-// throughAPIServer returns a reader that reads through the aggregation layer, with the credentials of config.
+// throughAPIServer returns a reader that sends requests to the API server, which forwards them to the adapter. config contains its
+// credentials.
 func throughAPIServer(config *rest.Config) (*reader, error) {
 	transport, err := rest.TransportFor(config)
 	if err != nil {
@@ -40,7 +41,7 @@ func throughAPIServer(config *rest.Config) (*reader, error) {
 	return &reader{&http.Client{Transport: transport, Timeout: 5 * time.Second}, config.Host, http.Header{}}, nil
 }
 
-// atPort returns a reader that reads at the port of an adapter, with the certificate of the API server's front proxy.
+// atPort returns a reader that sends requests directly to the port of an adapter, with the certificate of the API server's front proxy.
 func atPort(address, certificate, key string) (*reader, error) {
 	pair, err := tls.LoadX509KeyPair(certificate, key)
 	if err != nil {
@@ -94,7 +95,7 @@ func (r *reader) value(ctx context.Context, i int) (string, error) {
 type latencies struct {
 	p50, p99      time.Duration
 	reads, failed int
-	lastFailure   time.Time // end of the last read that failed; zero: no read failed
+	lastFailure   time.Time // time at which the last failed read ended; zero: no read failed
 }
 
 // load reads each of n policies every hpaPeriod for the given time. It returns an error if all reads fail. The latency of a read is
@@ -132,15 +133,15 @@ func (r *reader) load(ctx context.Context, n int, d time.Duration) (latencies, e
 	return latencies{took[len(took)/2], took[len(took)*99/100], len(took), len(failed), lastFailure}, nil
 }
 
-// served is how long it took until the first and the last of n policies had the expected value.
+// served contains the times until the first and until the last policy had the expected value.
 type served struct{ first, last time.Duration }
 
 func (s served) String() string {
 	return fmt.Sprintf("first %s, last %s", s.first.Round(100*time.Millisecond), s.last.Round(100*time.Millisecond))
 }
 
-// until reads each policy repeatedly until the policy has returned the value once. It returns the times from began until the first and
-// until the last policy returned the value.
+// until reads each policy again and again until it has returned the value. It returns the time from began until the first policy had
+// returned the value, and until the last policy had.
 func (r *reader) until(ctx context.Context, n int, value string, began time.Time) (s served, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()

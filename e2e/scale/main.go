@@ -1,6 +1,6 @@
 // Command scale measures gpuscaler with thousands of policies on a real API server, aggregation layer and Prometheus, and compares its
-// reads with the reads of a null adapter, which uses the same library and returns a constant. The null adapter is measured before and after
-// gpuscaler, and gpuscaler twice in between, so that ratios hold on a busy machine.
+// reads with the reads of a null adapter. The null adapter uses the same library and returns a constant. The null adapter is measured
+// before and after gpuscaler, and gpuscaler twice in between, so that ratios hold on a busy machine.
 package main
 
 import (
@@ -61,16 +61,16 @@ func main() {
 	r.print(os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "scale:", err)
-		os.Exit(1) //nolint:gocritic // the deferred functions only release the context
+		os.Exit(1) //nolint:gocritic // os.Exit skips the deferred functions, which only release the context
 	}
 }
 
-// step prints what the benchmark does now.
+// step prints the current step of the benchmark.
 func step(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
 }
 
-// run fills the report, even if it returns an error.
+// run runs all measurements. It fills the report even if it returns an error.
 func run(ctx context.Context, r *report, measure time.Duration) error {
 	step("starting the control plane and creating %d Deployments", r.n)
 	requests, err := audit.New("system:serviceaccount:" + controller.Namespace + ":" + controller.Name)
@@ -152,7 +152,7 @@ func (c *cluster) gpuscaler(ctx context.Context, r *report, measure time.Duratio
 	}), c.unregister(ctx))
 }
 
-// changes measures how long edits, a restart and the crash of a leader take.
+// changes measures how long gpuscaler needs after an edit, a restart and a crash of the leader.
 func (c *cluster) changes(ctx context.Context, ours *controller.Controller, g *target, r *report) (err error) {
 	all := func(what, value string, began time.Time) error {
 		s, err := g.through.until(ctx, c.n, value, began)

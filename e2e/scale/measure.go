@@ -16,12 +16,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/usage"
 )
 
-// target is a running adapter and the two ways to read from it.
+// target is a running adapter that is measured, with the two ways to read from it.
 type target struct {
 	name          string
 	port, through *reader
 	process       *stack.Process
-	during        string // what happens while it is measured; empty: nothing
+	during        string // the condition during the measurement; empty: none
 }
 
 func (c *cluster) target(name, address string, p *stack.Process) (*target, error) {
@@ -34,7 +34,7 @@ func (c *cluster) target(name, address string, p *stack.Process) (*target, error
 	return &target{name: name, port: port, through: through, process: p}, err
 }
 
-// leader returns the leader of gpuscaler as a target.
+// leader returns the leader of gpuscaler as a target of measurements.
 func (c *cluster) leader(ctx context.Context, ours *controller.Controller) (*target, error) {
 	pod, err := ours.Leader(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *cluster) leader(ctx context.Context, ours *controller.Controller) (*tar
 type row struct {
 	adapter, during, where string
 	latencies
-	own, chain time.Duration // CPU per 1,000 reads: of the adapter, and of the adapter, the API server, etcd and Prometheus
+	own, chain time.Duration // CPU time per 1,000 reads: of the adapter only, and of the adapter with the API server, etcd and Prometheus
 	pss        int64
 }
 
@@ -96,7 +96,7 @@ func (c *cluster) measure(ctx context.Context, t *target, r *report, d time.Dura
 	return nil
 }
 
-// cpu returns the CPU time of each running process, by name.
+// cpu returns the CPU time of each running process, by the name of the process.
 func (c *cluster) cpu() (map[string]time.Duration, error) {
 	all := map[string]time.Duration{}
 	for _, p := range c.stack.Processes() {
@@ -112,7 +112,7 @@ func (c *cluster) cpu() (map[string]time.Duration, error) {
 	return all, nil
 }
 
-// with returns separator followed by text, or an empty string if text is empty.
+// with returns separator and text. It returns "" if text is empty.
 func with(separator, text string) string {
 	if text == "" {
 		return ""
@@ -120,7 +120,7 @@ func with(separator, text string) string {
 	return separator + text
 }
 
-// quiet waits for the duration d without reading or changing a policy, and returns a text with the activity of gpuscaler in this time.
+// quiet waits for the duration d, during which no policy is read or changed, and returns a text about gpuscaler's activity in this time.
 func (c *cluster) quiet(ctx context.Context, d time.Duration) (string, error) {
 	step("gpuscaler: without reads and changes")
 	return c.activity(ctx, "without reads and changes", func() error {
@@ -133,7 +133,8 @@ func (c *cluster) quiet(ctx context.Context, d time.Duration) (string, error) {
 	})
 }
 
-// activity calls run, and returns a text with the queries, the requests to the API server, the Events and the CPU time during the call.
+// activity calls run and returns a text about gpuscaler's activity during the call: queries, requests to the API server, Events and CPU
+// time.
 func (c *cluster) activity(ctx context.Context, what string, run func() error) (string, error) {
 	queriesBefore := c.prometheus.queries.Load()
 	requestsBefore, err := c.requests.Requests()
@@ -181,7 +182,7 @@ func (c *cluster) activity(ctx context.Context, what string, run func() error) (
 		perHour(controller.Namespace), perHour("prometheus")), nil
 }
 
-// events describes the Events that gpuscaler sent since the given time: how many with each reason, and the oldest note of each.
+// events returns a text about the Events that gpuscaler sent since the given time: the number of each reason, and its oldest note.
 func (c *cluster) events(ctx context.Context, since time.Time) (string, error) {
 	var list eventsv1.EventList
 	if err := c.stack.Client.List(ctx, &list); err != nil {

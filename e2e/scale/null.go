@@ -14,7 +14,7 @@ import (
 // nullCommand is the argument with which this program runs the null adapter.
 const nullCommand = "null-adapter"
 
-// null is an adapter that returns the value 1 for every metric. No adapter with this library can cost less.
+// null is an adapter that returns the value 1 for every metric. It is the cheapest possible adapter that uses this library.
 type null struct{}
 
 func (null) GetExternalMetric(

@@ -22,7 +22,7 @@ type report struct {
 var ways = []string{"at its port", "through the API server"}
 
 func (r *report) print(out io.Writer) {
-	load, _ := os.ReadFile("/proc/loadavg") // printed for the reader of the report
+	load, _ := os.ReadFile("/proc/loadavg") // the load of the machine, for the reader of the report
 	fmt.Fprintf(out, "%d policies, each read every %s; load of the machine at the end: %s", r.n, hpaPeriod, load)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "adapter\treads\tp50\tp99\tnumber\tfailed\tCPU per 1,000 reads\tthe whole chain's\tPSS")
@@ -53,8 +53,8 @@ func (r *report) print(out io.Writer) {
 	}
 }
 
-// ratio prints the latencies and the CPU time of one measurement divided by the values of another measurement. It prints nothing if one of
-// the measurements is missing.
+// ratio prints the latencies and the CPU time of the measurement `of` divided by the values of `to`. It prints nothing if one of the
+// measurements is missing.
 func (r *report) ratio(out io.Writer, of, to row) {
 	a, b := r.mean(of), r.mean(to)
 	if a.p50 <= 0 || b.p50 <= 0 || b.own <= 0 {
@@ -66,7 +66,7 @@ func (r *report) ratio(out io.Writer, of, to row) {
 		compared(a.p50, b.p50), compared(a.p99, b.p99), compared(a.own, b.own), compared(a.chain, b.chain))
 }
 
-// mean returns the mean of the measurements that have the same adapter, condition and way of reading as m.
+// mean returns the mean of the measurements with the adapter, the condition and the way of reading of m.
 func (r *report) mean(m row) row {
 	n := time.Duration(0)
 	for _, w := range r.rows {

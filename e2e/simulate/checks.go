@@ -22,7 +22,7 @@ const (
 	raisingAge   = 4*maxSampleAge + pollInterval
 )
 
-// previousTarget describes the target that a replica of gpuscaler decided for a workload in the previous tick of that replica.
+// previousTarget describes a replica's target for a workload in the previous tick of this replica of gpuscaler.
 type previousTarget struct {
 	engine  *engine.Engine
 	uid     string
@@ -33,7 +33,7 @@ type previousTarget struct {
 	managed string
 }
 
-// ticked checks each target that a replica decided in this tick. It compares the target with the target of the previous tick.
+// ticked compares each target that a replica of gpuscaler decided in this tick with the target of its previous tick.
 func (c *checker) ticked(r *replica) {
 	loaded := &c.sim.people.editions[r.decided].settings
 	for i, w := range c.sim.workloads {
@@ -52,14 +52,14 @@ func (c *checker) ticked(r *replica) {
 		if loaded.broken || now.paused || known && (before.paused || before.mode != now.mode || before.managed != now.managed) {
 			continue
 		}
-		if !known { // a new leader, or a new object
+		if !known { // no comparison for a new leader or a new object
 			before = previousTarget{base: rec.View.Replicas}
 		}
 		c.changed(r, w, &loaded.workloads[i], &rec, before)
 	}
 }
 
-// forget deletes the previous targets of a replica. After the next election, its engine continues with the replicas that it observes.
+// forget deletes the previous targets of a replica. After the next election, its engine starts from the replicas that it observes.
 func (c *checker) forget(r *replica) {
 	for _, w := range c.sim.workloads {
 		delete(c.previous, r.name+" "+w.name)
@@ -83,9 +83,9 @@ func (c *checker) changed(r *replica, w *workload, o *workloadSettings, rec *eng
 	}
 }
 
-// need contains the replicas that the samples of a workload require.
+// need is the number of replicas that the samples of a workload require.
 type need struct {
-	least, most int32 // least: according to the fresh samples only; most: according to all samples that can raise the target
+	least, most int32 // least: according to the fresh samples; most: according to all samples that can raise the target
 }
 
 // needed returns the replicas that a workload requires according to the samples that a replica of gpuscaler received. fresh is true if each
@@ -112,7 +112,7 @@ func (c *checker) needed(r *replica, w *workload, o *workloadSettings, rec *engi
 	return n, fresh
 }
 
-// transition checks that a changed target has a reason from its binding rule, the rule that determined the target.
+// transition checks that a changed target has a reason from its binding rule, which is the rule that determined the target.
 func (c *checker) transition(r *replica, t *engine.Record) {
 	c.transitions++
 	d := &t.Decision
@@ -126,7 +126,7 @@ func (c *checker) transition(r *replica, t *engine.Record) {
 	}
 }
 
-// read checks every target that a replica of gpuscaler would return to an autoscaler at this time. No workload is scaled by this read.
+// read checks every target that a replica of gpuscaler would serve to an autoscaler now. It does not scale the workloads.
 func (c *checker) read(r *replica) {
 	for _, w := range c.sim.workloads {
 		if n, err := r.served(w); err == nil && r != c.sim.fresh {
@@ -148,10 +148,11 @@ func (c *checker) served(r *replica, w *workload, n int32) {
 	}
 	o := &loaded.workloads[slices.Index(s.workloads, w)]
 	low, high := o.min, o.max
-	if !rec.Superseded { // a superseded decision respects the bounds of the new files, but not yet their schedules
+	if !rec.Superseded { // before the next decision, the target respects the bounds of the new files but not their schedules
 		low = min(max(low, w.floorAt(o, rec.At)), high)
 	}
-	if d := rec.Decision; rec.View.Operator.Paused || d.Replicas < d.Uncapped { // paused, or capped because no node can be launched
+	// the workload is paused, or its target is capped because no node can be launched
+	if d := rec.Decision; rec.View.Operator.Paused || d.Replicas < d.Uncapped {
 		low = 0
 	}
 	if !loaded.broken && (n < low || n > high) {
@@ -164,7 +165,7 @@ func (c *checker) served(r *replica, w *workload, n int32) {
 	}
 }
 
-// wrote checks a write of a replica to a NodePool or a pod after the API server applied it.
+// wrote checks a write that a replica sent, after the API server has applied it to a NodePool or a pod.
 func (c *checker) wrote(w *write) {
 	c.writes++
 	s, r := c.sim, w.replica
@@ -199,7 +200,7 @@ func (c *checker) wrote(w *write) {
 // owners, the remaining overrides, and the record. A schedule, a rollback and an edit of the groups can end overrides in the same minute.
 const mostWrites = 15
 
-// fieldWritten checks a write that changed a field of a NodePool.
+// fieldWritten checks a write that changed an overridable field of a NodePool.
 func (c *checker) fieldWritten(w *write, p *pool, path, consent []string) {
 	field, value := joined(path), apiserver.FieldText(w.next, path...)
 	owners := p.owner[field]
@@ -221,7 +222,7 @@ func (c *checker) fieldWritten(w *write, p *pool, path, consent []string) {
 	}
 }
 
-// editWait is the time in which gpuscaler does not override a field that its owner edited during an override.
+// editWait is how long gpuscaler must not override a field after its owner has edited it during an override.
 const editWait = 10 * time.Minute
 
 // recordedOriginal returns the owner's value of a field from the record on a NodePool. recorded is false if the record has no active
@@ -251,7 +252,7 @@ func recordedOriginal(u *unstructured.Unstructured, path []string) (value string
 // podAnnotations are the annotations that gpuscaler writes on pods.
 var podAnnotations = []string{gpupods.DoNotDisruptAnnotation, gpupods.DeletionCostAnnotation}
 
-// foreign returns, as JSON, an object without the parts that gpuscaler may change.
+// foreign returns, as JSON, the parts of an object that gpuscaler must not change.
 func foreign(kind string, u *unstructured.Unstructured) string {
 	u = u.DeepCopy()
 	values := u.GetAnnotations()

@@ -72,7 +72,7 @@ func (c resourceClient) Patch(_ context.Context, name string, _ types.PatchType,
 	})
 }
 
-// change computes the object that a request stores.
+// change computes the object that a request stores from the live object.
 type change func(live *unstructured.Unstructured) (*unstructured.Unstructured, error)
 
 // write sends one request to the API server, unless a fault of the run prevents the request. It returns the stored object or the error that
@@ -109,8 +109,8 @@ func (c resourceClient) write(name, verb, base string, change change) (*unstruct
 	return stored.DeepCopy(), nil
 }
 
-// apply performs a request that the API server received, and returns the stored object. base is the resourceVersion that the live object
-// must have; empty: any.
+// apply performs a request that the API server has received, and returns the stored object. base is the resourceVersion that the live
+// object must have; empty: any. late is true for a request whose client has already received a timeout.
 func (c resourceClient) apply(name, base string, change change, late bool) (*unstructured.Unstructured, error) {
 	live, err := c.read(name)
 	if err != nil {
@@ -142,7 +142,7 @@ type lateRequest struct {
 	apply func()
 }
 
-// delay stores a request whose client receives a timeout. The API server applies the request later, after the next delay in faults.delays.
+// delay stores a request that the API server applies later, after the next delay in faults.delays. The client receives a timeout.
 func (s *simulation) delay(c resourceClient, name, base string, change change) {
 	wait := s.faults.delays[0]
 	s.faults.delays = s.faults.delays[1:]
@@ -200,12 +200,13 @@ func (c resourceClient) store(live, next *unstructured.Unstructured) *unstructur
 }
 
 // job contains the writes that a tick starts. As in the product, a job has its own goroutine. Here the goroutine runs only while the
-// simulation waits for it, so that a seed always produces the same order of events. A job that stalls continues after the pause.
+// simulation waits for it, so that a seed always produces the same order of events. A job can stall, which means that its process is paused
+// between two requests.
 type job struct {
 	resume, yielded chan struct{}
 	started, ended  bool
 	requests        int
-	stall           *stall // nil if the job does not stall
+	stall           *stall // the pause in the middle of the job; nil: none
 }
 
 func newJob(send func()) *job {
@@ -226,7 +227,7 @@ type delayedWrite struct {
 	done chan struct{}
 }
 
-// proceed runs a job until it ends or stalls. A job that stalls also pauses the process, and continues after the pause.
+// proceed runs a job until it ends or stalls. If it stalls, the process is paused, and the job continues after the pause.
 func (r *replica) proceed(w delayedWrite) {
 	before := r.job
 	r.job, w.job.started = w.job, true
@@ -247,8 +248,8 @@ func (r *replica) pause(d time.Duration) {
 	r.sim.trace("%s: paused for %s", r.name, d)
 }
 
-// stallAfterRequest is called after each request of the running job. It pauses the process and stops the job if this was the request after
-// which the job must stall.
+// stallAfterRequest is called after each request of the running job. If the job must stall after this request, it pauses the process and
+// stops the job.
 func (r *replica) stallAfterRequest() {
 	j := r.job
 	if j == nil {
@@ -263,8 +264,8 @@ func (r *replica) stallAfterRequest() {
 	<-j.resume
 }
 
-// sendDelayed runs the pending jobs that are due. Jobs that have started and stalled run before jobs that have not started, because the
-// writer sends the patches of a NodePool one after the other.
+// sendDelayed runs the pending jobs that are due. A job that has already sent requests runs before a job that has not, because the writer
+// sends the patches of a NodePool one after the other.
 func (r *replica) sendDelayed() {
 	all := r.pending
 	r.pending = nil
@@ -281,8 +282,7 @@ func (r *replica) sendDelayed() {
 	}
 }
 
-// abandon runs the pending jobs of a process that was killed to their end, so that their goroutines end. Their requests do not reach the
-// API server.
+// abandon runs the pending jobs of a killed process to their end without sending their requests, so that their goroutines end.
 func (r *replica) abandon() {
 	all := r.pending
 	r.pending = nil

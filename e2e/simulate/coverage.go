@@ -17,8 +17,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// director counts the events of a run in a table, and adds events while the controller is in a state that lacks them. The added events
-// depend on the table, so a violation is repeated from its story and not from its seed.
+// director counts, in a table, how often each event occurred in each state of the controller. It adds events to the run for combinations
+// that are rare. The added events depend on the table, so a violation cannot be repeated from its seed. It is repeated from its story, the
+// list of all events.
 type director struct {
 	table *coverage.Table
 	state string // the state in which this run adds events
@@ -31,7 +32,7 @@ const (
 	addedEvery = 7  // seconds between two added events
 )
 
-// runCoverage runs seeds with a director, and prints the table. The table is read from the file and written to it, so the next call
+// runCoverage runs seeds with a director and prints the table. It reads the table from the file and writes it back, so that the next call
 // continues. A violation does not end the runs.
 func runCoverage(t *testing.T, file string, first uint64, seeds int, lasting time.Duration) (passed bool) {
 	table, err := coverage.Load(file, first)
@@ -79,7 +80,7 @@ func (s *simulation) count(e schedule.Event) {
 	}
 }
 
-// direct adds an event in this second if the controller is in the state of the director, and the states at this time lack events.
+// direct adds a rare event in this second, if the controller is in the state that this run has to cover.
 func (s *simulation) direct(second int) {
 	d := s.director
 	if d == nil || d.added == mostAdded || second < d.last+addedEvery || second >= schedule.LastEvent {
@@ -100,7 +101,7 @@ func (s *simulation) direct(second int) {
 func (s *simulation) possible(kind schedule.Kind) bool {
 	switch groups := s.people.settings.groups; kind {
 	case schedule.SecondInstalled:
-		return !s.realElection() // only the modeled election knows a second release
+		return !s.realElection() // only the modeled election implements a second release
 	case schedule.SecondKilled:
 		return s.second != nil && s.second.up
 	case schedule.GroupAdded:
@@ -207,7 +208,7 @@ func (s *simulation) groupStates(leader *replica) (all []string) {
 			case explain.RuleForeignEdit:
 				all = append(all, coverage.OwnersEdited)
 			default:
-				all = append(all, reason.Rule.String()) // the table prints only the rules of its dimensions
+				all = append(all, reason.Rule.String()) // the table has columns only for these rules
 			}
 		}
 		for _, o := range g.Overrides {

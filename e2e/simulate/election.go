@@ -27,7 +27,7 @@ const (
 type campaign struct {
 	replica   *replica
 	candidate *leader.Candidate
-	offset    time.Duration // from a full second to the election's first request
+	offset    time.Duration // time from a full second to the election's first request
 	end       context.CancelFunc
 	killed    chan struct{} // closed when the process is killed
 	rounds    chan struct{} // closed after the last round of Engine.Shutdown
@@ -72,7 +72,7 @@ func newCampaign(r *replica) *campaign {
 
 func (c *campaign) leading() bool { return c.candidate.Leading() }
 
-func (c *campaign) step() {} // does nothing, because the election runs in its own goroutines
+func (c *campaign) step() {} // step does nothing, because the real election runs in its own goroutines.
 
 func (c *campaign) stop() { c.end() }
 
@@ -101,7 +101,7 @@ func (c *campaign) ended() bool {
 	}
 }
 
-// endRounds is called after the last round of Engine.Shutdown. The election then releases the Lease and ends.
+// endRounds is called after the last round of Engine.Shutdown. It lets the election release the Lease and end.
 func (c *campaign) endRounds() {
 	select {
 	case <-c.rounds:
@@ -129,9 +129,9 @@ func (c *campaign) inTurn(f func()) {
 	}
 }
 
-// lead is called when this process becomes the leader, and returns when its leadership has ended. After SIGTERM, lead first waits for the
-// last round of Engine.Shutdown. While the process is paused, lead does not return. It does not run the loop of the controller, because the
-// simulation calls the method tick of each replica.
+// lead is called when this process becomes the leader, and returns when its leadership has ended. After SIGTERM, it first waits for the
+// last round of Engine.Shutdown. It does not return while the process is paused. It does not run ticks, because the simulation calls the
+// method tick of each replica.
 func (c *campaign) lead(ctx context.Context) {
 	<-ctx.Done()
 	stopping := false
@@ -153,8 +153,8 @@ func (c *campaign) stopped() {
 	})
 }
 
-// resumes waits while the process is paused. It returns the time before which the process cannot reach the API server. After a pause,
-// resumes waits a little longer, so that the simulation runs a second of the process before the election continues.
+// resumes waits while the process is paused, and then a little longer, so that the process runs one second of the simulation before its
+// election continues. It returns the time before which the process cannot reach the API server.
 func (c *campaign) resumes() (cut time.Time) {
 	for {
 		var paused time.Duration
@@ -168,8 +168,8 @@ func (c *campaign) resumes() (cut time.Time) {
 	}
 }
 
-// RoundTrip implements http.RoundTripper. It sends a request of the election. The request waits while the process is paused or cannot reach
-// the API server.
+// RoundTrip implements http.RoundTripper for the requests of the election. A request waits while the process is paused or cannot reach the
+// API server.
 func (c *campaign) RoundTrip(request *http.Request) (response *http.Response, err error) {
 	ctx := request.Context()
 	for cut := c.resumes(); time.Now().Before(cut); cut = c.resumes() {

@@ -111,7 +111,7 @@ func (s *simulation) filesChange(e schedule.Event) {
 		case schedule.GroupRemoved, schedule.GroupAdded:
 			o.groups[e.Which%2] = e.Kind == schedule.GroupAdded
 			s.forgetEdits(groupNames[e.Which%2])
-			if e.Value%2 == 0 { // so that one edit of the files contains both changes
+			if e.Value%2 == 0 { // so that one edit changes the groups and the bounds
 				s.boundsChange(o, e.Value%3, e.Value)
 			}
 		case schedule.ModeHold:
@@ -153,7 +153,7 @@ func (s *simulation) objectChanges(e schedule.Event) {
 	}
 }
 
-// endFaults ends every fault and undoes what would prevent the workloads from being scaled.
+// endFaults ends every fault and every other condition that could prevent the scaling of a workload.
 func (s *simulation) endFaults() {
 	s.trace("the faults end")
 	s.uninstallSecond()

@@ -19,14 +19,14 @@ type faults struct {
 	sourceSince time.Time
 	sourceUntil time.Time
 	signal      string               // the only signal that the fault of Prometheus affects; empty: each
-	frozen      map[string][]float64 // by signal: the value for each workload when the fault of Prometheus began
+	frozen      map[string][]float64 // for each signal, the values of the workloads when the fault of Prometheus began
 	refused     map[*pool]time.Time
 	slow        time.Duration
 	slowUntil   time.Time
 	writes      []verdict        // what happens to the next writes of NodePools, one element for each write
-	races       []schedule.Event // edits by the owner, each just before one of the next writes of NodePools arrives
+	races       []schedule.Event // edits by the owner that precede the next writes of NodePools by a moment
 	stalls      []stall          // the pauses of the processes that send the next writes
-	delays      []time.Duration  // how long after a request the API server applies it, for the next writes of NodePools
+	delays      []time.Duration  // for the next writes of NodePools: how long after a request the API server applies it
 }
 
 // stall is a pause of the process that sends the next write. The process first sends the given number of requests of this write, and is
@@ -84,7 +84,7 @@ func (s *simulation) poolNamed(name string) *pool {
 	return s.pools[slices.IndexFunc(s.pools, func(p *pool) bool { return p.name == name })]
 }
 
-// writeFails stores a fault that will affect a later write of gpuscaler.
+// writeFails stores a fault for a later write of gpuscaler.
 func (s *simulation) writeFails(e schedule.Event) {
 	switch f := &s.faults; e.Kind {
 	case schedule.WriteRaced:
@@ -125,7 +125,7 @@ var (
 	}
 )
 
-// failure returns the error of a request that was not applied, nil if it is applied.
+// failure returns the error of a request that the API server did not apply, or nil if it applied it.
 func failure(v verdict, kind, name string) error {
 	switch v {
 	case conflict:

@@ -62,8 +62,8 @@ type checker struct {
 	writeTimes map[string][]time.Time         // by NodePool
 	blocked    map[string]time.Time           // since when a limit of gpuscaler blocks the pending pods of a group; by group
 	healthy    map[*replica]time.Time         // since when a replica is healthy
-	contested  map[*replica]time.Time         // since when a process leads although another release overrides its NodePools
-	led        time.Time                      // the last time at which the newest tick of a leader was at most 3 s old
+	contested  map[*replica]time.Time         // since when a process leads although another leading release overrides its NodePools
+	led        time.Time                      // the last time at which a leader had ticked within the last 3 s
 }
 
 func newChecker(s *simulation) *checker {
@@ -128,11 +128,12 @@ func (c *checker) second() {
 	c.pushes()
 }
 
-// takeover is the longest time until a standby leads: the duration of the Lease, and two retries of client-go's election with their jitter.
+// takeover is the longest time until a standby leads: the duration of the Lease plus two retries of client-go's election, with their
+// jitter.
 const takeover = 25 * time.Second
 
-// otherTakeover is added to takeover if a second release is installed. A process then needs more time to become the leader: it reads the
-// Lease of the other release every 5 s, waits until 30 s after the expiry of that Lease, and restarts when it finds the other release.
+// otherTakeover is added to takeover if a second release is installed. A process then becomes the leader later. It reads the Lease of the
+// other release every 5 s, waits until that Lease has been expired for 30 s, and restarts when it finds the other release.
 const otherTakeover = 60 * time.Second
 
 // starvation checks the invariant noStarvation.
@@ -185,8 +186,7 @@ func (c *checker) starves(g int, group string) bool {
 	return overridden && mayRestore && s.people.editions[len(s.people.editions)-1].settings.groups[g] && c.canWrite()
 }
 
-// canWrite reports whether writes succeed now, and a leader exists that has been healthy for more than a minute and whose watches do not
-// lag.
+// canWrite reports whether a leader can write now: writes succeed, it has been healthy for more than a minute, and its watches do not lag.
 func (c *checker) canWrite() bool {
 	s := c.sim
 	if len(s.faults.writes) > 0 || s.faults.slowWrites(s.now) > 0 {
@@ -235,25 +235,26 @@ func (c *checker) converged() {
 	}
 }
 
-// returnAffects is how long the moves of a probe or of a return to spot affect what the checker compares. A controller that starts during a
-// move does not know that the move adds replicas, and keeps them for the stabilization window after they are ready. A minute after the last
-// node is emptied, the limit and the disruption budgets of its NodePool are written.
+// returnAffects is how long after a probe or a return to spot the checker must tolerate its effects. A controller that starts during a move
+// does not know that the move added replicas. It keeps them for the stabilization window after they are ready. A minute after the last node
+// is emptied, the limit and the disruption budgets of its NodePool are written.
 const returnAffects = 2 * time.Minute
 
-// returnWrites is the largest number of writes of a NodePool in a minute of a return: the end of the return, the limit 0 after it, the
-// restored budgets, their owner, and the record.
+// returnWrites is the largest number of writes to a NodePool in a minute of a return to spot: the end of the return, the limit 0 after it,
+// the restored budgets, their owner, and the record.
 const returnWrites = 6
 
-// nodeAffects is how long after the last change of a node its group may still write: a minute after the last node of a NodePool is gone,
+// nodeAffects is how long after the last change of a node its group may still write. A minute after the last node of a NodePool is gone,
 // its limit becomes 0 and its budgets are restored.
 const nodeAffects = 2 * time.Minute
 
-// quiet checks the invariant quietNoWrites for a NodePool. A return to spot can continue for hours after the last fault, because its moves
-// have a pace. Each move writes the record or the limit. A node that the return emptied is deleted after its owner's consolidateAfter.
+// quiet checks the invariant quietNoWrites for a NodePool. A return to spot can continue for hours after the last fault, because moves have
+// a minimum interval. Each move writes the record or the limit. A node that the return emptied is deleted after its owner's
+// consolidateAfter.
 func (c *checker) quiet(p *pool) {
 	s := c.sim
 	if since := s.now.Sub(p.touched); since >= editWait && since < editWait+2*time.Minute {
-		return // gpuscaler overrides an edited field again after editWait, so it may write the NodePool now
+		return // editWait has passed, so gpuscaler may override the edited field again
 	}
 	minute, permitted := s.now.Add(-time.Minute), 0
 	if c.returned(p.group, returnAffects) || s.now.Sub(s.karpenter.Changed(p.group)) < nodeAffects {
@@ -270,7 +271,7 @@ func (c *checker) quiet(p *pool) {
 	}
 }
 
-// returned reports whether the leader probed spot or returned replicas of a group to spot in the given time before now.
+// returned reports whether, in the given time before now, the leader probed spot for a group or moved its replicas back to spot.
 func (c *checker) returned(group string, before time.Duration) bool {
 	from := c.sim.now.Add(-before)
 	for _, r := range c.sim.replicas {

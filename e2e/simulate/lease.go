@@ -23,14 +23,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 )
 
-// lease is the Lease of a release in the API server, together with the leader labels on the pods of gpuscaler.
+// lease is the Lease of a release in the API server, and the leader labels on the pods of gpuscaler.
 type lease struct {
 	holder   string
 	acquired time.Time // when the holder last changed
 	renewed  time.Time
 	serial   int
 	object   *coordinationv1.Lease
-	labeled  map[string]bool // by pod: it has the leader label
+	labeled  map[string]bool // whether each pod has the leader label, by pod
 }
 
 // holderIs reports whether a replica holds the Lease in the API server.
@@ -39,7 +39,7 @@ func (s *simulation) holderIs(r *replica) bool {
 	return l.holder == r.name && s.now.Sub(l.renewed) < leaseDuration
 }
 
-// answer returns the response of the API server to a request of the election: a status code and an object.
+// answer returns the API server's response to a request of the election: a status code and an object.
 func (l *lease) answer(s *simulation, request *http.Request) (code int, object any) {
 	name := path.Base(request.URL.Path)
 	switch {
@@ -69,8 +69,8 @@ func (l *lease) pod(name string) *corev1.Pod {
 	return pod
 }
 
-// answerLease returns the response to a read, a creation or an update of the Lease. An update without the current resourceVersion fails
-// with a conflict.
+// answerLease returns the response to a read, a creation or an update of the Lease. An update with an outdated resourceVersion fails with a
+// conflict.
 func (l *lease) answerLease(s *simulation, request *http.Request) (code int, object any) {
 	resource := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 	refuse := func(err *apierrors.StatusError) (int, any) { return int(err.ErrStatus.Code), &err.ErrStatus }
@@ -108,8 +108,8 @@ func (l *lease) answerLease(s *simulation, request *http.Request) (code int, obj
 	return http.StatusOK, next
 }
 
-// labels checks the invariant leaderLabeled: only the pod of the leader has the leader label, which the Services select. The check begins
-// 20 seconds after a change of the holder.
+// labels checks the invariant leaderLabeled: only the leader's pod has the leader label, by which the Services select pods. For 20 seconds
+// after a change of the holder, it checks nothing.
 func (c *checker) labels() {
 	if !c.sim.realElection() {
 		return
@@ -130,7 +130,7 @@ func (c *checker) labels() {
 	}
 }
 
-// labelTime is the longest time until a new leader has corrected the labels. A leader checks them every 15 seconds.
+// labelTime is the longest time until a new leader has corrected the labels, which a leader checks every 15 seconds.
 const labelTime = 20 * time.Second
 
 // election is the leader election of one process.
@@ -139,12 +139,12 @@ type election interface {
 	leading() bool
 	// step runs a second of a modeled election.
 	step()
-	// stop is called when the process receives SIGTERM, and endRounds after the last round of Engine.Shutdown.
+	// stop is called when the process receives SIGTERM. endRounds is called after the last round of Engine.Shutdown.
 	stop()
 	endRounds()
 	// ended reports whether the election has ended after SIGTERM.
 	ended() bool
-	// kill ends the election without any further request.
+	// kill ends the election without a further request.
 	kill()
 }
 
@@ -162,7 +162,7 @@ func newElection(r *replica) election {
 
 func (s *simulation) realElection() bool { return schedule.RealElection(s.seed) }
 
-// alwaysLeads is the election of the process that starts at the end of a run. No other process competes with it.
+// alwaysLeads is the election of the process that starts at the end of a run for comparison. It has no competitor.
 type alwaysLeads struct{}
 
 func (alwaysLeads) leading() bool { return true }
@@ -181,10 +181,10 @@ const (
 type modelElection struct {
 	replica  *replica
 	holds    bool
-	over     bool      // the process released the Lease after SIGTERM
+	over     bool      // the process received SIGTERM and released the Lease
 	renewed  time.Time // when this process last wrote the Lease
 	tried    time.Time
-	observed int       // serial of the Lease that was last read
+	observed int       // serial number of the Lease when it was last read
 	since    time.Time // when that serial was first read
 
 	campaigns bool      // the process may compete for the Lease, because no other release overrides its NodePools

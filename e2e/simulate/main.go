@@ -18,7 +18,7 @@ import (
 )
 
 func main() {
-	testing.Init() // a bubble of testing/synctest needs a test
+	testing.Init() // package testing must be initialized, because a synctest bubble needs a test
 	seed := flag.Uint64("seed", 0, "run this seed only and print its trace")
 	seeds := flag.Int("seeds", 0, "number of seeds; 0: until -for has passed")
 	file := flag.String("story", "", "run this story only and print its trace")
@@ -134,10 +134,10 @@ func runMany(t *testing.T, first uint64, seeds int, lasting time.Duration) bool 
 	return true
 }
 
-// shrinks determines whether a failing run is repeated with fewer events, to find the events that the failure needs.
+// shrinks determines whether a failing run is repeated with fewer events, to find the events that cause the failure.
 var shrinks = true
 
-// shrink removes events as long as the run still violates the same invariant.
+// shrink removes events for as long as the run still violates the same invariant.
 func shrink(t *testing.T, seed uint64, events []schedule.Event, r result) ([]schedule.Event, result) {
 	if !shrinks {
 		return events, r

@@ -69,8 +69,7 @@ func (s *simulation) createPool(p *pool) {
 	p.owner, p.edited, p.consented = ownedFields(s.nodePool(p)), map[string]time.Time{}, s.now
 }
 
-// whole converts each float64 in a map to int64, because the API server returns whole numbers as int64. All numbers in the manifests are
-// whole.
+// whole converts each float64 in a map to an int64, as the API server returns whole numbers. The manifests contain no other numbers.
 func whole(m map[string]any) {
 	for k, v := range m {
 		switch v := v.(type) {
@@ -153,9 +152,9 @@ func (s *simulation) ownerSets(p *pool, value any, path ...string) {
 	s.ownerChanged(p, joined(path), before, text)
 }
 
-// ownerChanged records the owner's new value of a field. If gpuscaler may override the field, overrode it before the edit and can observe
-// the edit, ownerChanged also records the time, because gpuscaler must then not override the field for editWait. If the owner permits the
-// override only after the edit, gpuscaler does not wait.
+// ownerChanged records the owner's new value of a field. The edit is an edit during an override if gpuscaler may override the field, has
+// overridden it and can observe the edit. gpuscaler must then not override the field for editWait, so ownerChanged also records the time.
+// If the owner permits the override only after the edit, gpuscaler does not wait.
 func (s *simulation) ownerChanged(p *pool, field, before, value string) {
 	grouped := s.people.settings.groups[slices.Index(groupNames[:], p.group)]
 	consent := strings.Split(s.nodePool(p).GetAnnotations()[karpenter.ConsentAnnotation], ",")
@@ -175,9 +174,9 @@ func (s *simulation) forgetEdits(group string) {
 	}
 }
 
-// ownerApplies applies the limit by server-side apply. One of three times it applies a new limit, as a GitOps controller does. Otherwise it
-// applies the limit that the NodePool has, as Argo CD does with a field that it ignores. That limit can be an override of gpuscaler, so the
-// owner's value does not change.
+// ownerApplies applies the limit by server-side apply. In one of three cases it applies a new limit, as a GitOps controller does. In the
+// other cases it applies the current limit of the NodePool, as Argo CD does with a field that it ignores. That limit can be an override of
+// gpuscaler, so the owner's value does not change.
 func (s *simulation) ownerApplies(p *pool, value int) {
 	live := s.nodePool(p)
 	path := []string{"spec", "limits", gpuResource}
@@ -213,11 +212,11 @@ func (s *simulation) ownerConsents(p *pool, fields string) {
 	p.consented = s.now
 }
 
-// replacePool deletes a NodePool with its nodes and creates it again from its manifest.
+// replacePool deletes a NodePool with its nodes and creates it from its manifest.
 func (s *simulation) replacePool(p *pool) {
 	s.trace("the owner replaces NodePool %s", p.name)
 	s.karpenter.DeleteNodes(p.name)
 	s.api.Remove(apiserver.KindNodePool, p.name)
 	s.createPool(p)
-	p.touched = s.now // for gpuscaler, the values of the new NodePool are edits of its overrides
+	p.touched = s.now // to gpuscaler, the values of the new NodePool look like edits of its overrides
 }

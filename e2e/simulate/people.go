@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// people represents the users who edit the policy files. Each edit creates an edition, which is one version of all files.
+// people represents the users who edit the policy files. Each edit creates an edition: a version of all files.
 type people struct {
 	sim      *simulation
 	editions []edition
@@ -33,7 +33,7 @@ type workloadSettings struct {
 	min, max    int32
 	queueTarget int   // the target of the signal queue: the queue length for each replica
 	utilization bool  // the policy has the signal utilization
-	swapped     bool  // the signal utilization is before the signal queue in the policy
+	swapped     bool  // whether the policy lists the signal utilization before the signal queue
 	floor       int32 // minReplicas of the schedule; 0 if there is no schedule
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// push is KEDA's stream for one workload, with the state that the checker records about this stream. It implements keda.Surroundings.
+// push is KEDA's stream for one workload, with what the checker recorded about it. It implements keda.Surroundings.
 type push struct {
 	sim      *simulation
 	workload *workload
@@ -25,10 +25,10 @@ type push struct {
 
 	received bool        // whether the last message reported the workload as active; false before the first message
 	active   time.Time   // when KEDA last received a message that the workload is active
-	server   *pushServer // the server to which the Service forwarded a new connection at the last check
-	since    time.Time   // since when that server serves a target of at least 1; zero: it serves 0
-	known    time.Time   // the last time at which KEDA could reach no server, or that server had no target
-	alone    time.Time   // since when KEDA has no stream although it can reach that server; zero: it has one
+	server   *pushServer // the server to which the Service forwarded a new connection when the checker last looked
+	since    time.Time   // since when this server serves a target of at least 1; zero: the target is 0
+	known    time.Time   // the last time at which KEDA could reach no server, or the server had no target
+	alone    time.Time   // since when KEDA could reach the server but has no stream; zero: it has one
 }
 
 // startPushes starts a model of KEDA's operator for each workload that KEDA scales.
@@ -50,14 +50,14 @@ func (s *simulation) stopPushes() {
 	}
 }
 
-// closePushes closes the streams to processes that do not run or do not lead, because the product's server of the external scaler runs only
-// while its process leads.
+// closePushes closes the streams to processes that do not run or do not lead. The product's server of the external scaler runs only while
+// its process leads.
 func (s *simulation) closePushes() {
 	s.closeStreams(func(server *pushServer) bool { return !server.serves() })
 }
 
-// stopServing closes the streams to a process whose leadership ends. It does not wait for closePushes at the end of the second, because the
-// process can lead again in the same second.
+// stopServing closes the streams to a process whose leadership ends. It does not leave this to closePushes at the end of the second,
+// because the process can lead again in the same second.
 func (r *replica) stopServing() {
 	r.sim.closeStreams(func(server *pushServer) bool { return server == r.pushes })
 }
@@ -117,8 +117,8 @@ func (p *push) Connect() keda.Server {
 	return nil
 }
 
-// Received implements keda.Surroundings. If the message reports the workload as active, KEDA scales it from zero. A message that the
-// workload is not active is checked, but changes nothing, as in KEDA.
+// Received implements keda.Surroundings. If the message reports the workload as active, KEDA scales it from zero. As in KEDA, a message
+// that the workload is inactive changes nothing. It is only checked.
 func (p *push) Received(from keda.Server, active bool) {
 	s, w := p.sim, p.workload
 	if active != p.received {
@@ -148,14 +148,14 @@ func newPushServer(r *replica) *pushServer {
 	return p
 }
 
-// serves reports whether the server of the process runs: from the beginning of its leadership to SIGTERM or the end of its leadership. A
-// paused process does not notice the end of its leadership, so its server continues to run.
+// serves reports whether the server of the process runs. It runs from the beginning of the leadership until SIGTERM or until the leadership
+// ends. A paused process does not notice the end of its leadership, so its server continues to run.
 func (p *pushServer) serves() bool {
 	r := p.replica
 	return p.life.Err() == nil && r.stopping.IsZero() && (r.lease.leading() || r.sim.now.Before(r.paused))
 }
 
-// runningDecisions returns the decisions of a process to its external scaler, but only while the process runs and is not paused.
+// runningDecisions gives the decisions of a process to its external scaler while the process runs and is not paused.
 type runningDecisions struct {
 	server *pushServer
 	store  *engine.DecisionStore
@@ -183,8 +183,8 @@ func (d runningDecisions) Lookup(k scaling.Key, _ time.Time) (served engine.Serv
 	}
 }
 
-// pauseOffset determines when a stream of a paused process checks whether the pause has ended: in each second, pauseOffset after the full
-// second for each letter in the name of the workload. The streams of a process therefore do not act at the same instant.
+// pauseOffset determines when a stream of a paused process checks whether the pause is over: in each second, once pauseOffset for each
+// letter in the workload's name has passed. The streams of a process therefore act at different instants.
 const pauseOffset = 25 * time.Millisecond
 
 // pushed checks the invariant pushedInactive for a message that a server sent to KEDA.
@@ -198,8 +198,8 @@ func (c *checker) pushed(p *push, from *pushServer, active bool) {
 	}
 }
 
-// pushes checks the streams of KEDA. Each stream must be open while KEDA can reach a server, and must transfer within a second that its
-// workload is active. Its handler must return after the stream is closed.
+// pushes checks the streams of KEDA. While KEDA can reach a server, each stream must be open, and within a second it must transfer the
+// message that its workload is active. After a stream is closed, its handler must return.
 func (c *checker) pushes() {
 	for _, w := range c.sim.workloads {
 		if w.keda {
@@ -209,12 +209,12 @@ func (c *checker) pushes() {
 	}
 }
 
-// arrives checks the invariant pushArrives for one workload. While a tick waits for a write, no other goroutine can use the simulation, so
-// no stream transfers anything. In the product, a stream does not wait for a tick.
+// arrives checks the invariant pushArrives for one workload. It accepts a delay while a tick waits for a write. In the simulation, no other
+// goroutine can act then, although a stream of the product does not wait for a tick.
 func (c *checker) arrives(p *push) {
 	s := c.sim
 	server, _ := p.Connect().(*pushServer)
-	if server == nil { // KEDA can reach no server; a paused process keeps its streams
+	if server == nil { // KEDA can reach no server; a paused process keeps its open streams
 		p.known, p.alone = s.now, time.Time{}
 		return
 	}
@@ -232,7 +232,7 @@ func (c *checker) arrives(p *push) {
 	to, opened := p.operator.Open()
 	if to != nil {
 		p.alone = time.Time{}
-	} else if p.alone.IsZero() || p.alone.Before(p.operator.LastOpened()) { // a stream can be opened and closed between two checks
+	} else if p.alone.IsZero() || p.alone.Before(p.operator.LastOpened()) { // a stream that was opened since then is closed again
 		p.alone = s.now
 	}
 	switch {
@@ -247,7 +247,7 @@ func (c *checker) arrives(p *push) {
 	}
 }
 
-// pushTime is the longest time that an open stream may need to transfer a change.
+// pushTime is how long an open stream may take to transfer a change.
 const pushTime = time.Second
 
 func later(a, b time.Time) time.Time {
@@ -257,8 +257,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// handlersReturn checks the invariant streamsReturn: the handlers of closed streams have returned. It ignores processes that were paused or
-// unhealthy in the last two seconds.
+// handlersReturn checks the invariant streamsReturn: the handler of each closed stream must have returned. It ignores processes that were
+// paused or unhealthy in the last two seconds.
 func (c *checker) handlersReturn(p *push) {
 	for _, left := range p.operator.Unreturned(c.sim.now.Add(-pushTime)) {
 		server := left.(*pushServer)
@@ -269,7 +269,8 @@ func (c *checker) handlersReturn(p *push) {
 	}
 }
 
-// serve returns the target of a workload from the server that its autoscaler reads: the external metrics API, or KEDA's external scaler.
+// serve returns the target of a workload from the server that its autoscaler uses: the external metrics API for an HPA, the external scaler
+// for KEDA.
 func (r *replica) serve(w *workload) (int32, error) {
 	if w.keda {
 		answer, err := r.scaler.GetMetrics(context.Background(), &externalscaler.GetMetricsRequest{
@@ -287,8 +288,8 @@ func (r *replica) serve(w *workload) (int32, error) {
 	return int32(list.Items[0].Value.Value()), nil
 }
 
-// active reports whether the external scaler of this replica reports the workload as active, so that KEDA scales it from zero. known is
-// false if the scaler returned an error.
+// active reports whether the external scaler of this replica says that the workload is active, which makes KEDA scale it from zero. known
+// is false if the scaler returned an error.
 func (r *replica) active(w *workload) (active, known bool) {
 	answer, err := r.scaler.IsActive(context.Background(), w.scaledObjectRef())
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 )
 
-// Two releases of gpuscaler that have the same capacity groups by mistake. The second one has one replica. Both write with the same field
-// manager.
+// Two releases of gpuscaler that by mistake have the same capacity groups. The second release has one replica. Both write with the same
+// field manager.
 const (
 	release       = releaseNamespace + "/" + leaseName
 	secondRelease = "gpu-platform/" + leaseName
@@ -48,7 +48,7 @@ func (s *simulation) leaseOf(release string) *lease {
 }
 
 // installSecond installs the second release. If alone is true, the replicas of the first release are killed and do not run for two minutes,
-// so that the second release takes over the records of the first.
+// and the second release takes over the records of the first release.
 func (s *simulation) installSecond(alone bool) {
 	if s.second == nil {
 		s.second, s.hasSecond = newReplica(s, secondName), true
@@ -106,7 +106,7 @@ func (l leaseReader) RoundTrip(request *http.Request) (*http.Response, error) {
 		ContentLength: int64(len(body))}, nil
 }
 
-// otherReleases returns the product's object that reads the Leases of other releases. The first call creates it.
+// otherReleases returns the product's reader of the Leases of other releases. The first call creates it.
 func (r *replica) otherReleases() *leader.Releases {
 	if r.releases == nil {
 		client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: leaseReader{r}, QPS: 50, Burst: 100,
@@ -119,8 +119,7 @@ func (r *replica) otherReleases() *leader.Releases {
 	return r.releases
 }
 
-// overriddenByOther returns why another release that overrides a NodePool is assumed to lead. It returns an empty string if there is no
-// such release.
+// overriddenByOther returns the reason why another release that overrides a NodePool is assumed to lead, or "" if there is no such release.
 func (r *replica) overriddenByOther(ctx context.Context, p *karpenter.NodePool) string {
 	if !r.sim.hasSecond {
 		return ""
@@ -128,7 +127,7 @@ func (r *replica) overriddenByOther(ctx context.Context, p *karpenter.NodePool) 
 	return cluster.OverriddenByOther(ctx, r.otherReleases(), p)
 }
 
-// otherRelease returns an error if this process must not lead, because another leading release overrides one of its NodePools.
+// otherRelease returns an error if this process must not lead because another leading release overrides one of its NodePools.
 func (r *replica) otherRelease() error {
 	if !r.sim.hasSecond {
 		return nil
@@ -153,8 +152,8 @@ func (c *modelElection) mayCampaign() bool {
 	return c.campaigns
 }
 
-// watchOtherReleases ends the process if it leads and another leading release overrides its NodePools. If starts is true, the process has
-// just become the leader and ends at once. At a later check, the process first restores the limits that it set and then ends.
+// watchOtherReleases ends a leading process if another leading release overrides its NodePools. If starts is true, the process has just
+// become the leader and ends at once. Otherwise it first restores the limits that it set.
 func (c *modelElection) watchOtherReleases(starts bool) {
 	r := c.replica
 	if !starts && r.sim.now.Sub(c.checked) < otherReleaseInterval || !r.stopping.IsZero() {
@@ -174,11 +173,11 @@ func (c *modelElection) watchOtherReleases(starts bool) {
 	r.stopping = r.sim.now.Add(otherReleaseInterval)
 }
 
-// releaseTime is the longest time for which two releases may act on the same NodePools. It is longer than the interval between two checks
-// of the other release's Lease, and longer than a pause after which the Lease of the paused process is still assumed to be valid.
+// releaseTime is how long two releases may act on the same NodePools. It is longer than the interval at which the other release's Lease is
+// checked. It is also longer than a pause after which the paused process still assumes that its Lease is valid.
 const releaseTime = 30 * time.Second
 
-// heldByOther reports whether another release than the one of process r has its record on a NodePool, and has led for more than
+// heldByOther reports whether the record on a NodePool belongs to another release than process r, and this release has led for more than
 // releaseTime.
 func (c *checker) heldByOther(r *replica, annotations map[string]string) bool {
 	holder := annotations[karpenter.HolderAnnotation]

@@ -29,8 +29,8 @@ import (
 )
 
 // replica is one process of gpuscaler. Most of its parts are the product's own code: policy store, poller, caches, engine, writer and
-// servers. One seed in five also runs package leader. The rest of package cluster and of the binary is modeled: the method deliver models
-// the watches, and step models the loop.
+// servers. One seed in five also runs package leader. Only the watches (method deliver) and the loop of the controller (method step) are
+// models.
 type replica struct {
 	sim     *simulation
 	name    string
@@ -51,11 +51,11 @@ type replica struct {
 
 	policies *store.Store
 	edition  int       // the edition of the policy files that the store has loaded
-	decided  int       // the edition that the last tick used
-	editedAt time.Time // when a tick first used the edition decided
+	decided  int       // the edition of the policy files that the last tick used
+	editedAt time.Time // when a tick first used this edition
 	poller   *telemetry.Poller
 	polled   time.Time
-	polling  chan struct{}   // closed when the last poll has ended
+	polling  chan struct{}   // closed when the current poll has ended
 	life     context.Context // ends when the process is killed
 	end      context.CancelFunc
 	pushes   *pushServer
@@ -66,7 +66,7 @@ type replica struct {
 	metrics  *externalmetrics.Provider
 	scaler   *externalmetrics.Scaler
 	pending  []delayedWrite
-	job      *job // the job that runs now; nil if none does
+	job      *job // the job that runs now; nil: none
 	ticked   time.Time
 
 	releases *leader.Releases // nil until the first call of otherReleases
@@ -135,7 +135,7 @@ func (r *replica) start() {
 	r.cursor = len(r.sim.api.Log)
 }
 
-// kill ends the process without any further request.
+// kill ends the process without a further request.
 func (r *replica) kill() {
 	if r.up {
 		r.up, r.restart = false, r.sim.now.Add(8*time.Second)
@@ -173,7 +173,7 @@ func (r *replica) step() {
 		r.lease.step()
 	}
 	switch {
-	case r.lease.leading(): // after a pause, the timer of the loop can run before the election
+	case r.lease.leading(): // after a pause, the timer of the loop can run before the election does
 		r.tick()
 	case !r.stopping.IsZero():
 		r.lease.endRounds()
@@ -187,7 +187,7 @@ func (r *replica) step() {
 	if resumed {
 		r.lease.step()
 	}
-	r.deliver() // the caches and the loaded files also change between two ticks
+	r.deliver() // caches and files also change between two ticks
 	r.load()
 }
 
@@ -214,8 +214,8 @@ func (r *replica) tick() {
 	r.sim.check.ticked(r)
 }
 
-// poll polls the sources in another goroutine, as the product does. It returns when the poll has ended, or when the poll waits for a reply
-// of a data source. While a poll waits, no other poll begins.
+// poll polls the sources in another goroutine, as the product does. It returns when the poll has ended or waits for a data source. A second
+// poll begins only after the first has ended.
 func (r *replica) poll() {
 	if r.polling != nil {
 		select {
@@ -226,7 +226,7 @@ func (r *replica) poll() {
 	}
 	ended, poller, life := make(chan struct{}), r.poller, r.life
 	r.polling = ended
-	r.sim.polls = true // set before the goroutine starts, because the goroutine reads this field
+	r.sim.polls = true // set here and not in the goroutine, which reads it
 	go func() {
 		defer close(ended)
 		poller.PollOnce(life)
@@ -241,7 +241,7 @@ func (r *replica) shutDown() {
 	rounds := make(chan time.Time, 1)
 	rounds <- r.sim.now
 	close(rounds)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // a slow write takes longer than this timeout
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // a slow write takes longer than this, as in the product
 	defer cancel()
 	r.engine.Shutdown(ctx, rounds)
 	if !r.sim.now.Before(r.stopping) {
@@ -296,7 +296,7 @@ func (n nodeWrites) Act(g *capacity.Group, actions []capacity.Action) <-chan str
 			sends = append(sends, func() { r.writer.WriteAnnotation(a) })
 		}
 	}
-	r.sim.check.read(r) // an autoscaler can read while a tick writes
+	r.sim.check.read(r) // an autoscaler can read targets while a tick writes
 	send := func() {
 		for _, s := range sends {
 			if r.up {
@@ -321,8 +321,8 @@ func (n nodeWrites) Act(g *capacity.Group, actions []capacity.Action) <-chan str
 	return done
 }
 
-// willStall removes the first stall that affects the write w from the faults, and applies this stall. If the stall is before the first
-// request, the process is paused at once, between the decision and the write.
+// willStall takes the first stall that applies to the write w from the faults, and gives it to the write. If the process must stall before
+// the first request, it is paused at once.
 func (r *replica) willStall(w *delayedWrite, annotates bool) {
 	f := &r.sim.faults
 	i := slices.IndexFunc(f.stalls, func(s stall) bool { return annotates || !s.pods })

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
 
-// newerField is a field that only a newer version of gpuscaler overrides, with the owner's value and the override.
+// newerField is a field that only a newer version of gpuscaler overrides, with its owner's value and the value of the override.
 var newerField = struct {
 	path            []string
 	owner, override string
@@ -85,7 +85,7 @@ func (s *simulation) finishNewer() {
 			panic(err)
 		}
 		s.api.Store(apiserver.KindNodePool, live, next)
-		clear(p.edited) // the waits after edits were in the record
+		clear(p.edited) // the record contained the waits after edits
 	}
 }
 
@@ -95,8 +95,9 @@ func isNewer(u *unstructured.Unstructured) bool {
 	return json.Unmarshal([]byte(u.GetAnnotations()[karpenter.RecordAnnotation]), &record) == nil && record.V > 1
 }
 
-// newerRecordKept checks a write to a NodePool that has a record of a newer version: the write may only set fields to their owner's values,
-// and may remove the record only if no override is left. It may then write a record of its own version, with the waits after edits.
+// newerRecordKept checks a write to a NodePool that has a record of a newer version. The write may only set fields to their owner's values,
+// and may remove the record only if no override remains. In that case it may write a record of its own version that contains the waits
+// after edits.
 func (c *checker) newerRecordKept(w *write) {
 	if !isNewer(w.live) {
 		return

@@ -26,14 +26,14 @@ func TestSeeds(t *testing.T) {
 		}
 		writes, targets = writes+r.writes, targets+r.targets
 	}
-	// Without writes and changes of targets, the seeds could not violate an invariant, and the test would check nothing.
+	// without writes and changed targets, no invariant could be violated, and the test would check nothing
 	if writes < 10*testSeeds || targets < 10*testSeeds {
 		t.Errorf("%d seeds made %d writes and %d changes of targets, want at least %d of each", testSeeds, writes, targets, 10*testSeeds)
 	}
 }
 
 func TestASeedHasOneTrace(t *testing.T) {
-	for _, seed := range []uint64{1, 36} { // in seed 36, the annotations of several pods are removed at once
+	for _, seed := range []uint64{1, 36} { // with seed 36, the annotations of several pods are removed at once
 		first, second := inBubble(t, seed, schedule.Draw(seed)), inBubble(t, seed, schedule.Draw(seed))
 		for i := range min(len(first.lines), len(second.lines)) {
 			if first.lines[i] != second.lines[i] {

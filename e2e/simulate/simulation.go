@@ -16,9 +16,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// simulation is one run. It happens in the virtual time of a synctest bubble, and only one goroutine runs at a time.
+// simulation is one run. It runs in the virtual time of a synctest bubble, with only one active goroutine at a time.
 type simulation struct {
-	turn   chan struct{} // contains one element while a goroutine uses the simulation
+	turn   chan struct{} // has one element while a goroutine uses the simulation
 	seed   uint64
 	began  time.Time
 	now    time.Time
@@ -28,8 +28,8 @@ type simulation struct {
 	lease       lease
 	secondLease lease
 	replicas    [2]*replica
-	second      *replica // the replica of the second release; nil: that release is not installed
-	hasSecond   bool     // a second release is or was installed
+	second      *replica // the replica of the second release; nil while that release is not installed
+	hasSecond   bool     // whether a second release is or was installed
 	fresh       *replica // a controller that starts at the end, for comparison
 	workloads   []*workload
 	pools       []*pool
@@ -39,12 +39,12 @@ type simulation struct {
 	faults      faults
 	lagUntil    [2]time.Time
 	late        []lateRequest
-	scraped     []map[string][]float64 // for each of the last seconds, oldest first: by signal, the value for each workload
+	scraped     []map[string][]float64 // the values of each workload by signal, in each of the last seconds, oldest first
 	check       *checker
 	redis       *redis.Server
-	director    *director // nil: the run has only the given events
-	waited      time.Time // the last time at which a tick that waited for a write ended
-	polls       bool      // the simulation waits for a poll; the poll then uses the simulation without taking the turn
+	director    *director // adds events to the run; nil: none are added
+	waited      time.Time // when the last tick that waited for a write ended
+	polls       bool      // the simulation waits for a poll, which may therefore use the simulation without the turn
 
 	lines []string // the lines of the trace
 	hash  uint64
@@ -115,7 +115,7 @@ func run(seed uint64, events []schedule.Event, director *director) result {
 	}
 	r := result{hash: s.hash, violation: s.check.violation, lines: s.lines, events: s.events,
 		writes: s.check.writes, targets: s.check.transitions}
-	for _, r := range s.processes() { // a bubble ends only when all of its goroutines have ended
+	for _, r := range s.processes() { // the bubble ends only when all of its goroutines have ended
 		r.kill()
 		r.abandon()
 	}
@@ -124,13 +124,13 @@ func run(seed uint64, events []schedule.Event, director *director) result {
 	}
 	s.stopPushes()
 	s.endTurn()
-	time.Sleep(5 * time.Second) // time in which connections that are being opened fail
+	time.Sleep(5 * time.Second) // long enough for connection attempts to fail
 	s.takeTurn()
 	return r
 }
 
-// phase starts the part of a run that begins in the given second, if there is one: the end of the faults, the comparison with a new
-// controller, the removal of the groups, or the last check.
+// phase performs what happens in the given second: the end of the faults, the comparison with a new controller, the removal of the groups,
+// or the last check. It does nothing in any other second.
 func (s *simulation) phase(second int) {
 	switch second {
 	case schedule.FaultsEnd:
@@ -163,7 +163,7 @@ func (s *simulation) runSecond() {
 	for _, r := range s.processes() {
 		begins := s.now
 		r.step()
-		if s.now = time.Now(); s.now.After(begins) { // a tick that waits for a write takes virtual time
+		if s.now = time.Now(); s.now.After(begins) { // a tick that waits for a write takes virtual time, so the second may already be over
 			s.waited = s.now
 		}
 	}
@@ -215,8 +215,8 @@ func (s *simulation) traceGroup(r *replica, g *engine.GroupRecord) {
 	s.trace("%s: group %s: %s, demand %d", r.name, g.Group.Name, g.Phase, g.Demand.Total())
 }
 
-// report prints a failing run: the last lines of the trace, the command that repeats the run, and the story of the run. Saved as
-// schedule/stories/NAME.story, the story is a regression test.
+// report prints a failing run: the last lines of the trace, the command that repeats the run, and the story of the run. The story becomes a
+// regression test if it is saved as schedule/stories/NAME.story.
 func report(out io.Writer, seed uint64, events []schedule.Event, r result) {
 	_, _ = fmt.Fprintf(out, "seed %d: violated: %s\n  %s\n", seed, r.violation.invariant, r.violation.text)
 	_, _ = fmt.Fprintf(out, "  the last lines:\n")

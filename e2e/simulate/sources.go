@@ -22,7 +22,7 @@ const (
 	utilizationSignal = "utilization"
 )
 
-// prometheusClient is the HTTP transport with which one process of a replica queries Prometheus. The context life ends with that process.
+// prometheusClient is the HTTP transport with which one process queries Prometheus. The context life ends with that process.
 type prometheusClient struct {
 	replica *replica
 	life    context.Context
@@ -46,8 +46,7 @@ func (p prometheusClient) RoundTrip(request *http.Request) (response *http.Respo
 	return response, err
 }
 
-// server returns the model of Prometheus for a query of a signal at this time. If a policy may use a sample in the response, the checker
-// records the sample as evidence.
+// server returns the model of Prometheus as it answers a query of a signal now. The checker records each sample that a policy may use.
 func (p prometheusClient) server(signal string) *prometheus.Server {
 	s := p.replica.sim
 	answer := &prometheus.Server{Now: s.now, Usable: func(series prometheus.Series, at time.Time) {
@@ -85,8 +84,8 @@ func (s *simulation) scrape() {
 	s.scraped = s.scraped[max(0, len(s.scraped)-1-int(prometheus.SampleAge/time.Second)):]
 }
 
-// signalValues returns the value of a signal for each workload at the oldest recorded scrape, which is prometheus.SampleAge ago; -1: the
-// workload has no series.
+// signalValues returns the value of a signal for each workload at the oldest recorded scrape, which was prometheus.SampleAge ago. -1 means
+// that the workload has no series.
 func (s *simulation) signalValues(signal string) []float64 { return s.scraped[0][signal] }
 
 // queueSource returns the part of the signal queue, as YAML, that selects the data source and the query or key for the queue of a workload.
@@ -99,7 +98,7 @@ func (s *simulation) queueSource(w *workload) string {
 		"listName: " + w.name, "stream: " + w.name, fmt.Sprintf("stream: %s, consumerGroup: workers", w.name)}[s.seed%3]
 }
 
-// redisClient is one process of a replica as a client of Redis. It implements redis.Client.
+// redisClient is one process as a client of Redis. It implements redis.Client.
 type redisClient struct {
 	replica *replica
 	life    context.Context // ends with the process
@@ -111,7 +110,7 @@ func (r *replica) redisClient() *redisClient {
 	return c
 }
 
-// dial opens a connection to Redis. A process that was killed gets a connection on which no server replies.
+// dial opens a connection to Redis. If the process was killed, no server replies on the connection.
 func (c *redisClient) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if c.life.Err() != nil {
 		ours, _ := net.Pipe()
@@ -155,8 +154,8 @@ func (s *simulation) redisFails(e schedule.Event) {
 	s.redis.Fail(f, s.now.Add(3*e.Lasting), s.queueLengths())
 }
 
-// inPoll calls f for a poll while no other goroutine uses the simulation. If the simulation waits for the poll, f runs at once; otherwise f
-// runs when no other goroutine has the turn.
+// inPoll calls f for a poll while no other goroutine uses the simulation. It calls f at once if the simulation waits for this poll, and
+// otherwise when it gets the turn.
 func (s *simulation) inPoll(f func()) {
 	if s.polls {
 		f()

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodes"
 )
 
-// deliver passes the changes of objects to the caches of a replica, as informers do. If the watches of the replica lag, each change is
-// delivered later by this lag.
+// deliver passes changes of objects to the caches of a replica, as informers do. If the watches of the replica lag, each change is
+// delivered later.
 func (r *replica) deliver() {
 	for now := r.sim.now; r.cursor < len(r.sim.api.Log) && !now.Before(r.cut); r.cursor++ {
 		v := &r.sim.api.Log[r.cursor]
@@ -23,7 +23,7 @@ func (r *replica) deliver() {
 	}
 }
 
-// trimmed returns the result of an informer's transform as a T. It panics if the transform failed.
+// trimmed returns the result of an informer's transform. It panics if the transform failed.
 func trimmed[T any](object any, err error) T {
 	if err != nil {
 		panic(err)
@@ -31,7 +31,7 @@ func trimmed[T any](object any, err error) T {
 	return object.(T)
 }
 
-// show stores one version of an object in the cache of its kind, after the transform of its informer.
+// show puts one version of an object into the cache of its kind, after the transform of the informer.
 func (r *replica) show(v *apiserver.Version) {
 	key := v.Kind + " " + v.Name
 	old := r.shown[key]

@@ -36,8 +36,7 @@ func reservePorts() (*portBlock, error) {
 	return nil, fmt.Errorf("no free block of loopback ports from %d to %d", firstPort, firstPort+blockCount*blockSize)
 }
 
-// take returns a port of the block that is not in use. It never returns the same port twice, so the port of a stopped process stays free
-// until the process is restarted.
+// take returns an unused port of the block. It never returns the same port twice, so that a stopped process can be restarted on its port.
 func (b *portBlock) take() (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -59,7 +59,7 @@ func startProcess(c Command, logPath string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the child process has its own file descriptor of the log
+	defer log.Close() // closed here, because the child process has its own file descriptor
 	fmt.Fprintf(log, "# %s %s\n", c.Path, strings.Join(c.Args, " "))
 
 	cmd := exec.Command(c.Path, c.Args...)
@@ -99,16 +99,16 @@ func (p *Process) Signal(sig syscall.Signal) error { return p.cmd.Process.Signal
 // Kill sends SIGKILL to the process and its group, and waits until the process has ended.
 func (p *Process) Kill() {
 	if ended, _ := p.Exited(); ended {
-		return // the process has ended, and another process may have the same ID now
+		return // the process has ended, and another process may have its ID now
 	}
-	_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // an error is ignored, because the process may have ended in the meantime
+	_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // fails if the process has ended in the meantime
 	<-p.done
 }
 
 // Terminate sends SIGTERM, waits for the given time, and then kills the process. It returns the error of the process, or an error if the
 // process had to be killed.
 func (p *Process) Terminate(within time.Duration) error {
-	_ = p.Signal(syscall.SIGTERM) // an error is ignored, because the process may have ended
+	_ = p.Signal(syscall.SIGTERM) // fails if the process has already ended
 	select {
 	case <-p.done:
 		return p.err
@@ -136,7 +136,7 @@ func (p *Process) Tail(n int) string {
 	return string(bytes.Join(lines, []byte("\n")))
 }
 
-// TailOnFailure logs the end of the process's output if t fails.
+// TailOnFailure logs the last part of the process's output if t fails.
 func (p *Process) TailOnFailure(t testing.TB) {
 	t.Cleanup(func() {
 		if t.Failed() {

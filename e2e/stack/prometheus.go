@@ -117,7 +117,8 @@ func (p *Prometheus) signal(sig syscall.Signal) error {
 	return p.process.Signal(sig)
 }
 
-// Targets replaces the scrape targets with that name. Prometheus uses them within two seconds, without a restart.
+// Targets replaces the scrape targets of the list with the given name. Prometheus uses the new targets within two seconds, without a
+// restart.
 func (p *Prometheus) Targets(name string, targets ...ScrapeTarget) error {
 	type group struct {
 		Targets []string          `json:"targets"`
@@ -154,7 +155,7 @@ func (s *Stack) ServeMetrics(ctx context.Context, job string, page http.Handler)
 	}
 	server := &http.Server{Handler: page, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { server.Close() })
-	go server.Serve(l) //nolint:errcheck // the error is ErrServerClosed, from the line above
+	go server.Serve(l) //nolint:errcheck // always ErrServerClosed, after the line above closes the server
 	return s.Prometheus.Targets(job, ScrapeTarget{Address: address, Labels: map[string]string{"job": job}})
 }
 

@@ -28,7 +28,8 @@ type Options struct {
 	ScrapeInterval time.Duration
 	// APIServer, ControllerManager and Scheduler are additional flags of these components.
 	APIServer, ControllerManager, Scheduler []string
-	// Etcd returns the URL at which the API server reaches the etcd with the given URL, for example that of a proxy; nil: directly.
+	// Etcd returns the URL at which the API server reaches etcd, for example the URL of a proxy in front of the given URL; nil: the API
+	// server reaches it directly.
 	Etcd func(url string) (string, error)
 	// Out receives progress messages; default os.Stderr.
 	Out io.Writer
@@ -53,7 +54,7 @@ type Stack struct {
 	Config     *rest.Config
 	Client     client.WithWatch // client of the administrator, without a cache
 	Kubeconfig string           // kubeconfig of the administrator
-	CA         *Authority       // signs the API server's and every user's certificate
+	CA         *Authority       // signs the certificate of the API server and the certificates of all users
 	Prometheus *Prometheus
 
 	options Options
@@ -63,7 +64,7 @@ type Stack struct {
 
 	mu        sync.Mutex
 	processes []*Process
-	closers   []func() // functions that stop what runs in this process
+	closers   []func() // functions that stop everything that runs in this process
 	keep      bool
 }
 
@@ -128,7 +129,7 @@ func (s *Stack) up(ctx context.Context) error {
 	return errors.Join(s.startControlPlane(ctx), s.startPrometheus(ctx))
 }
 
-// Keep makes Stop leave the stack's directory, with its logs, in place.
+// Keep makes Stop leave the directory of the stack, including its logs.
 func (s *Stack) Keep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +141,7 @@ func (s *Stack) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := len(s.processes) - 1; i >= 0; i-- {
-		s.processes[i].Kill() // Kill and not Terminate, because the data is not kept
+		s.processes[i].Kill() // Kill instead of Terminate, because the data are deleted
 	}
 	for _, end := range s.closers {
 		end()
@@ -185,7 +186,7 @@ func (s *Stack) HostAddress(n int) string { return s.ports.hostAddress(n) }
 // Binary returns the path of a component's binary.
 func (s *Stack) Binary(name string) string { return s.paths[name] }
 
-// Process returns the last started process with that name, or nil.
+// Process returns the most recently started process with the given name, or nil.
 func (s *Stack) Process(name string) *Process {
 	all := s.Processes()
 	for i := len(all) - 1; i >= 0; i-- {
@@ -196,8 +197,8 @@ func (s *Stack) Process(name string) *Process {
 	return nil
 }
 
-// Restart kills the process with that name unless it has ended, and starts it again with the same command. It does not wait until the
-// process is ready.
+// Restart starts the process with the given name again with the same command. If it still runs, Restart kills it first. It does not wait
+// until the process is ready.
 func (s *Stack) Restart(name string) (*Process, error) {
 	p := s.Process(name)
 	if p == nil {

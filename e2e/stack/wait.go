@@ -17,7 +17,7 @@ const pollEvery = 100 * time.Millisecond
 // tailLines is the number of log lines in the error of a failed start: enough for the last error and its cause.
 const tailLines = 30
 
-// poll calls check until it returns nil. When ctx ends first, poll returns the last error of check.
+// poll calls check until it returns nil. If ctx ends first, poll returns the last error of check.
 func poll(ctx context.Context, check func(context.Context) error) error {
 	for {
 		err := check(ctx)
@@ -32,7 +32,7 @@ func poll(ctx context.Context, check func(context.Context) error) error {
 	}
 }
 
-// awaitReady calls check until it returns nil. If ctx or p ends first, it returns an error with the end of p's log.
+// awaitReady calls check until it returns nil. If ctx ends or p exits first, it returns an error with the last part of p's log.
 func awaitReady(ctx context.Context, p *Process, check func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -53,7 +53,7 @@ func awaitReady(ctx context.Context, p *Process, check func(context.Context) err
 	return nil
 }
 
-// AwaitReady waits until url returns status 200. If it does not in time, or p ends, the error contains the end of p's log.
+// AwaitReady waits until url returns status 200. If this takes too long or p exits, the error contains the last part of p's log.
 func AwaitReady(ctx context.Context, p *Process, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
@@ -67,7 +67,7 @@ func Poll(ctx context.Context, within time.Duration, check func(context.Context)
 	return poll(ctx, check)
 }
 
-// healthy returns a check that url returns status 200. It does not verify certificates, because the servers are this stack's processes on
+// healthy returns a check that url returns status 200. It does not verify certificates, because all servers are processes of this stack on
 // loopback.
 func healthy(url string) func(context.Context) error {
 	c := &http.Client{

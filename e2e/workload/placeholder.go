@@ -13,7 +13,7 @@ import (
 )
 
 // Placeholder returns the PriorityClass and the Deployment that `gpuscaler manifests placeholder` prints for d. binary is the path of
-// gpuscaler. It fails the test if the command prints no such object.
+// gpuscaler. If the command does not print them, Placeholder fails the test.
 func Placeholder(t testing.TB, binary string, d *appsv1.Deployment) (class, placeholder *unstructured.Unstructured) {
 	t.Helper()
 	of := d.DeepCopy()

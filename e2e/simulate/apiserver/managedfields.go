@@ -19,9 +19,9 @@ type FieldManagers struct {
 	byKind map[schema.GroupVersionKind]*managedfields.FieldManager
 }
 
-// nodePoolSchema contains the parts of the schema in Karpenter's CRD (v1.15) that determine who owns a field: spec.disruption.budgets is
-// one field, each entry of spec.limits is one, and no manager owns spec.limits itself. Without a schema, the manager that creates the first
-// entry would own spec.limits, and its next server-side apply could remove the entries of other managers.
+// nodePoolSchema contains the parts of the schema in Karpenter's CRD (v1.15) that determine who owns a field. spec.disruption.budgets is
+// one field. Each entry of spec.limits is one field, and no manager owns spec.limits itself. Without a schema, the manager that creates the
+// first entry would own spec.limits, and its next server-side apply could remove the entries of other managers.
 const nodePoolSchema = `{
 	"type": "object", "x-kubernetes-group-version-kind": [{"group": "karpenter.sh", "version": "v1", "kind": "NodePool"}],
 	"properties": {
@@ -107,7 +107,7 @@ func Patch(live *unstructured.Unstructured, body []byte) (*unstructured.Unstruct
 	return next, next.UnmarshalJSON(text)
 }
 
-// SameWithoutTimes reports whether two objects are equal. It ignores the resourceVersion, the generation and the times in managedFields.
+// SameWithoutTimes reports whether two objects are equal except for the resourceVersion, the generation and the times in managedFields.
 func SameWithoutTimes(a, b *unstructured.Unstructured) bool {
 	return equality.Semantic.DeepEqual(withoutTimes(a), withoutTimes(b))
 }
@@ -141,7 +141,7 @@ func FieldText(u *unstructured.Unstructured, path ...string) string {
 	return string(text)
 }
 
-// TextOf returns a value as JSON, in the form in which FieldText returns a field. It returns an empty string for nil.
+// TextOf returns a value as JSON in the format of FieldText, or "" for nil.
 func TextOf(value any) string {
 	if value == nil {
 		return ""

@@ -37,9 +37,9 @@ type Object interface {
 type Version struct {
 	At      time.Time
 	Kind    string
-	Name    string // NAMESPACE/NAME, or NAME for an object without a namespace
+	Name    string // NAMESPACE/NAME; without a namespace, NAME
 	Deleted bool
-	Object  Object // the deleted object, if Deleted is true
+	Object  Object // if Deleted is true, the object before its deletion
 }
 
 // Server is the API server. It is not safe for concurrent use.
@@ -52,7 +52,7 @@ type Server struct {
 	serial int64          // the resourceVersion of the last write
 
 	pods        []*corev1.Pod
-	podsChanged bool // a pod was written or deleted since pods was filled
+	podsChanged bool // a pod was written or deleted since the slice pods was computed
 }
 
 // New returns an API server without objects. now is its clock.
@@ -135,8 +135,8 @@ func (a *Server) Latest(i int) bool {
 	return exists && latest == i
 }
 
-// Compact removes the changes before index end from Log, except the current version of each object. It returns the new index of the change
-// that had the index end.
+// Compact removes the changes before the index end from Log, except the current version of each object. It returns the new index of the
+// change that was at end.
 func (a *Server) Compact(end int) int {
 	kept := make([]Version, 0, len(a.latest)+len(a.Log)-end)
 	from := end

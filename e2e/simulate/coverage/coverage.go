@@ -18,7 +18,7 @@ import (
 // Enough is how often each fault must happen in each state.
 const Enough = 100
 
-// Table is the coverage of all runs so far. It is stored in a file, so that later runs can extend it.
+// Table contains the counts of all runs so far. It is stored in a file, so that later runs can extend it.
 type Table struct {
 	Next uint64 // the seed of the next run
 	Runs int
@@ -65,7 +65,7 @@ func (t *Table) Count(states []string, kind schedule.Kind) {
 	}
 }
 
-// lacks returns how many more faults of a kind a state needs.
+// lacks returns how many more faults of a kind are required in a state.
 func (t *Table) lacks(state string, kind schedule.Kind) int {
 	if reason(state, kind) != "" {
 		return 0
@@ -73,8 +73,8 @@ func (t *Table) lacks(state string, kind schedule.Kind) int {
 	return max(0, Enough-t.Counts[state][kind.String()])
 }
 
-// Rare returns the fault that the given states lack most; ok is false if they lack none. Faults for which possible returns false are not
-// considered.
+// Rare returns the fault that is missing most often in the given states; ok is false if none is missing. It considers only faults for which
+// possible returns true.
 func (t *Table) Rare(states []string, possible func(schedule.Kind) bool) (rarest schedule.Kind, ok bool) {
 	most := 0
 	for kind := range schedule.NumKinds {
@@ -89,8 +89,8 @@ func (t *Table) Rare(states []string, possible func(schedule.Kind) bool) (rarest
 	return rarest, most > 0
 }
 
-// Lacking returns a state in which faults are still missing; ok is false if there is none. Successive values of n select these states in
-// turn.
+// Lacking returns a state in which faults are still missing; ok is false if there is none. Consecutive values of n select these states one
+// after the other.
 func (t *Table) Lacking(n uint64) (state string, ok bool) {
 	var all []string
 	for _, d := range Dimensions {
@@ -113,8 +113,8 @@ func kinds() (all []schedule.Kind) {
 	return all
 }
 
-// Print writes a table for each dimension, with the faults as rows and the states as columns, then each pair with fewer than Enough faults,
-// and then what cannot happen, with the reason.
+// Print writes a table for each dimension, with the faults as rows and the states as columns. It also lists each pair with fewer than
+// Enough faults, and the pairs that cannot occur, with the reason.
 func (t *Table) Print(out io.Writer) {
 	pairs, covered := 0, 0
 	var below []string
@@ -151,7 +151,7 @@ func (t *Table) Print(out io.Writer) {
 	}
 }
 
-// few returns at most eight elements of a list as text.
+// few returns the first elements of a list as text, at most eight.
 func few(all []string) string {
 	const most = 8
 	if len(all) > most {
@@ -160,7 +160,7 @@ func few(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-// addReasons adds the faults that cannot happen in a state to the map why. The key is the reason.
+// addReasons adds the faults that cannot occur in a state to the map why, by the reason.
 func addReasons(why map[string][]string, d *Dimension, state string) {
 	if r, none := unreachable[state]; none {
 		why[r] = append(why[r], fmt.Sprintf("%s %s with each fault", d.Name, state))

@@ -8,7 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 )
 
-// TestATableIsExtendedByLaterRuns fills a table except for one pair, stores it, and reads it again. Only this pair is then requested.
+// TestATableIsExtendedByLaterRuns fills a table except for one pair of a fault and a state, stores it, and reads it again. Only this pair
+// may then be requested.
 func TestATableIsExtendedByLaterRuns(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "coverage.json")
 	table, err := Load(file, 7)
@@ -51,7 +52,7 @@ func TestATableIsExtendedByLaterRuns(t *testing.T) {
 	}
 }
 
-// TestEachKindHasAName prevents a kind of fault without a row.
+// TestEachKindHasAName fails if a kind of fault has no name, because its row in the table would be missing.
 func TestEachKindHasAName(t *testing.T) {
 	for kind := range schedule.NumKinds {
 		if kind.String() == "" {

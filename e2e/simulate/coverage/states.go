@@ -2,7 +2,7 @@ package coverage
 
 import "github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 
-// The states of the controller. Several states can be current at the same time, also of the same dimension.
+// States of the controller. Several states can be current at the same time, even in the same dimension.
 const (
 	NoLeader      = "none"
 	Leads         = "leads"
@@ -69,7 +69,7 @@ var impossible = map[pair]string{
 	{InForce, schedule.GroupAdded}:         "both groups exist already",
 }
 
-// reason returns why a fault cannot happen in a state; empty: it can.
+// reason returns why a fault cannot occur in a state, or "" if it can.
 func reason(state string, kind schedule.Kind) string {
 	if why, known := unreachable[state]; known {
 		return why

@@ -1,7 +1,7 @@
 // Package deployment is a model of the Deployment and ReplicaSet controllers of kube-controller-manager (Kubernetes 1.36): it creates and
-// deletes the pods of Deployments to match spec.replicas. The order in which pods are deleted is that of
-// pkg/controller/controller_utils.go (ActivePodsWithRanks), without the criteria that are equal for all pods of the simulation. The model
-// has no rollouts, and a pod is deleted without a grace period.
+// deletes the pods of Deployments to match spec.replicas. Pods are deleted in the order of pkg/controller/controller_utils.go
+// (ActivePodsWithRanks), without the criteria that are equal for all pods of the simulation. The model has no rollouts, and a pod is
+// deleted without a grace period.
 package deployment
 
 import (
@@ -24,7 +24,7 @@ type Controller struct {
 	all       []*deployment
 }
 
-// deployment is what remains of a Deployment when its object is replaced.
+// deployment is the part of a Deployment that stays when its object is replaced.
 type deployment struct {
 	name   string
 	pod    corev1.PodSpec

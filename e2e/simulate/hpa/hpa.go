@@ -1,5 +1,5 @@
-// Package hpa is a model of what scales a Deployment: the HPA controller of kube-controller-manager (Kubernetes 1.36,
-// pkg/controller/podautoscaler) and the scale loop of KEDA's operator (KEDA v2.21, pkg/scaling/executor). The arithmetic is that of
+// Package hpa is a model of the controllers that scale a Deployment: the HPA controller of kube-controller-manager (Kubernetes 1.36,
+// pkg/controller/podautoscaler) and the scale loop of KEDA's operator (KEDA v2.21, pkg/scaling/executor). The computation is in
 // pkg/replay/hpa, which e2e/hpacheck compares with Kubernetes' own code. e2e/keda compares the scale loop with the real operator.
 package hpa
 

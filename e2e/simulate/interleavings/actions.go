@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// action is one step of the model. who is the replica, or the index of a value.
+// action is one step of the model. who is the replica that acts. For actions of others, it is the index of a value.
 type action struct {
 	kind, who uint8
 }
 
-// kinds of action. Those before ownerLimit are of a replica.
+// Kinds of actions. The kinds before ownerLimit are actions of a replica.
 const (
 	seePool     uint8 = iota // the watch delivers the NodePool
-	seePods                  // the watch delivers the pod, or its deletion
+	seePods                  // the watch delivers the creation or deletion of the pod
 	seeFiles                 // the policy files are loaded
-	decides                  // a tick; the first request of its patch is sent
-	decidesOnly              // a tick; its patch is not sent yet
+	decides                  // a tick that sends the first request of its patch
+	decidesOnly              // a tick that does not send its patch yet
 	begins                   // the next patch is sent
-	succeeds                 // the API server executes the request, and the client continues with the answer
-	arrives                  // the API server executes the request, and the client has no answer yet
+	succeeds                 // the API server executes the request, and the client receives the answer
+	arrives                  // the API server executes the request, and the client has not received the answer yet
 	answers                  // the client continues with the answer
-	refused                  // the request is lost or refused (429, 500), and the client continues with an error
-	timesOut                 // the client continues with a timeout, and the API server may execute the request later
-	answerLost               // the API server has executed the request, and the client continues with a timeout
+	refused                  // the request is lost or refused (429, 500), and the client receives an error
+	timesOut                 // the client receives a timeout, and the API server can execute the request later
+	answerLost               // the API server has executed the request, but the client receives a timeout
 	crashes
 	restarts
 	acquires  // the process writes the Lease
-	stepsDown // the process observes that it no longer leads
+	stepsDown // the process notices that it no longer leads
 	ownerLimit
 	ownerConsent
 	ownerDelete
@@ -36,7 +36,7 @@ const (
 	karpenterWrite
 	demandChanges
 	policyChanges
-	lateArrives // the API server executes a request whose client does not wait any more
+	lateArrives // the API server executes a request whose client no longer waits
 	timeRenewed // 10 s pass, and the leader renews the Lease
 	timeStalled // 10 s pass, and no process writes the Lease
 	timeLong    // 5 min pass, and a leader that runs renews the Lease
@@ -45,9 +45,9 @@ const (
 const (
 	shortStep = 10 * time.Second
 	longStep  = 5 * time.Minute
-	// editWait is the time, in steps of 10 s, in which gpuscaler does not override a field that its owner edited during an override.
+	// editWait is how long gpuscaler does not override a field after its owner edited it during an override, in steps of 10 s.
 	editWait = 60
-	// mostWrites is the largest number of writes of a replica that wait for each other.
+	// mostWrites is the largest number of writes of a replica that can wait for each other.
 	mostWrites = 2
 )
 
@@ -82,7 +82,7 @@ func (m *model) enabled(s *state) []action {
 	return all
 }
 
-// enabledOf appends the actions of a replica.
+// enabledOf appends the possible actions of a replica to all.
 func (m *model) enabledOf(s *state, who uint8, all []action) []action {
 	r := &s.replicas[who]
 	add := func(possible bool, kind uint8) {
@@ -116,7 +116,7 @@ func (m *model) enabledOf(s *state, who uint8, all []action) []action {
 	return all
 }
 
-// writesNow reports whether a tick of the replica sends a patch at once.
+// writesNow reports whether a tick of the replica sends its patch at once.
 func (m *model) writesNow(r *replica) bool {
 	return r.leading() && r.cached.exists() && len(r.writes) == 0 && m.tickOf(r).patch != 0
 }
@@ -126,7 +126,7 @@ func (m *model) tickOf(r *replica) ticked {
 	return m.tick(observed{r.memory, r.cached.content, r.seesDemand, r.seesPolicy, same || r.memory == 0})
 }
 
-// waitsForAnswer reports whether a process waits for the answer to a request for which the condition is true.
+// waitsForAnswer reports whether a process waits for the answer to a request that satisfies the condition.
 func (s *state) waitsForAnswer(condition func(w *write) bool) bool {
 	for i := range s.replicas {
 		w := s.replicas[i].writes
@@ -137,7 +137,8 @@ func (s *state) waitsForAnswer(condition func(w *write) bool) bool {
 	return false
 }
 
-// mayWaitLong reports whether 5 minutes can pass. Before that, each request times out, and each process that runs sends its writes.
+// mayWaitLong reports whether 5 minutes can pass. They can pass only after each request has timed out and each running process has sent its
+// writes.
 func (s *state) mayWaitLong() bool {
 	return !s.waitsForAnswer(func(*write) bool { return true }) &&
 		!slices.ContainsFunc(s.replicas[:], func(r replica) bool { return r.leading() && len(r.writes) > 0 })
@@ -205,13 +206,14 @@ func (m *model) replicaActs(s *state, a action) (err error) {
 	return err
 }
 
-// keepRequest makes a request independent of its client.
+// keepRequest keeps a request in transit although its client no longer waits for it.
 func (s *state) keepRequest(sender int8, w write) {
 	w.inputs = slices.Clone(w.inputs)
 	s.late = lateRequest{exists: true, sender: sender, write: w}
 }
 
-// decide runs a tick of a replica. A replica whose Lease has expired writes nothing, as package cluster ensures.
+// decide runs a tick of a replica. If the Lease of the replica has expired, it writes nothing, which package cluster ensures in the
+// product.
 func (m *model) decide(s *state, r *replica) {
 	if s.owner.unseen && r.cached.exists() && r.cached.serial >= s.owner.edit {
 		if s.owner.unseen = false; r.memory == 0 || m.override(r).InForce() {
@@ -227,7 +229,7 @@ func (m *model) decide(s *state, r *replica) {
 	}
 }
 
-// receives continues the first write of a replica with an answer.
+// receives gives an answer to the first write of a replica, which then continues.
 func (m *model) receives(r *replica, answer input) {
 	w := &r.writes[0]
 	w.inputs = append(w.inputs, answer)
@@ -246,10 +248,10 @@ func (m *model) proceed(r *replica) {
 	w.progress, w.answer, w.old = inFlight, input{}, false
 }
 
-// requestOf returns the request of a write that the API server has not executed.
+// requestOf returns the next request of a write, which the API server has not executed.
 func (m *model) requestOf(w *write) *request { return m.next(w, true, version{}).request }
 
-// apiServerExecutes executes the request of a write.
+// apiServerExecutes executes the next request of a write.
 func (m *model) apiServerExecutes(s *state, sender int8, w *write) error {
 	before := s.live
 	w.answer = m.execute(m.requestOf(w), before)
@@ -269,7 +271,7 @@ func (m *model) lateArrives(s *state) error {
 	return m.apiServerExecutes(s, late.sender, &late.write)
 }
 
-// othersAct is an action of the owner, of Karpenter or of the time.
+// othersAct performs an action of the owner or of Karpenter, or lets time pass.
 func (m *model) othersAct(s *state, a action) {
 	switch a.kind {
 	case ownerLimit:
@@ -298,7 +300,7 @@ func (m *model) othersAct(s *state, a action) {
 	}
 }
 
-// pass lets time pass. If renews is true, a leader whose Lease has not expired renews it.
+// pass lets time pass. If renews is true, the leader renews its Lease, unless the Lease has expired.
 func (m *model) pass(s *state, by time.Duration, renews bool) {
 	steps := int8(min(by/shortStep, expiredAge))
 	s.leaseAge = min(s.leaseAge+steps, expiredAge)

@@ -40,7 +40,7 @@ type nodePools struct {
 	caller *caller
 }
 
-// errNotAnswered ends the call of a writer whose request has no answer yet.
+// errNotAnswered ends a call of the writer whose request has no answer yet.
 var errNotAnswered = errors.New("the request has no answer yet")
 
 // Apply implements dynamic.ResourceInterface.
@@ -68,7 +68,7 @@ var (
 	errModified      = errors.New("the object has been modified")
 )
 
-// send returns the answer to a request. A request without an answer ends the call.
+// send returns the answer to a request. If there is none yet, it ends the call of the writer.
 func (c *caller) send(r *request) (*unstructured.Unstructured, error) {
 	if len(c.inputs) == 0 {
 		if c.sent == nil {
@@ -93,14 +93,13 @@ func (c *caller) send(r *request) (*unstructured.Unstructured, error) {
 	panic("the writer did not read the cache again")
 }
 
-// received identifies the execution of a request by the API server.
+// received identifies one execution of a request by the API server.
 type received struct {
 	request *request
 	live    version
 }
 
-// execute returns the answer of the API server to a request. The version of an object that the request changed has the serial after that
-// of live.
+// execute returns the API server's answer to a request. If the request changes the object, the new version has the next serial after live.
 func (m *model) execute(r *request, live version) input {
 	if !live.exists() {
 		return input{kind: answerNotFound}
@@ -131,7 +130,7 @@ func (r *request) result(f *apiserver.FieldManagers, live *unstructured.Unstruct
 		return f.Apply(live, r.apply, r.manager, r.force)
 	}
 	next, err := apiserver.Patch(live, r.patch)
-	if err != nil { // the API server executes the operations before it compares the versions
+	if err != nil { // an error here, because the API server executes the operations before it compares the versions
 		return nil, apierrors.NewInvalid(karpenter.NodePoolKind.GroupKind(), poolName, nil)
 	}
 	if next.GetResourceVersion() != live.GetResourceVersion() {
@@ -140,7 +139,7 @@ func (r *request) result(f *apiserver.FieldManagers, live *unstructured.Unstruct
 	return f.Update(live, next, r.manager), nil
 }
 
-// successor returns the version that results if the object before is replaced by after. It is the same version if both are equal.
+// successor returns the version that results from replacing the object before by after. If both are equal, this is the version v.
 func (m *model) successor(v version, before, after *unstructured.Unstructured) version {
 	id := m.intern(after)
 	if id == v.content {

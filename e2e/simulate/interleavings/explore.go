@@ -51,7 +51,7 @@ func (h *hashes) has(at uint64) bool {
 	return len(s.slots) > 0 && s.slots[slot(s.slots, at)] == at
 }
 
-// slot returns the index of a hash, or of the empty slot for it.
+// slot returns the index of a hash, or the index of the empty slot in which to store it.
 func slot(slots []uint64, at uint64) uint64 {
 	mask := uint64(len(slots) - 1)
 	i := at & mask
@@ -61,13 +61,13 @@ func slot(slots []uint64, at uint64) uint64 {
 	return i
 }
 
-// node is a state of the current depth with the path to it.
+// node is a state of the current depth, with the path to it.
 type node struct {
 	key  []byte
 	path *path
 }
 
-// path is the last action on the way to a state, and the way before it. It is nil for the first state.
+// path is a list of actions that leads to a state: the last action, and the path before it. nil is the empty path.
 type path struct {
 	before *path
 	action action
@@ -81,7 +81,8 @@ func (p *path) actions() (all []action) {
 	return append(p.before.actions(), p.action)
 }
 
-// finding is a violation with the actions that lead to it. If recovery is true, it happens in the time without faults after them.
+// finding is a violation of an invariant, with the actions that lead to it. If recovery is true, the violation occurs after these actions,
+// in the time without faults.
 type finding struct {
 	violation error
 	path      []action
@@ -96,7 +97,7 @@ type exploration struct {
 	depth       int
 	states      int64 // including those of the present depth
 	transitions atomic.Int64
-	expanded    atomic.Int64 // states of the present depth whose actions were run
+	expanded    atomic.Int64 // number of states of the current depth whose actions were run
 	found       atomic.Pointer[finding]
 }
 
@@ -140,7 +141,7 @@ func (e *exploration) deepen() {
 // batch is the number of states that a worker takes at a time.
 const batch = 64
 
-// expand appends the new states that follow a state.
+// expand runs every action in a state and appends the new states to out.
 func (e *exploration) expand(n node, out []node) []node {
 	s := decode(n.key)
 	actions := e.model.enabled(s)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// testDepth is the number of actions that `go test` explores from each beginning. It takes about a second of CPU time.
+// testDepth is the number of actions that `go test` explores from each beginning, which takes about a second of CPU time.
 const testDepth = 3
 
 func TestEveryOrderOfActions(t *testing.T) {
@@ -23,7 +23,7 @@ func TestEveryOrderOfActions(t *testing.T) {
 			m.report(&text, from, f)
 			t.Fatal(text.String())
 		}
-		// With fewer states, the exploration does not run all actions, and checks little.
+		// with fewer states, the exploration would not have run all actions
 		if e.states < 500 || e.transitions.Load() < 2*e.states {
 			t.Errorf("%s: %d states and %d transitions within %d actions", from.name, e.states, e.transitions.Load(), testDepth)
 		}
@@ -33,7 +33,7 @@ func TestEveryOrderOfActions(t *testing.T) {
 	}
 }
 
-// Orders of actions that violated an invariant.
+// formerViolations contains orders of actions that once violated an invariant.
 var formerViolations = map[string]struct {
 	from    int // index of the beginning
 	actions []action
@@ -59,8 +59,8 @@ func TestFormerViolations(t *testing.T) {
 	}
 }
 
-// TestViolationsAreFound removes the resourceVersion from a request that is on its way, lets the owner edit the limit, and executes the
-// request.
+// TestViolationsAreFound shows that a violation is detected: it removes the resourceVersion from a request that was sent, lets the owner
+// edit the limit, and executes the request.
 func TestViolationsAreFound(t *testing.T) {
 	m := newModel()
 	s := m.after(m.beginning(0).state, action{kind: decides}, action{ownerLimit, 1})
@@ -78,8 +78,8 @@ func TestViolationsAreFound(t *testing.T) {
 	}
 }
 
-// TestTimeIsRelative checks that the decisions after a time has passed are those of the product with a later clock: an override that is
-// written five minutes later has the same effect, and a record contains the time of the write.
+// TestTimeIsRelative moves the stored times into the past instead of advancing the clock. It checks that the decisions are the same as with
+// a later clock: an override that is written five minutes later has the same effect, and a record contains the time of the write.
 func TestTimeIsRelative(t *testing.T) {
 	m := newModel()
 	s := m.after(m.beginning(1).state, action{kind: timeLong}, action{kind: timeRenewed})

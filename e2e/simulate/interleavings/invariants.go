@@ -32,7 +32,7 @@ func violated(invariant, format string, args ...any) error {
 
 const consentLimits = nodepool.ConsentLimits
 
-// consentIndex returns the index in consents of the current consent.
+// consentIndex returns the index of the NodePool's consent in consents.
 func (m *model) consentIndex(v version) int {
 	for i, text := range consents {
 		if c, _ := nodepool.ConsentOf(text); m.facts(v).consent == c {
@@ -42,7 +42,7 @@ func (m *model) consentIndex(v version) int {
 	panic("unknown consent")
 }
 
-// check checks the invariants of a state.
+// check checks the invariants of one state.
 func (m *model) check(s *state) error {
 	if s.replicas[0].leading() && s.replicas[1].leading() {
 		return violated(oneLeader, "both do")
@@ -92,8 +92,8 @@ func (m *model) checkWrite(s *state, sender int8, w *write, before version) erro
 	return nil
 }
 
-// overridden reports whether a leader observed that its override of the limit is in force, and each replica has loaded the files with the
-// group. An edit of the owner is then certainly an edit during an override.
+// overridden reports whether a leader has observed its override of the limit on the NodePool, and each replica has loaded the files with
+// the group. An edit of the owner is then certainly an edit during an override.
 func (m *model) overridden(s *state) bool {
 	for i := range s.replicas {
 		r := &s.replicas[i]
@@ -110,7 +110,7 @@ func (m *model) overridden(s *state) bool {
 	return false
 }
 
-// override returns the override of the limit in the memory of a replica.
+// override returns the override of the limit that a replica remembers.
 func (m *model) override(r *replica) *override.Override {
 	if r.memory == 0 {
 		return &override.Override{}

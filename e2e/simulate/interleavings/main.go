@@ -1,7 +1,6 @@
 // Command interleavings explores every order of events in the life of one override, up to a number of actions: two replicas, the owner of a
-// NodePool, Karpenter, a pod, the policy files, crashes, lost and late requests, and time. Decisions and requests are those of the
-// product's own code, and a model of the API server executes the requests. States that were reached before are not explored again. See
-// ../../README.md.
+// NodePool, Karpenter, a pod, the policy files, crashes, lost and late requests, and time. The product's own code decides and creates the
+// requests, and a model of the API server executes them. A state that was reached before is not explored again. See ../../README.md.
 package main
 
 import (
@@ -25,7 +24,7 @@ func main() {
 	}
 }
 
-// run explores the states after one beginning and prints the result of each depth. It returns false after a violation.
+// run explores the states that follow a beginning, and prints the result of each depth. It returns false after a violation.
 func run(m *model, from beginning, depth int) bool {
 	fmt.Printf("%s:\n  depth     states transitions  seconds  CPU seconds      MiB\n", from.name)
 	began, used := time.Now(), cpu()
@@ -58,8 +57,8 @@ func cpu() time.Duration {
 // progressInterval is the time between two lines about the progress of a depth.
 const progressInterval = 10 * time.Second
 
-// showProgress prints the progress of the current depth and the time that is left, if the standard error is a terminal. The caller calls
-// the result when the depth is complete.
+// showProgress prints the progress of the current depth and an estimate of the remaining time, if the standard error is a terminal. The
+// caller must call ended when the depth is complete.
 func showProgress(e *exploration) (ended func()) {
 	if info, err := os.Stderr.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return func() {}

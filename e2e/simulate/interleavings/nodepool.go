@@ -12,14 +12,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
-// limits are the limits that the owner of the NodePool sets, as JSON. The first one is in the manifest.
+// limits are the limits that the owner of the NodePool can set, as JSON. The first limit is in the manifest.
 var limits = [...]string{`"4"`, `"6"`, overrideLimit}
 
 // overrideLimit is the limit that gpuscaler sets.
 const overrideLimit = `"0"`
 
-// consents are the values of the annotation with which the owner lets gpuscaler override the limit, does not, or requests that gpuscaler
-// restores it.
+// consents are the possible values of the consent annotation: its owner lets gpuscaler override the limit, forbids it, or requests that
+// gpuscaler restores it.
 var consents = [...]string{"limits", "", "limits,restore"}
 
 const manifest = `
@@ -35,7 +35,7 @@ spec:
       - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 `
 
-// newNodePool returns the content of the NodePool that its owner creates.
+// newNodePool returns the content of the NodePool as its owner creates it.
 func (m *model) newNodePool() int32 {
 	u := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(fmt.Appendf(nil, manifest, poolName, karpenter.ConsentAnnotation, consents[0], resource, limits[0]),
@@ -74,7 +74,7 @@ func (m *model) edited(live version, manager, what, value string) version {
 
 const (
 	editLimit = "limit"
-	// karpenterAnnotation represents the fields that Karpenter writes. A write of them changes the resourceVersion and not the generation.
+	// karpenterAnnotation represents all fields that Karpenter writes. A write to it changes the resourceVersion but not the generation.
 	karpenterAnnotation = "karpenter.sh/nodepool-hash"
 )
 

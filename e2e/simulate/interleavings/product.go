@@ -23,7 +23,7 @@ const (
 	release   = "gpuscaler-system/gpuscaler"
 )
 
-// model runs the product's code on states. Several goroutines can use it.
+// model runs the product's code in the states. Several goroutines can use it concurrently.
 type model struct {
 	contents table[content]
 	memories table[memory]
@@ -37,14 +37,14 @@ type model struct {
 	writes  memo[received, input]
 	edits   memo[edit, version]
 
-	recovered hashes // states and rounds from which a recovery succeeded
+	recovered hashes // states, each with the round of a recovery, from which the recovery succeeded
 
 	group   *capacity.Group    // as the policy files define it
-	orphans [2]*capacity.Group // of a NodePool with and without a record that can be read
+	orphans [2]*capacity.Group // the group of an orphaned NodePool, without and with a readable record
 	created int32              // the content of a NodePool that its owner has just created
 
 	callers sync.Pool // of *caller
-	managed sync.Pool // of *apiserver.FieldManagers, which only one goroutine can use
+	managed sync.Pool // contains *apiserver.FieldManagers, each for one goroutine at a time
 }
 
 // newModel returns a model of a group with zero limits and one NodePool.
@@ -71,14 +71,15 @@ func newModel() *model {
 	return m
 }
 
-// observed are the arguments of a tick. Only one NodePool and one pod exist, so they determine what the engine observes.
+// observed contains everything on which a tick depends. Because there is only one NodePool and one pod, it determines the engine's
+// observation.
 type observed struct {
 	memory, content int32
 	demand, policy  bool
-	same            bool // the memory is about the NodePool with this UID
+	same            bool // whether the memory is about the NodePool with the current UID
 }
 
-// ticked is the result of a tick: the new memory, and a patch; 0: none.
+// ticked is the result of a tick: the new memory and the patch, as numbers in the tables. The patch 0 means that there is none.
 type ticked struct{ memory, patch int32 }
 
 // tick runs the decision of a replica, as package engine does: it decides for the group, or restores a NodePool whose group was removed.
@@ -125,11 +126,11 @@ func (m *model) tick(o observed) ticked {
 	})
 }
 
-// crd says that the CRD of NodePools has every field.
+// crd is a schema of NodePools that has every field.
 var crd = karpenter.Schema{Known: true, Limits: true, Weight: true, ConsolidateAfter: true, ConsolidationPolicy: true, Budgets: true}
 
-// orphanKind returns the kind of memory about a NodePool whose group was removed. Package engine derives the group from the record at the
-// first observation.
+// orphanKind returns the kind of memory about a NodePool whose group was removed. At the first observation, package engine derives the
+// group from the record.
 func (m *model) orphanKind(before int32, record string) uint8 {
 	if before != 0 && m.memories.at(before).kind != ofGroup {
 		return m.memories.at(before).kind
@@ -140,14 +141,14 @@ func (m *model) orphanKind(before int32, record string) uint8 {
 	return ofOrphanNoText
 }
 
-// step is what a write does next: it sends a request, or ends. added are the inputs that it read before that.
+// step is the next step of a write: it sends a request or ends. added contains the inputs that it read before.
 type step struct {
 	request *request
 	added   []input
 }
 
-// next returns the next step of a write. leading is the replica's Leading and cached the NodePool in its cache. The writer is called from
-// the start with the inputs that it has received so far, so that no write has to wait in a goroutine.
+// next returns the next step of a write. leading is the replica's Leading, and cached is the NodePool in its cache. The writer runs from
+// the beginning each time, with the inputs received so far. Therefore no write has to wait in a goroutine.
 func (m *model) next(w *write, leading bool, cached version) step {
 	return m.steps.get(stepKey(w, leading, cached), func() step {
 		c := m.callers.Get().(*caller)
@@ -168,19 +169,19 @@ func stepKey(w *write, leading bool, cached version) string {
 	c.write(&at)
 	c.flags(&leading)
 	if n := len(w.inputs); n > 0 && w.inputs[n-1].kind == answerConflict {
-		c.version(&cached) // the writer may read the cache after a conflict
+		c.version(&cached) // after a conflict, the writer may read the cache
 	}
 	return string(c.bytes)
 }
 
-// caller runs one call of the product's writer. It is the client of the writer and its surroundings.
+// caller runs the product's writer once. It implements the client and everything else that the writer calls.
 type caller struct {
 	model  *model
 	writer *nodepoolwriter.Writer
 	inputs []input // the inputs that are left
 	leads  bool
 	cached version
-	sent   *request // the request for which there is no input
+	sent   *request // the request that has no answer yet
 	added  []input
 }
 
@@ -195,7 +196,8 @@ func newCaller() *caller {
 	return c
 }
 
-// leading is the option Leading of the writer. The requests whose answers are known were sent, so the replica led at that time.
+// leading is the option Leading of the writer. It is true while the writer repeats requests whose answers are known, because the replica
+// led when it sent them.
 func (c *caller) leading() bool { return len(c.inputs) > 0 || c.leads }
 
 // current is the option Current of the writer. It returns the NodePool in the cache.

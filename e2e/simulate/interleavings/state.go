@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// version is one version of the NodePool: its content, and its place among the other versions. Contents are compared by their id in the
+// version is one version of the NodePool: its content, and its position in the order of versions. Equal contents have the same id in the
 // tables. The zero version means that the NodePool does not exist.
 type version struct {
 	content    int32
@@ -39,29 +39,30 @@ type replica struct {
 	cached     version
 	seesDemand bool  // the pod is in its cache
 	seesPolicy bool  // the loaded files contain the group
-	remembers  int16 // UID of the NodePool that the memory is about
+	remembers  int16 // UID of the NodePool that the memory describes
 	memory     int32
-	writes     []write // the first one is sent; the others wait for it
+	writes     []write // the first write is being sent, and the others wait for it
 }
 
-// leading is the value of the product's Leading: the process assumes that it leads, and has written the Lease less than 15 s ago.
+// leading is what the option Leading of the product returns: the process assumes that it leads, and has written the Lease less than 15 s
+// ago.
 func (r *replica) leading() bool { return r.leads && r.renewed < expiredAge }
 
 // progress of a request.
 const (
-	notSent  uint8 = iota // the write has not begun, because the process is paused or another write is sent
+	notSent  uint8 = iota // not begun, because the process is paused or another write is being sent
 	inFlight              // the API server has not received the request
-	applied               // the API server has executed or refused the request, and the client has no answer yet
+	applied               // the API server has executed or refused the request, but the client has no answer yet
 )
 
-// write is a patch that a replica sends. The requests of the write follow from its patch, its base and the inputs.
+// write is a patch that a replica sends. The patch, its base and the inputs determine the requests of the write.
 type write struct {
 	patch    int32
 	base     version
 	inputs   []input
 	progress uint8
 	answer   input // if progress is applied
-	old      bool  // the present request was sent in an earlier time step
+	old      bool  // the current request was sent in an earlier time step
 }
 
 // kinds of input.
@@ -71,10 +72,10 @@ const (
 	answerNotFound
 	answerTimeout
 	answerInvalid
-	cacheRead // the writer read the NodePool in the cache
+	cacheRead // the writer has read the NodePool from the cache
 )
 
-// input is what the writer received: the answer to a request, or a NodePool from the cache.
+// input is something that the writer received: the answer to a request, or a NodePool from the cache.
 type input struct {
 	kind    uint8
 	version version
@@ -87,24 +88,23 @@ type lateRequest struct {
 	write  write
 }
 
-// owner contains what the owner of the NodePool did.
+// owner describes what the owner of the NodePool has done.
 type owner struct {
-	limit uint8 // index into limits of the owner's limit
+	limit uint8 // index of the owner's limit in limits
 	// also is the index of a second limit that the checks accept as the owner's. It differs from limit in one case: during an override, the
-	// owner sets the limit to the value of the override. The owner may have set another limit shortly before. A leader that observes only
-	// the second edit cannot distinguish it from its own write, and later restores the original limit of the record. also is this original
-	// limit.
+	// owner first sets another limit and shortly after sets the value of the override. A leader that observes only the second edit cannot
+	// distinguish it from its own write, and later restores the original limit of the record, which is `also`.
 	also  uint8
-	edit  int16 // serial of the owner's last write
-	waits int8  // remaining steps of 10 s in which gpuscaler must not change the limit after an edit, at most editWait
-	// unseen reports that the owner edited the limit during an override, and no leader has observed this yet.
+	edit  int16 // serial of the last write of the owner
+	waits int8  // remaining time after an edit in which gpuscaler must not change the limit, in steps of 10 s, at most editWait
+	// unseen is true if the owner edited the limit during an override and no leader has observed the edit yet.
 	unseen bool
 }
 
-// has reports whether a limit is the owner's.
+// has reports whether the checks accept a limit as the owner's.
 func (o *owner) has(limit string) bool { return limit == limits[o.limit] || limit == limits[o.also] }
 
-// versions calls visit for each version in the state that must stay distinguishable.
+// versions calls visit for each version in the state whose identity matters.
 func (s *state) versions(visit func(v *version)) {
 	if s.live.exists() {
 		visit(&s.live)
@@ -149,7 +149,8 @@ func (s *state) clone() *state {
 	return &c
 }
 
-// normalize renumbers serials, generations and UIDs by their order, because only their order and equality have an effect.
+// normalize renumbers serials, generations and UIDs, because only their order and equality have an effect. Equivalent states are then
+// equal.
 func (s *state) normalize() {
 	var serials, generations, uids []int16
 	add := func(all *[]int16, n int16) {
@@ -176,15 +177,15 @@ func (s *state) normalize() {
 		r := &s.replicas[i]
 		r.remembers = rank(uids, r.remembers)
 	}
-	// The owner's edit has no version of its own. What matters is which versions are older than the edit.
+	// the edit has no version of its own, so keep only which versions are older than it
 	s.owner.edit = rank(serials, s.owner.edit)
 	s.versions(func(v *version) {
 		v.serial, v.generation, v.uid = rank(serials, v.serial), rank(generations, v.generation), rank(uids, v.uid)
 	})
 }
 
-// key returns the encoding of the normalized state. States that differ only by the names of the replicas have the same key. swapped
-// reports whether the key is that of the state with exchanged replicas.
+// key returns the encoding of the normalized state. Two states that differ only by exchanged replicas have the same key. swapped is true if
+// the key is the key of the exchanged state.
 func (s *state) key() (key []byte, swapped bool) {
 	a, other := s.encode(), s.swapped()
 	b := other.encode()

@@ -13,10 +13,10 @@ type beginning struct {
 	state *state
 }
 
-// numBeginnings is the number of states in the life of an override in which explorations begin.
+// numBeginnings is the number of states from which explorations begin. They are taken from the life of an override.
 const numBeginnings = 3
 
-// beginning returns one of these states. In each of them, the first replica leads.
+// beginning returns the nth state from which explorations begin. The first replica leads in each of them.
 func (m *model) beginning(n int) beginning {
 	first := version{content: m.created, serial: 1, generation: 1, uid: 1}
 	s := &state{live: first, holder: 0, policy: true, owner: owner{edit: 1}}
@@ -40,7 +40,7 @@ func (m *model) beginning(n int) beginning {
 	return beginning{"the leader has decided to restore the limit", s}
 }
 
-// after returns the state after actions that violate no invariant.
+// after returns the state after the given actions, which must violate no invariant.
 func (m *model) after(s *state, all ...action) *state {
 	for _, a := range all {
 		next, err := m.do(s, a)
@@ -54,7 +54,7 @@ func (m *model) after(s *state, all ...action) *state {
 
 var replicaNames = [2]string{"A", "B"}
 
-// sentences describe the actions of a replica and all other actions.
+// sentences describe the actions.
 var sentences = [...]string{
 	seePool: "the watch of %s delivers the NodePool", seePods: "the watch of %s delivers the change of the pod",
 	seeFiles: "%s loads the policy files", decides: "%s runs a tick", decidesOnly: "%s runs a tick and stalls before the write",
@@ -72,7 +72,7 @@ var sentences = [...]string{
 	timeLong: "5 min pass",
 }
 
-// sentence describes an action. swapped reports whether the names of the replicas are exchanged.
+// sentence returns the description of an action. If swapped is true, it exchanges the names of the replicas.
 func (a action) sentence(swapped bool) string {
 	text := sentences[a.kind]
 	switch {
@@ -90,7 +90,7 @@ func (a action) sentence(swapped bool) string {
 	return text
 }
 
-// report prints the actions of a finding, with what each of them changes.
+// report prints the actions of a finding, each with what it changed.
 func (m *model) report(out io.Writer, from beginning, f *finding) {
 	v := &violation{text: f.violation.Error()}
 	errors.As(f.violation, &v)
@@ -116,7 +116,7 @@ func (m *model) report(out io.Writer, from beginning, f *finding) {
 	}
 }
 
-// decision describes the patch of a tick.
+// decision returns a description of the patch of a tick.
 func (m *model) decision(r *replica) string {
 	id := m.tickOf(r).patch
 	if id == 0 {

@@ -20,16 +20,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
 
-// The tables contain each NodePool, each memory of a replica and each patch once, so that a state refers to them by a number. They also
-// contain the results of the product's code, which is called once for each input: its functions depend only on their arguments.
+// The tables assign a number to each NodePool, each memory of a replica and each patch. States refer to them by these numbers. The tables
+// also cache the results of the product's code. It is called once for each input, because the results depend only on the arguments.
 
-// present is the time of every state. When time passes, all stored times are moved into the past by this duration.
+// present is the current time in every state. When time passes, all stored times are moved into the past instead.
 var present = time.UnixMilli(1_800_000_000_000).UTC()
 
 // stored matches a time in Unix milliseconds in the text of a record.
 var stored = regexp.MustCompile(`\b1[78]\d{11}\b`)
 
-// earlier moves the times in a text into the past.
+// earlier moves the times in a text into the past by the given duration.
 func earlier(text string, by time.Duration) string {
 	return stored.ReplaceAllStringFunc(text, func(digits string) string {
 		n, err := strconv.ParseInt(digits, 10, 64)
@@ -40,14 +40,14 @@ func earlier(text string, by time.Duration) string {
 	})
 }
 
-// table assigns a number to each value. Number 0 is not assigned.
+// table assigns a number to each value. It never assigns 0.
 type table[T any] struct {
 	mu     sync.RWMutex
 	byKey  map[string]int32
 	values []T
 }
 
-// id returns the number of the value with a key. create returns the value if it is new.
+// id returns the number of the value with the given key. For a new key it calls create.
 func (t *table[T]) id(key string, create func() T) int32 {
 	t.mu.RLock()
 	id, known := t.byKey[key]
@@ -104,22 +104,22 @@ func (m *memo[K, V]) len() int {
 	return len(m.results)
 }
 
-// content is a NodePool without the parts that version contains and without the times in managedFields.
+// content is a NodePool without the parts that version contains, and without the times in managedFields.
 type content struct {
 	object *unstructured.Unstructured
 	facts  facts
 }
 
-// facts are the parts of a NodePool that the invariants compare.
+// facts are the parts of a NodePool that the invariants refer to.
 type facts struct {
 	limit    string // spec.limits of the resource as JSON; empty: not set
 	consent  nodepool.Consent
 	record   string // gpuscaler's record; empty: none
-	on       bool   // the record contains an override of the limit
-	original string // the owner's value in this record
-	counted  int    // the edits of other managers that the record counts
-	ours     bool   // the field manager of gpuscaler owns a field
-	rest     string // the parts that gpuscaler must not change, as JSON
+	on       bool   // whether the record contains an override of the limit
+	original string // the owner's limit in the record
+	counted  int    // number of edits by other managers that the record counts
+	ours     bool   // whether gpuscaler's field manager owns a field
+	rest     string // everything that gpuscaler must not change, as JSON
 }
 
 var limitPath = []string{"spec", "limits", resource}
@@ -196,7 +196,7 @@ func (m *model) object(v version) *unstructured.Unstructured {
 	})
 }
 
-// decoded returns the NodePool of a version as the product's cache contains it.
+// decoded returns the NodePool of a version in the form of the product's cache.
 func (m *model) decoded(v version) *karpenter.NodePool {
 	return m.pools.get(v, func() *karpenter.NodePool { return karpenter.DecodeNodePool(m.object(v)) })
 }
@@ -204,7 +204,7 @@ func (m *model) decoded(v version) *karpenter.NodePool {
 // kinds of memory.
 const (
 	ofGroup        uint8 = iota + 1 // the state of the capacity group
-	ofOrphan                        // the state of a NodePool whose group was removed, with a record that can be read
+	ofOrphan                        // a NodePool whose group was removed, with a readable record
 	ofOrphanNoText                  // the same without such a record
 )
 
@@ -214,8 +214,8 @@ type memory struct {
 	state capacity.State
 }
 
-// remember returns the number of a memory. It first removes the times that have no effect in this model: KnownSince and ShortSince matter
-// only for a spot wait timeout, and At only if the clock is set back.
+// remember returns the number of a memory. It first removes the times that have no effect in this model: KnownSince and ShortSince, which
+// only a spot wait timeout uses, and At, which matters only if the clock is set back.
 func (m *model) remember(kind uint8, s *capacity.State) int32 {
 	if p := &s.Pools[0]; p.UID != "" {
 		p.UID = "1" // replica.remembers contains the UID
@@ -232,7 +232,7 @@ func (m *model) remember(kind uint8, s *capacity.State) int32 {
 	return m.memories.id(string(rune('0'+kind))+string(text), func() memory { return memory{kind, *s} })
 }
 
-// agedMemory returns the number of a memory after a time has passed.
+// agedMemory returns the number of a memory after the given time has passed.
 func (m *model) agedMemory(id int32, by time.Duration) int32 {
 	if id == 0 {
 		return 0
@@ -253,7 +253,7 @@ func (m *model) agedMemory(id int32, by time.Duration) int32 {
 	})
 }
 
-// agedContent returns the number of a content after a time has passed.
+// agedContent returns the number of a content after the given time has passed.
 func (m *model) agedContent(id int32, by time.Duration) int32 {
 	if id == 0 {
 		return 0
@@ -269,7 +269,7 @@ func (m *model) agedContent(id int32, by time.Duration) int32 {
 	})
 }
 
-// agedPatch returns the number of a patch after a time has passed.
+// agedPatch returns the number of a patch after the given time has passed.
 func (m *model) agedPatch(id int32, by time.Duration) int32 {
 	return m.aged.get(aging{'p', id, by}, func() int32 {
 		p := m.patches.at(id)

@@ -1,10 +1,10 @@
-// Package karpenter is a model of what runs pods: Karpenter v1.15, kube-scheduler and the kubelets, with a cloud that refuses launches and
-// interrupts spot instances. Each node has one GPU and runs one pod.
+// Package karpenter is a model of Karpenter v1.15, kube-scheduler and the kubelets, with a cloud that refuses launches and interrupts spot
+// instances. Each node has one GPU and runs one pod.
 //
 // The model launches a node for each pending pod in the NodePool with the greatest weight whose limit permits it, does not try a NodePool
 // again for a time after a refused launch, and deletes empty nodes after consolidateAfter, unless a disruption budget permits none. These
-// rules are those of Karpenter's packages provisioning, scheduling and disruption; e2e/karpenter runs the same moves of gpuscaler with the
-// real Karpenter. The model has no drift, no consolidation of nodes with pods and no schedules of budgets.
+// rules follow Karpenter's packages provisioning, scheduling and disruption; e2e/karpenter runs the same moves of gpuscaler with the real
+// Karpenter. The model has no drift, no consolidation of nodes with pods and no schedules of budgets.
 package karpenter
 
 import (
@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// Resource is the resource of which each node has one unit, and each pod requests one unit.
+	// Resource is the resource that pods request. Each node has one unit, and each pod requests one unit.
 	Resource = "nvidia.com/gpu"
 	// GroupLabel is the label of the nodes of a NodePool. Pods select it, so that they run only on the nodes of their group.
 	GroupLabel = "simulate/group"
@@ -61,11 +61,11 @@ type Cluster struct {
 
 type pool struct {
 	NodePool
-	refused time.Time // when the cloud last refused a launch
+	refused time.Time // when the cloud last refused a launch in the NodePool
 	changed time.Time // when a NodeClaim of the NodePool was last created, changed or deleted
 }
 
-// New returns a cluster without nodes. It uses the NodePools in this order.
+// New returns a cluster without nodes. The slice nodePools determines the order of the NodePools.
 func New(api *apiserver.Server, around Surroundings, nodePools []NodePool) *Cluster {
 	c := &Cluster{api: api, around: around, machines: map[string]*machine{}}
 	for _, p := range nodePools {
@@ -245,8 +245,8 @@ func (c *Cluster) DeleteNodes(nodePool string) {
 	}
 }
 
-// Interrupt removes a usable spot node and its pods, as if the cloud interrupts the instance. The index of the node is n modulo the number
-// of usable spot nodes.
+// Interrupt removes a usable spot node and its pods, like an interruption by the cloud. The index of the node is n modulo the number of
+// usable spot nodes.
 func (c *Cluster) Interrupt(n int) {
 	names := slices.DeleteFunc(c.names(), func(name string) bool {
 		return c.machines[name].pool.CapacityType != "spot" || c.machines[name].stage < usable

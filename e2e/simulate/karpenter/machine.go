@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
 )
 
-// machine is what the model knows about a NodeClaim.
+// machine is the state of a NodeClaim in the model.
 type machine struct {
 	pool    *pool
 	claim   string

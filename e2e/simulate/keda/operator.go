@@ -1,6 +1,6 @@
-// Package keda is a model of the part of KEDA's operator that receives pushes. For a ScaledObject with a trigger of type external-push, the
-// operator keeps one stream of StreamIsActive open. When the stream ends, the operator opens a new one (KEDA v2.21,
-// pkg/scalers/external_scaler.go). The model works in a bubble of testing/synctest.
+// Package keda is a model of the part of KEDA's operator that receives messages from an external scaler. For a ScaledObject with a trigger
+// of type external-push, the operator keeps one stream of StreamIsActive open. When the stream ends, the operator opens a new one (KEDA
+// v2.21, pkg/scalers/external_scaler.go). The model works in a bubble of testing/synctest.
 package keda
 
 import (
@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// firstPause is the pause before the second stream. The pause doubles after each stream, up to longestPause. Only a restart of the
-	// operator resets the pause. KEDA would also reset the pause after a stream that the server ended without an error, but gpuscaler's
-	// server ends its streams with an error when it stops.
+	// firstPause is the pause before the second stream. The pause doubles after each stream, up to longestPause. In the model, only a
+	// restart of the operator resets it. KEDA also resets it after a stream that the server ends without an error, but gpuscaler's server
+	// ends its streams with an error.
 	firstPause = 2 * time.Second
 	// longestPause is the longest pause between two streams.
 	longestPause = time.Minute
@@ -23,7 +23,7 @@ const (
 	connectionAge = 5*time.Minute + 10*time.Second
 )
 
-// Reconnects is the longest time from the end of a failure to the next stream: the longest pause, and up to a second because an operator
+// Reconnects is the longest time from the end of a failure to the next stream: the longest pause plus up to a second, because an operator
 // connects only at its offset after a full second.
 const Reconnects = longestPause + time.Second
 
@@ -83,8 +83,7 @@ func (o *Operator) Run() {
 	}
 }
 
-// waits waits for the given pause, and then until the operator's offset after the next full second. It returns false if the operator was
-// stopped.
+// waits waits for the given pause and then until the operator's next offset. It returns false if the operator was stopped.
 func (o *Operator) waits(pause time.Duration) bool {
 	now := time.Now()
 	select {
@@ -115,7 +114,7 @@ func (o *Operator) connect() *stream {
 	return s
 }
 
-// Open returns the server of the open stream and when the stream was opened; nil: no stream is open.
+// Open returns the server of the open stream, and when the stream was opened. The server is nil if no stream is open.
 func (o *Operator) Open() (Server, time.Time) {
 	if o.open == nil {
 		return nil, time.Time{}
@@ -133,14 +132,14 @@ func (o *Operator) Break() {
 	}
 }
 
-// Silence loses every later message of the open stream. Neither end of the connection detects it.
+// Silence makes all later messages of the open stream disappear. Neither end notices it.
 func (o *Operator) Silence() {
 	if o.open != nil {
 		o.open.silent = true
 	}
 }
 
-// Silent reports whether the messages of the open stream are lost.
+// Silent reports whether the open stream loses its messages.
 func (o *Operator) Silent() bool { return o.open != nil && o.open.silent }
 
 // Restart simulates a restart of KEDA's operator. The new process connects without a pause, at the next offset.
@@ -149,7 +148,7 @@ func (o *Operator) Restart() {
 	o.pause = firstPause
 	select {
 	case o.wake <- struct{}{}:
-	default: // an earlier restart has not been handled yet
+	default: // the previous restart has not been handled yet
 	}
 }
 
@@ -159,7 +158,7 @@ func (o *Operator) Stop() {
 	close(o.left)
 }
 
-// Unreturned returns the servers that still run the handler of a stream that was closed before the given time.
+// Unreturned returns the servers whose handler still runs for a stream that was closed before the given time.
 func (o *Operator) Unreturned(before time.Time) (servers []Server) {
 	for _, s := range o.closed {
 		if s.ended.Before(before) {
@@ -182,7 +181,7 @@ type stream struct {
 	silent   bool
 }
 
-// serve runs the server's handler. The handler can also end by runtime.Goexit, if its process is killed.
+// serve runs the server's handler. If the process of the server is killed, the handler ends by runtime.Goexit.
 func (s *stream) serve() {
 	defer s.operator.around.Exclusively(func() {
 		s.returned = true

@@ -13,7 +13,7 @@ import (
 type cluster struct {
 	turn     chan struct{}
 	down     bool
-	deaf     bool // the server's handler does not notice the end of a stream
+	deaf     bool // the server's handler does not notice that a stream was closed
 	began    time.Time
 	connects []time.Duration // when the operator connected
 	received []bool
@@ -46,7 +46,7 @@ func (c *cluster) StreamIsActive(_ *externalscaler.ScaledObjectRef, s Stream) er
 	return nil
 }
 
-// run starts an operator, and calls the function story while no other goroutine uses the cluster.
+// run starts an operator and calls story, which runs while no other goroutine uses the cluster.
 func run(t *testing.T, story func(c *cluster, o *Operator, sleep func(time.Duration))) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
@@ -64,7 +64,7 @@ func run(t *testing.T, story func(c *cluster, o *Operator, sleep func(time.Durat
 	})
 }
 
-// After each failure KEDA waits twice as long, and at most a minute.
+// KEDA waits twice as long after each failure, but at most a minute.
 func TestPausesBetweenConnectionsGrowToAMinute(t *testing.T) {
 	run(t, func(c *cluster, _ *Operator, sleep func(time.Duration)) {
 		c.down = true

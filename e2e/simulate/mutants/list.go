@@ -5,11 +5,11 @@ package mutants
 // with the changed file (`go build -overlay`), and runs seeds until an invariant is violated.
 type mutant struct {
 	what  string
-	file  string // relative to the root of the repository
+	file  string // path of the changed file, relative to the root of the repository
 	old   string // occurs once in the file
 	new   string
 	seeds int // the number of seeds within which an invariant must be violated; 0: 100 seeds
-	depth int // the number of actions within which ../interleavings must violate an invariant; 0: it need not
+	depth int // number of actions within which ../interleavings must violate an invariant; 0: it is not required to
 }
 
 // byDepth is the value of mutant.seeds for a mutant that only ../interleavings must find.

@@ -17,8 +17,8 @@ import (
 
 const repository = "../../.."
 
-// TestMutantsApply checks that the text that each mutant replaces occurs once in the code. Otherwise a change of the code could leave a
-// mutant without effect.
+// TestMutantsApply checks that the text that a mutant replaces occurs exactly once in the code. Otherwise a change of the code could leave
+// a mutant without effect.
 func TestMutantsApply(t *testing.T) {
 	for _, m := range mutants {
 		if _, err := m.source(); err != nil {

@@ -14,21 +14,21 @@ import (
 // Fault is a failure of the server.
 type Fault uint8
 
-// The failures of the server; with Works it answers correctly.
+// Failures of the server. With Works it answers correctly.
 const (
 	Works     Fault = iota
 	TimesOut        // the query times out
 	Fails           // it answers 500
 	Empty           // it answers without series
 	Partial         // it answers without the series of the first workload
-	Stale           // it returns the samples from the time at which the failure began
+	Stale           // it returns the samples as they were when the failure began
 	NaN             // each value is NaN
 	Truncated       // the connection ends in the middle of the body
 	HTML            // it answers 200 with the page of a proxy
 	Ahead           // sample times are an hour in the future, and the Date header is correct
 	Behind          // sample times are an hour in the past
 	Negative        // each value is -1
-	Warning         // it answers without series and warns that a store was not reachable
+	Warning         // it answers without series, with a warning that a store was not reachable
 	numFaults
 )
 

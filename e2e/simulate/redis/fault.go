@@ -3,24 +3,24 @@ package redis
 // Fault is a failure of the server.
 type Fault uint8
 
-// The failures of the server; with Works it replies correctly.
+// Failures of the server. With Works it replies correctly.
 const (
 	Works        Fault = iota
 	Slow               // it replies late, but within the client's timeout
 	Hangs              // it accepts commands and never replies
 	Cuts               // it closes the connection in the middle of a reply
 	Loading            // it replies that it loads its data
-	WrongType          // it replies that the key has another type
+	WrongType          // it replies that the key has a value of another type
 	Unauthorized       // it replies that the client is not authenticated
-	Moved              // it replies that another server of a cluster has the key
+	Moved              // it replies that another server of the Redis cluster has the key
 	Huge               // it announces an array of 10^11 elements
 	Unusual            // it replies with a string instead of a number
 	Negative           // it replies with a negative number
 	NoLag              // it replies that the lag of a consumer group is unknown
 	Deleted            // the keys are deleted
 	FailedOver         // the connections are closed, and the new server has no data
-	Detached           // it is a replica that lost its master: its lengths do not change
-	Restarted          // the connections are closed; then it refuses connections, and then it loads its data
+	Detached           // it is a replica without a connection to its master, so its lengths do not change
+	Restarted          // it closes the connections, refuses new ones for a while, and then replies that it loads its data
 	numFaults
 )
 
@@ -37,8 +37,7 @@ var faultNames = [numFaults]string{
 
 func (f Fault) String() string { return faultNames[f] }
 
-// errorReply returns the reply to every command that reads a key, if the failure determines this reply. It returns an empty string if the
-// server replies with a length.
+// errorReply returns the error that the failure causes for every command that reads a key, or "" if the server replies with a length.
 func (f Fault) errorReply() string {
 	switch f {
 	case Loading:

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	slowReply   = 900 * time.Millisecond // shorter than the timeout of a poll
-	refusesTime = 4 * time.Second        // a restarted server refuses connections for this time
-	loadsTime   = 12 * time.Second       // a restarted server loads its data until this time has passed since its restart
+	slowReply   = 900 * time.Millisecond // less than the timeout of a poll
+	refusesTime = 4 * time.Second        // for how long a restarted server refuses connections
+	loadsTime   = 12 * time.Second       // time after a restart until which the server loads its data
 )
 
-// Client is a process with connections to the server.
+// Client is a process that connects to the server.
 type Client interface {
 	// Length returns the current length of the queue with the given key.
 	Length(key string) int
-	// Replied is called before the server sends a length to the client. at is when the server received the command.
+	// Replied is called before the server sends a length to the client. at is the time at which the server received the command.
 	Replied(key string, length int, at time.Time)
 	// Exclusively calls f while no other goroutine uses the state behind Length and Replied.
 	Exclusively(f func())
@@ -111,7 +111,7 @@ func (s *Server) closeIf(closes func(Client) bool) {
 // serve replies to the commands of one connection until it is closed.
 func (s *Server) serve(conn net.Conn, c Client) {
 	defer func() {
-		_ = conn.Close() // an error changes nothing, because the connection has ended
+		_ = conn.Close() // an error does not matter, because the connection has ended
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.open, conn)
@@ -126,7 +126,7 @@ func (s *Server) serve(conn net.Conn, c Client) {
 		if _, err := io.WriteString(conn, reply); err != nil || !keep {
 			return
 		}
-		if reply == "" { // the server hangs: it reads until the client closes the connection
+		if reply == "" { // the server hangs: read until the client closes the connection
 			_, _ = io.Copy(io.Discard, conn)
 			return
 		}

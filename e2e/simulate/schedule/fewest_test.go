@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// A run has thirty events. It fails only because of two of them: the load is high, and the leader is killed. Fewest must return these two
-// events.
+// A run with thirty events fails because of two of them: the load is high, and the leader is killed. Fewest must return these two.
 func TestFewestKeepsTheEventsThatAFailureNeeds(t *testing.T) {
 	var events []Event
 	for i := range 30 {

@@ -51,8 +51,8 @@ const (
 	BudgetsEdited
 	LimitApplied // the owner applies the current limit or a new limit by server-side apply
 	PoolReplaced
-	WriteRaced      // the owner edits a NodePool just before gpuscaler's next write of it arrives
-	LeaderStalls    // the next leader that writes is paused between its decision and its first request, or between two requests
+	WriteRaced      // the owner edits a NodePool just before gpuscaler's next write to it arrives
+	LeaderStalls    // the leader that writes next is paused before its first request or between two requests
 	WritesDelayed   // the next writes time out and are applied later
 	RolledBack      // a newer version of gpuscaler writes the records, and then the current version replaces it
 	SecondInstalled // a second release with the same capacity groups is installed
@@ -71,8 +71,8 @@ var weights = [NumKinds]int{
 	WritesDelayed: 2,
 }
 
-// Parts of a run, in seconds. Events happen before FaultsEnd. Then the run continues without faults and with constant load until Settled,
-// and then the groups are removed from the PlatformConfig until the end.
+// Parts of a run, in seconds. Events happen before FaultsEnd. From then until Settled, there are no faults and the load is constant. At
+// Settled the groups are removed from the PlatformConfig.
 const (
 	FaultsEnd = 1500
 	LastEvent = FaultsEnd - 170 // no event is drawn at or after this second
@@ -138,15 +138,15 @@ func drawQueues(seed uint64) (events []Event) {
 	return events
 }
 
-// rollbacks and secondReleases set shares of the seeds. One seed in eight contains rollbacks. Of the seeds with the modeled election, one
-// in seven contains a second release.
+// rollbacks and secondReleases determine how many seeds have these events. One seed in eight has rollbacks. Of the seeds with the modeled
+// election, one in seven has a second release.
 const (
 	rollbacks      = 8
 	secondReleases = 7
 )
 
-// realElections sets the share of the seeds that run the election of client-go: one seed in five. The other seeds run a model, because the
-// election of client-go takes as much CPU as the rest of a run.
+// realElections determines how many seeds run the election of client-go: one in five. The others run a model, because the election of
+// client-go takes as much CPU as the rest of a run.
 const realElections = 5
 
 // RealElection reports whether a seed runs the election of client-go.

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// Story is a short run that once violated an invariant, or that violates an invariant if the product contains a mutant. It contains only
-// the events that the violation needs.
+// Story is a short run that once violated an invariant. It violates it again if the product contains the mutant. It contains only the
+// necessary events.
 type Story struct {
 	Name     string
 	Text     string // what happened, as comments
-	Mutant   string // the mutant that puts the defect back into the product; empty: the story is about the model
+	Mutant   string // the mutant that puts the defect back into the product; empty: the defect was in the model
 	Violates string // the invariant that the run violates with the defect
 	Seed     uint64
 	Events   []Event
@@ -101,8 +101,7 @@ func ParseStory(text string) (s Story, err error) {
 	return s, nil
 }
 
-// Missing returns the first expected line that the trace does not contain after the lines that were expected before it; empty: it contains
-// all of them.
+// Missing returns the first expected line that does not occur in the trace after the previous expected lines, or "" if all occur.
 func (s *Story) Missing(trace []string) string {
 	for _, part := range s.Expect {
 		i := slices.IndexFunc(trace, func(line string) bool { return strings.Contains(line, part) })
@@ -114,7 +113,7 @@ func (s *Story) Missing(trace []string) string {
 	return ""
 }
 
-// text returns the description of an event without its time, and with "%s" instead of the duration.
+// text returns the description of an event without its time. It contains "%s" in place of the duration.
 func (e Event) text() string {
 	s := &sentences[e.Kind]
 	return s.text(e.Which%max(s.which, 1), e.Value%max(s.value, 1))
@@ -132,7 +131,7 @@ func (e Event) Sentence() string {
 // String returns the time and the description of an event. ParseEvent returns an event with the same effects.
 func (e Event) String() string { return fmt.Sprintf("%4ds %s", e.Second, e.Sentence()) }
 
-// known returns an event for each possible description.
+// known returns one event for each possible description.
 var known = sync.OnceValue(func() map[string]Event {
 	all := map[string]Event{}
 	for kind := range NumKinds {
@@ -153,7 +152,7 @@ var (
 	lasting = regexp.MustCompile(`^(.* for )((?:\d+h)?(?:\d+m)?[\d.]+s)$`)
 )
 
-// ParseEvent reads the result of Event.String.
+// ParseEvent parses the result of Event.String.
 func ParseEvent(line string) (Event, error) {
 	m := timed.FindStringSubmatch(strings.TrimSpace(line))
 	if m == nil {

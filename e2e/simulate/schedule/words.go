@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/redis"
 )
 
-// The objects to which the field Which of an event refers, modulo their number.
+// Names of the objects to which an event refers. Its field Which, modulo the number of names, is the index.
 var (
 	workloads = []string{"chat", "batch", "embed"}
 	nodePools = []string{"llm-spot", "llm-on-demand", "rank-spot", "rank-on-demand"}
@@ -36,12 +36,12 @@ func (e effect) of(lasting time.Duration) time.Duration { return e.base + e.time
 
 func (e effect) lasting(d time.Duration) time.Duration { return (d - e.base) * e.by / e.times }
 
-// with returns a sentence about one of the named objects.
+// with returns a sentence whose format contains one of the names.
 func with(names []string, format string) sentence {
 	return sentence{which: len(names), text: func(w, _ int) string { return fmt.Sprintf(format, names[w]) }}
 }
 
-// choose returns a sentence that consists of the format, the name of an object, and one of the texts.
+// choose returns a sentence whose format contains one of the names and one of the texts.
 func choose(names []string, format string, texts ...string) sentence {
 	return sentence{which: len(names), value: len(texts), text: func(w, v int) string { return fmt.Sprintf(format, names[w], texts[v]) }}
 }
@@ -64,11 +64,12 @@ func faultsOf[F fmt.Stringer](n int, fault func(int) F) (all []string) {
 // loads are the lengths of queues to which the load of a workload can change.
 var loads = []string{"0", "0", "0", "5", "15", "25", "40", "70"}
 
-// failures are the ways in which the next writes can fail, in the order of the verdicts of the API server.
+// failures are the ways in which the next writes can fail, in the order of the type verdict.
 var failures = []string{"returns 409", "returns 429", "returns 500", "is lost", "loses its response", "kills its sender before it arrives",
 	"kills its sender after it is applied"}
 
-// sentences contains the sentence of each kind of event. TestASentenceContainsTheWholeEvent checks that no sentence omits a property.
+// sentences contains the sentence of each kind of event. A sentence must contain every property of the event, which
+// TestASentenceContainsTheWholeEvent checks.
 var sentences = [NumKinds]sentence{
 	LoadChanges:     choose(workloads, "the load of %s becomes %s", loads...),
 	SourceBreaks:    sourceBreaks.lasts(effect{times: 3, by: 1}),
@@ -128,7 +129,7 @@ var sourceBreaks = sentence{which: 3, value: prometheus.NumFaults, text: func(w,
 
 func writesFail(_, v int) string {
 	failure, n := failures[v/3], 1+v%3
-	if v/3 >= 5 || n == 1 { // a process is killed by one write
+	if v/3 >= 5 || n == 1 { // only one write can kill a process
 		return "the next write " + failure
 	}
 	return fmt.Sprintf("each of the next %d writes %s", n, failure)

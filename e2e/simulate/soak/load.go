@@ -20,7 +20,7 @@ import (
 )
 
 // load is the cluster of the soak: workloads whose queues change all the time, with policies, HPAs and pods. Some of them are in capacity
-// groups with NodePools of Karpenter. It has the same size at all times.
+// groups with NodePools of Karpenter. Its size is constant.
 type load struct {
 	now       time.Time
 	began     time.Time
@@ -40,7 +40,7 @@ type workload struct {
 	namespace, name string
 	group           string // capacity group; empty: none
 	queue           float64
-	phase           float64 // of the queue, in parts of an hour
+	phase           float64 // phase of the queue, as a fraction of an hour
 	max             int
 	pods            []string // names of its pods
 }
@@ -71,7 +71,7 @@ func newLoad(size int, seed uint64) *load {
 	for i := range size {
 		w := &workload{namespace: fmt.Sprintf("team-%d", i%namespaces), name: fmt.Sprintf("model-%d", i), phase: l.random.Float64(), max: 6}
 		if g := i / groupMembers; g < len(l.groups) {
-			// The queues of a group are empty at the same time, so that its limits become 0 every hour.
+			// all queues of a group are empty at the same time, so that the group's limits become 0 every hour
 			w.group, w.max, w.phase = l.groups[g], 2, float64(g)/float64(len(l.groups))
 		}
 		l.workloads = append(l.workloads, w)
@@ -165,7 +165,7 @@ func (l *load) scale(w *workload, replicas int32) {
 func (l *load) runPods(w *workload) {
 	replicas := int(*l.api.Get(apiserver.KindDeployment, w.key()).(*appsv1.Deployment).Spec.Replicas)
 	kept := w.pods[:0]
-	for _, pod := range w.pods { // a node that ends deletes its pods
+	for _, pod := range w.pods { // delete the pods of a node that ends
 		if l.api.Get(apiserver.KindPod, w.namespace+"/"+pod) != nil {
 			kept = append(kept, pod)
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	testing.Init() // a bubble of testing/synctest needs a test
+	testing.Init() // package testing must be initialized, because a synctest bubble needs a test
 	policies := flag.Int("policies", 1000, "number of policies")
 	lasting := flag.Duration("for", 8*time.Hour, "virtual time of the samples, after the warm-up")
 	warmUp := flag.Duration("warm-up", 2*time.Hour, "virtual time before the first sample")
