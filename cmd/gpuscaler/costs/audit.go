@@ -13,6 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/audit"
 	"github.com/gpuscaler/gpuscaler/pkg/audit/report"
+	"github.com/gpuscaler/gpuscaler/pkg/printable"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 )
 
@@ -78,6 +79,10 @@ func (o *auditOptions) run(ctx context.Context, out, progress io.Writer) error {
 	defer bar.Clear()
 	options := audit.Options{SLO: slo, Replay: o.replay, ColdStart: o.coldStart, Budget: o.limit, Progress: bar.Report}
 	snapshot, err := o.snapshot(ctx, &options)
+	bar.Clear()
+	for _, p := range o.problems {
+		fmt.Fprintln(progress, "warning:", printable.Clean(p))
+	}
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package costs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,9 @@ type auditCluster struct {
 	hourly     float64
 	region     string
 	cluster    string
+
+	// problems contains messages of the servers for standard error. They can contain addresses and queries, so they are not in the snapshot.
+	problems []string
 }
 
 func (o *auditCluster) register(f *pflag.FlagSet) {
@@ -79,8 +83,12 @@ func (o *auditCluster) read(ctx context.Context, wait time.Duration, progress fu
 		return nil, err
 	}
 	s.Missing = append(gaps, s.Missing...)
-	for _, w := range server.Warnings() {
-		s.Notes = append(s.Notes, "The server warned: "+w)
+	if warnings := server.Warnings(); len(warnings) > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("The Prometheus server sent %d warnings, so its data can be incomplete. The command printed them "+
+			"when it read the data.", len(warnings)))
+		for _, w := range warnings {
+			o.problems = append(o.problems, "the Prometheus server warns: "+w)
+		}
 	}
 	return s, nil
 }
@@ -140,7 +148,10 @@ func (o *auditCluster) workloads(ctx context.Context, read *collect.Options) ([]
 	workloads, gaps := collect.Workloads(autoscalers, targets)
 	if read.Nodes, err = karpenter.Offers(ctx, client); err != nil {
 		read.Nodes = map[string]cost.Offer{}
-		gaps = append(gaps, audit.Gap{What: "instance types of present nodes", Why: err.Error(), Next: "allow to list nodes and nodeclaims"})
+		o.problems = append(o.problems, err.Error())
+		gaps = append(gaps, audit.Gap{What: "instance types of present nodes",
+			Why:  "the API server refused to list nodes or nodeclaims: " + cmp.Or(string(apierrors.ReasonForError(err)), "no answer"),
+			Next: "allow to list nodes and nodeclaims"})
 	}
 	return workloads, gaps, nil
 }

@@ -56,6 +56,7 @@ func Read(ctx context.Context, server Server, workloads []audit.Workload, o Opti
 		if o.Progress != nil {
 			o.Progress("reading "+p.what, float64(i)/float64(len(parts)))
 		}
+		r.part = p.what
 		if err := p.read(ctx); err != nil {
 			return nil, err
 		}
@@ -69,6 +70,7 @@ type reader struct {
 	o      *Options
 	s      *audit.Snapshot
 	byKey  map[string]*audit.Workload
+	part   string // what is being read, such as "waits"
 
 	scraped audit.Values      // 1 in each step in which kube-state-metrics was scraped, missing in all other steps
 	poolOf  map[string]string // name of the pool of each node

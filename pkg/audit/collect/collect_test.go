@@ -2,6 +2,8 @@ package collect
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"sync"
@@ -189,5 +191,26 @@ func TestQueriesOfALongPeriodRunAtTheSameTime(t *testing.T) {
 	}
 	if len(server.queries) < 5 {
 		t.Errorf("only %d expressions were evaluated", len(server.queries))
+	}
+}
+
+// tooLarge is a server whose responses exceed their limit.
+type tooLarge struct{ *together }
+
+func (tooLarge) Range(_ context.Context, expr string, _ v1.Range) (model.Matrix, error) {
+	return nil, fmt.Errorf("%w: more than 20 series\nthe query was: %s of http://user:hunter2@prom", history.ErrTooLarge, expr)
+}
+
+// A part that is too large is reported, without the query and without the address of the server.
+func TestTooLargeResponsesAreReportedWithoutTheQuery(t *testing.T) {
+	s, err := Read(t.Context(), tooLarge{}, chat(), Options{From: midnight, To: midnight.Add(time.Hour), Step: 5 * time.Minute,
+		Wait: 10 * time.Second, Matchers: map[string]string{"cluster": "hunter2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(s)
+	if err != nil || !strings.Contains(string(text), `"a part of the nodes","why":"a response of the Prometheus server is too large"`) ||
+		strings.Contains(string(text), "hunter2") || strings.Contains(string(text), "over_time") {
+		t.Errorf("%v %s", err, text)
 	}
 }

@@ -11,8 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/gpuscaler/gpuscaler/pkg/audit"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
 const gpuResource = corev1.ResourceName("nvidia.com/gpu")
@@ -30,7 +32,7 @@ func Workloads(autoscalers, targets []*unstructured.Unstructured) (out []audit.W
 	}
 	taken := map[string]bool{}
 	for _, u := range autoscalers {
-		a, kind, name, malformed := autoscaler(u)
+		a, kind, name, malformed, noSchedule := autoscaler(u)
 		if malformed != "" && name == "" {
 			gaps = append(gaps, malformedGap(u, malformed))
 			continue
@@ -60,6 +62,10 @@ func Workloads(autoscalers, targets []*unstructured.Unstructured) (out []audit.W
 			continue
 		}
 		taken[w.Key()] = true
+		if noSchedule != "" {
+			gaps = append(gaps, audit.Gap{What: "a schedule of " + w.Key(), Why: noSchedule,
+				Next: "correct the trigger; the replicas of the schedule are assigned to other causes"})
+		}
 		out = append(out, w)
 	}
 	slices.SortFunc(out, func(a, b audit.Workload) int { return cmp.Compare(a.Key(), b.Key()) })
@@ -73,18 +79,18 @@ func malformedGap(u *unstructured.Unstructured, malformed string) audit.Gap {
 }
 
 // autoscaler returns the settings of an HPA or a ScaledObject, and its target. If a field cannot be read, malformed is the reason, and the
-// settings are not complete.
-func autoscaler(u *unstructured.Unstructured) (a audit.Autoscaler, kind, name, malformed string) {
+// settings are not complete. If a schedule is invalid, noSchedule is the reason.
+func autoscaler(u *unstructured.Unstructured) (a audit.Autoscaler, kind, name, malformed, noSchedule string) {
 	a = audit.Autoscaler{Kind: u.GetKind(), Name: u.GetName(), Cooldown: defaultWindow}
 	if u.GetKind() == "HorizontalPodAutoscaler" {
 		kind, name, malformed = hpa(u, &a)
 	} else {
-		kind, name, malformed = scaledObject(u, &a)
+		kind, name, malformed, noSchedule = scaledObject(u, &a)
 	}
 	a.Min = max(0, a.Min)
 	a.Max = min(max(a.Max, a.Min), 1e6)
 	a.Cooldown = min(max(a.Cooldown, 0), 7*86400)
-	return a, kind, name, malformed
+	return a, kind, name, malformed, noSchedule
 }
 
 func hpa(u *unstructured.Unstructured, a *audit.Autoscaler) (kind, name, malformed string) {
@@ -122,8 +128,9 @@ func metricName(m autoscalingv2.MetricSpec) string {
 }
 
 // scaledObject reads the fields that the audit uses. Of a trigger it reads the type, and the schedule of a cron trigger: the other metadata
-// can contain addresses, queries and credentials. KEDA sets a number that is absent to its default value.
-func scaledObject(u *unstructured.Unstructured, a *audit.Autoscaler) (kind, name, malformed string) {
+// can contain addresses, queries and credentials. If the schedule of a cron trigger is invalid, noSchedule is the reason. KEDA sets a number
+// that is absent to its default value.
+func scaledObject(u *unstructured.Unstructured, a *audit.Autoscaler) (kind, name, malformed, noSchedule string) {
 	number := func(otherwise int64, path ...string) int {
 		v, found, err := unstructured.NestedInt64(u.Object, append([]string{"spec"}, path...)...)
 		switch {
@@ -149,17 +156,29 @@ func scaledObject(u *unstructured.Unstructured, a *audit.Autoscaler) (kind, name
 			continue
 		}
 		of, _, _ := unstructured.NestedString(trigger, "type")
-		a.Metrics = append(a.Metrics, of)
+		a.Metrics = append(a.Metrics, triggerType(of))
 		if of != "cron" {
 			continue
 		}
 		m, _, _ := unstructured.NestedStringMap(trigger, "metadata")
 		n, _ := strconv.Atoi(m["desiredReplicas"])
+		if _, err := baseline.NewCron(m["timezone"], m["start"], m["end"], 1); err != nil {
+			noSchedule = "a cron trigger has no valid timezone, start and end" // without their text, which can be any text
+			continue
+		}
 		a.Schedules = append(a.Schedules, audit.Schedule{
 			Timezone: m["timezone"], Start: m["start"], End: m["end"], Replicas: min(max(n, 0), 1e6)})
 	}
 	ref, _, _ := unstructured.NestedStringMap(u.Object, "spec", "scaleTargetRef")
-	return cmp.Or(ref["kind"], "Deployment"), ref["name"], malformed
+	return cmp.Or(ref["kind"], "Deployment"), ref["name"], malformed, noSchedule
+}
+
+// triggerType returns the type of a trigger, or "unknown" if it is not in the form of KEDA's types.
+func triggerType(text string) string {
+	if len(text) > 63 || len(validation.IsDNS1123Label(text)) > 0 {
+		return "unknown"
+	}
+	return text
 }
 
 // template returns the number of GPUs that a pod of a Deployment or StatefulSet requests, and the number of requests that its vLLM server

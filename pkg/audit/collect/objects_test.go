@@ -91,12 +91,13 @@ func TestMalformedObjectsAreGaps(t *testing.T) {
 	}
 }
 
-// The types of triggers are only shown, and the replicas of a cron trigger are limited, so the audit continues if they are malformed.
+// The types of triggers are only shown, so the audit continues if they are malformed. A malformed schedule is a gap, without its text.
 func TestMalformedTriggersDoNotStopTheAudit(t *testing.T) {
 	broken := object(t, `{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: a, namespace: team}, spec: {
 	scaleTargetRef: {name: embed}, triggers: [7, {type: 3}, {type: cron, metadata: {desiredReplicas: "1e9"}}]}}`)
 	got, gaps := Workloads([]*unstructured.Unstructured{broken}, []*unstructured.Unstructured{deployment(t, "embed", `nvidia.com/gpu: "1"`)})
-	if len(got) != 1 || len(gaps) != 0 || got[0].Autoscaler.Min != 0 || got[0].Autoscaler.Max != 100 || got[0].Autoscaler.Cooldown < 0 {
+	if len(got) != 1 || len(gaps) != 1 || gaps[0].What != "a schedule of team/embed" || got[0].Autoscaler.Min != 0 ||
+		got[0].Autoscaler.Max != 100 || got[0].Autoscaler.Cooldown < 0 {
 		t.Errorf("%+v, gaps %+v", got, gaps)
 	}
 }

@@ -44,7 +44,9 @@ func (r *reader) over(ctx context.Context, expr string, take func(m model.Metric
 		}
 		for i, m := range chunks {
 			if tooLarge[i] != nil {
-				r.gap("all figures of one query", tooLarge[i].Error(), "use a shorter --since, a longer --step, or a --matcher")
+				// without the text of the error, which contains the query
+				r.gap("a part of the "+r.part, "a response of the Prometheus server is too large", "use a shorter --since, a longer --step, "+
+					"or a --matcher")
 				return found, nil
 			}
 			found = r.each(m, take) || found
