@@ -62,10 +62,10 @@ you are not allowed to list it in all namespaces.`,
 	f.BoolVar(&o.capacity, "capacity", true, "restore NodePools, and remove annotations on pods and CapacityBuffers")
 	f.BoolVar(&o.nodePools, "nodepools", true, "with --capacity, restore NodePools; false: for a role without permissions on NodePools")
 	f.BoolVar(&o.policyStatus, "policy-status", true, "remove the annotation gpuscaler.io/policy-status")
-	f.StringSliceVar(&o.policyStatusIn, "policy-status-namespaces", nil, "namespaces in which that annotation is removed from HPAs and "+
-		"ScaledObjects")
-	f.StringSliceVar(&o.configMapsIn, "configmap-namespaces", nil, "namespaces in which it is removed from ConfigMaps; if both lists are "+
-		"empty, it is removed in all namespaces")
+	f.StringSliceVar(&o.policyStatusIn, "policy-status-namespaces", nil, "namespaces in which the annotation of --policy-status is "+
+		"removed from HPAs and ScaledObjects")
+	f.StringSliceVar(&o.configMapsIn, "configmap-namespaces", nil, "namespaces in which the annotation of --policy-status is removed from "+
+		"ConfigMaps; if both lists are empty, it is removed in all namespaces")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "maximum duration")
 	return c
 }

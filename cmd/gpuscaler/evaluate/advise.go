@@ -61,8 +61,8 @@ more gives the best result. The exit code is 1 if no SLO is attained; the report
 	f.Lookup("policy").Usage += "; empty: a new policy for vLLM servers"
 	f.Lookup("policy-name").Usage = "NAMESPACE/NAME of the policy; required if the files contain several"
 	f.Lookup("requests").Usage = "recorded traffic: CSV, JSON lines, windowed rates, Prometheus; also .gz"
-	f.Lookup("slo").Usage = "`SHARE:WAIT`: this share of the requests must wait at most this time; repeat it for others, the preferred " +
-		"one first"
+	f.Lookup("slo").Usage = "share of the requests, and the longest time that these may wait, as `SHARE:WAIT`; may be repeated, with the " +
+		"preferred one first"
 	f.Float64Var(&o.budget, "budget", 0, "highest cost in $ per day; not set: no limit")
 	f.Int32Var(&o.most, "max-replicas", 0, "maxReplicas of the policy; 0: that of --policy, or one and a half times what the busiest minute "+
 		"needs")

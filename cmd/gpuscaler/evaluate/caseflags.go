@@ -49,7 +49,8 @@ func (o *caseFlags) register(f *pflag.FlagSet) {
 		"capacity; may be repeated: each trace is the market of a NodePool of its own")
 	o.trace.register(f)
 	f.StringArrayVar(&o.slos, "slo", []string{defaultSLO},
-		"`SHARE:WAIT`: this share of the requests must wait at most this time; NAMESPACE/NAME=99%:10s sets it for one of several workloads")
+		"share of the requests, and the longest time that these may wait, as `SHARE:WAIT`; NAMESPACE/NAME=99%:10s is for one of several "+
+			"workloads")
 	f.DurationVar(&o.coldStart, "cold-start", time.Minute,
 		"time from the request for a replica until it is ready; 0: the sum of randomly drawn phases, see the printed assumptions")
 	f.Int32Var(&o.initial, "initial", evaluate.AutoInitial,

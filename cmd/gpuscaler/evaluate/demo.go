@@ -42,11 +42,13 @@ func demoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Simulate a day of GPU workloads in minutes, without a cluster",
-		Long: `Run the engine of the controller on a simulated cluster: workloads of three teams with a
-diurnal curve, bursts, an idle night and spot losses, at an accelerated clock. Capacity groups change the
-NodePools of a simulated Karpenter. The demo prints each decision with its reason, serves the web page and the
-external metrics API on loopback, and prints a summary at the end: after --for (simulated time), or on Ctrl-C.
-The summary compares cost, requests on time and idle GPU time with KEDA and with a static fleet.`,
+		Long: `Run the engine of the controller on a simulated cluster. The workloads of three teams have a diurnal curve, bursts, an
+idle night and spot losses, and capacity groups change the NodePools of a simulated Karpenter. By default, a minute of
+simulated time takes a second.
+
+The demo prints each decision with its reason, and serves the web page and the external metrics API on loopback
+addresses. It ends after --for (simulated time) or on Ctrl-C, and then prints a summary. The summary compares cost,
+requests on time and idle GPU time with KEDA and with a static fleet.`,
 		Example: `  gpuscaler demo
   gpuscaler demo --requests requests.csv --speed 120
   gpuscaler demo --for 24h --speed 100000 -o json

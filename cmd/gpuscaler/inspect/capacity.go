@@ -46,13 +46,12 @@ func capacityPlanCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan --config PATH",
 		Short: "Print the planned NodePool changes as a diff; write nothing",
-		Long: `Decide for every capacity group of --config as the controller does, on the present state of the cluster
-or on files, and print the NodePool changes of the next --for if nothing else happens. The command writes
+		Long: `Print the NodePool changes that the controller would make in the next --for, if the replicas and the nodes do not change.
+The command decides for each capacity group of --config as the controller does. It reads the cluster, or files. It writes
 nothing and does not contact the controller.
 
-Each workload keeps its current replicas: a plan shows what happens to nodes, not how signals change the
-replicas. Each line names the rule that makes the change and the time of the change. Obstacles are listed
-too: fields that gpuscaler may not set, and what prevents an empty node from being removed.`,
+Each line names the rule that makes the change, and the time of the change. The plan also lists fields that gpuscaler may
+not set, and what prevents the removal of empty nodes.`,
 		Example: `  gpuscaler capacity plan --config platform.yaml --config policies/
   gpuscaler capacity plan --config platform.yaml --for 12h -o json | jq '.groups[].changes'
   kubectl get nodepools,nodeclaims,nodes,pods,deployments -A --show-managed-fields -o yaml > now.yaml

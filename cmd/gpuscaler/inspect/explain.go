@@ -50,7 +50,7 @@ history in memory: for an earlier time the command prints the target's Kubernete
 		ValidArgsFunction: o.leader.completePolicies,
 	}
 	o.leader.register(c)
-	c.Flags().StringVar(&o.at, "at", "", "a time by the controller's clock, in your time zone: 09:04, 09:04:05, 2026-11-22T09:04:00Z, or "+
+	c.Flags().StringVar(&o.at, "at", "", "a time in your time zone, within the last 24 hours: 09:04, 09:04:05, 2026-11-22T09:04:00Z, or "+
 		"10m for ten minutes ago")
 	c.Flags().StringVar(&o.from, "from", "", "read the explanation from a log: a file, or - for standard input")
 	c.Flags().StringVarP(&o.output, "output", "o", "text", "text or json")

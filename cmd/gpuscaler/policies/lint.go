@@ -41,13 +41,15 @@ func lintCommand() *cobra.Command {
 	o := lintOptions{}
 	c := &cobra.Command{
 		Use:   "lint [PATH...]",
-		Short: "Find what does not work as written: metrics, labels, HPAs, NodePools, versions",
+		Short: "Check policies, metrics, HPAs, NodePools and versions in the cluster and in Prometheus",
 		Long: `Check policies (files and directories at PATH) against the cluster and the Prometheus server that they use.
-A metric is reported if it does not exist, was renamed, is absent at zero replicas, is a counter that is read as a
-gauge, or has labels that do not name pods, and GPU_UTIL if no other signal decides. A workload is reported if two
-autoscalers scale it or if its rollout would wait for a GPU, an HPA if its fields change the target, a NodePool if
-it cannot scale to zero or has no fallback, and a capacity group of labeled nodes if the nodes do not suffice.
-ScaledObjects of other teams are checked too.
+The command reports:
+  - a metric that does not exist, was renamed, is absent at zero replicas, is a counter that is read as a gauge, or has
+    labels that do not name pods; and GPU_UTIL, if it is the only signal
+  - a workload that two autoscalers scale, or whose rollout would wait for a GPU
+  - an HPA or a ScaledObject, also of another team, whose fields change the target
+  - a NodePool that cannot scale to zero or has no fallback
+  - a capacity group of labeled nodes, if the nodes do not suffice
 
 Without policies the command checks the server that is registered for external metrics, the versions of Kubernetes,
 KEDA and Karpenter, and whether the labels of the DCGM exporter name pods.

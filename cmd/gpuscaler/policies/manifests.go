@@ -36,8 +36,9 @@ func manifestsHPACommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "hpa POLICY",
 		Short: "Print the HorizontalPodAutoscaler that follows a policy exactly",
-		Long: `Print the HPA that follows a policy exactly: the metric of gpuscaler with averageValue 1, tolerance "0" (the
-default tolerance of 10% would ignore 10 -> 11), windows 0 and wide policies, because gpuscaler smooths already.
+		Long: `Print the HPA that sets the replicas to the target of a policy. It reads the metric of gpuscaler with averageValue 1.
+Its tolerance is "0", because with the default of 10% an HPA ignores a change from 10 to 11. Its windows are 0 and its
+rates are high, because gpuscaler applies the windows and rates of the policy.
 
 POLICY is a file, of which all policies are printed, or NAMESPACE/NAME of a policy in --config.`,
 		Example: `  gpuscaler manifests hpa policies/chat.yaml --config platform.yaml
@@ -62,16 +63,16 @@ func manifestsScaledObjectCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "scaledobject POLICY",
 		Short: "Print the KEDA ScaledObject that follows a policy exactly and keeps scaling up during an outage",
-		Long: `Print the ScaledObject that follows a policy exactly: the external-push trigger of gpuscaler, tolerance "0",
-windows 0, wide policies. The policy has the cooldown period; cooldownPeriod of the ScaledObject is one minute as
-a safeguard, because at 0 KEDA removes all replicas after one read without an active trigger, for example while
-KEDA renews its cache.
+		Long: `Print the ScaledObject that sets the replicas to the target of a policy, with the external-push trigger of gpuscaler.
+The cooldown period is in the policy. cooldownPeriod of the ScaledObject is one minute as a safeguard: at 0, KEDA removes
+all replicas after one read without an active trigger, for example while KEDA renews its cache.
 
-The ScaledObject also has a copy of each queue trigger of the policy, at four times the target. KEDA uses the
-highest of all, which normally is the target of gpuscaler. If gpuscaler is unavailable, the copies still scale up.
-A trigger that a signal of type keda reads is such a copy already; it is taken from --from.
+The ScaledObject also has a trigger for each queue of the policy that KEDA can read, with four times the target. KEDA
+uses the highest result, which normally is the target of gpuscaler. If gpuscaler is unavailable, these triggers still
+scale up. For a signal of type keda, the trigger is copied from the ScaledObject in --from.
 
-With --formula KEDA uses the target of gpuscaler, or the copies if it is unavailable, instead of the highest.
+With --formula, KEDA uses the target of gpuscaler, and the other triggers only if gpuscaler is unavailable.
+
 POLICY is a file, of which all policies are printed, or NAMESPACE/NAME of a policy in --config.`,
 		Example: `  gpuscaler manifests scaledobject policies/embed.yaml --config platform.yaml
   kubectl -n team-embed get scaledobject embed-worker -o yaml > so.yaml
@@ -94,7 +95,7 @@ POLICY is a file, of which all policies are printed, or NAMESPACE/NAME of a poli
 	c.Flags().StringVar(&from, "from", "", "file with the existing ScaledObject; the triggers that signals of type keda read are copied "+
 		"from it")
 	c.Flags().BoolVar(&mirror, "mirror", true, "add a trigger with a high target for each queue that KEDA can read itself")
-	c.Flags().BoolVar(&o.Formula, "formula", false, "make KEDA use the target of gpuscaler, or the copies if it is unavailable (KEDA 2.20 "+
+	c.Flags().BoolVar(&o.Formula, "formula", false, "use the target of gpuscaler, and the other triggers only if gpuscaler is unavailable (KEDA 2.20 "+
 		"and later; not with signals of type keda)")
 	scalerFlags(c, &o)
 	return c

@@ -23,11 +23,13 @@ func validateCommand() *cobra.Command {
 		Use:   "validate PATH...",
 		Short: "Check policy files and print file, line, field, the found value and the allowed values",
 		Long: `Check files and directories of policies and the PlatformConfig as the controller reads them, without a cluster.
-Each problem names its file, line and field, the found value and the allowed values. Every document is accepted from
-PATH; --policies restricts a path as it does for run. The PATH - is standard input. In the manifest of a ConfigMap, each
-key is checked; from a ConfigMap with the label gpuscaler.io/policy only policies of its namespace are accepted. A team
-without the file of the PlatformConfig uses --no-platform. The exit code is 1 if a document is refused, and 0 with only
-warnings.`,
+Each problem names its file, line and field, the found value and the allowed values. The exit code is 1 if a document is
+refused, and 0 if there are only warnings.
+
+PATH is a file or a directory with documents of any namespace, or - for standard input. --policies names a path with
+policies of some namespaces only, as the flag of run does. In the manifest of a ConfigMap, each key is checked. From a
+ConfigMap with the label gpuscaler.io/policy, only policies of its namespace are accepted. Without the file of the
+PlatformConfig, use --no-platform.`,
 		Example: `  gpuscaler validate policies/ platform.yaml
   gpuscaler validate platform.yaml --policies team-chat=chat/ --policies team-embed,team-search=embed/
   gpuscaler validate --no-platform policies/
