@@ -9,9 +9,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// addAtRisk adds two numbers of replicas to the targets. The first replaces ready replicas on nodes that the provider is about to take. The
-// second is the reserve for expected further losses. The provider gives notice only two minutes before it takes a node, and a cold start
-// takes longer, so the reserve must be ready before a notice.
+// addAtRisk adds replicas for two purposes. The first kind replaces ready replicas on nodes that the provider is about to take. The second
+// kind is a reserve for further losses that are expected. The provider gives notice only two minutes before it takes a node, and a cold
+// start takes longer, so the reserve must be ready before a notice.
 func (t *tick) addAtRisk() {
 	var noticed, expected float64
 	var all evidence.Exposure
@@ -35,9 +35,9 @@ func (t *tick) addAtRisk() {
 	}
 }
 
-// addReserve distributes the reserve over the workloads, in proportion to the number of their exposed replicas that are necessary for the
-// demand. needed is the sum of these replicas over all workloads. It returns the number of replicas that were added, which can exceed the
-// reserve, because each share is rounded up.
+// addReserve distributes the reserve over the workloads, in proportion to their needed replicas: replicas on spot nodes that the demand
+// requires. needed is the sum over all workloads. addReserve returns how many replicas it added. The number can exceed the reserve, because
+// each share is rounded up.
 func (t *tick) addReserve(reserve, needed int32) (added float64) {
 	for i := range t.o.Workloads {
 		_, _, n := t.exposed(&t.o.Workloads[i])
@@ -48,7 +48,7 @@ func (t *tick) addReserve(reserve, needed int32) (added float64) {
 	return added
 }
 
-// exposedNodes returns the number of spot nodes with ready pods, as counted in evidence.Exposure.
+// exposedNodes returns the number of spot nodes with ready pods. evidence.Exposure describes how they are counted.
 func (a *analysis) exposedNodes() (nodes float64) {
 	a.eachPod(func(_ *Workload, p *Pod) {
 		if n := a.node(p); n != nil && p.Ready && n.Type == Spot && !n.Notice && !n.Deleting {
@@ -91,7 +91,7 @@ func (a *analysis) exposed(w *Workload) (risk int32, exposed int64, needed int32
 	return risk, exposed, min(replicas, w.needs())
 }
 
-// taken reports whether the provider is about to take the node, and not Karpenter.
+// taken reports whether the provider is about to take the node. It is false if Karpenter removes the node.
 func (n *Node) taken() bool { return (n.Notice || n.Deleting) && !n.Voluntary }
 
 // expectedLosses returns the number of nodes that the provider is expected to take from the group during one cold start.
@@ -104,10 +104,10 @@ func (a *analysis) expectedLosses() int32 {
 }
 
 // capTargets caps the targets of the group's workloads while no NodePool provides a node. The cap is one replica above the number of
-// replicas that have nodes. The additional replica stays pending, so that Karpenter tries to launch a node for it. The result of these
-// launches is the evidence for a fallback. The target of a workload is also capped while the API server rejects its pods, and while the
-// autoscaler reports that no node that it may add has space for a replica. The cap then includes the replicas for which existing nodes have
-// space.
+// replicas that have nodes. The additional replica stays pending, so that Karpenter tries to launch a node for it. The results of these
+// launches are the evidence for a fallback. The target of a workload is also capped in two other cases: while the API server rejects its
+// pods, and while the autoscaler reports that it can add no node with space for a replica. In the second case, the cap includes the
+// replicas that fit on existing nodes.
 func (t *tick) capTargets() {
 	c := &t.s.TargetCap
 	closed := t.allClosed()
@@ -149,14 +149,14 @@ func (t *tick) capTargets() {
 	}
 }
 
-// fitting returns the number of further replicas of a workload for which the free units of existing nodes are sufficient.
+// fitting returns how many further replicas of a workload fit on existing nodes.
 func (a *analysis) fitting(w *Workload) int32 {
 	size := max(w.podGPUs(), 1)
 	return int32(min(a.freeUnits(size)/size/int64(w.size()), math.MaxInt32/2))
 }
 
-// listInfeasible lists that the autoscaler may add no node that has space for a replica. The next attempt is when the autoscaler reports
-// another state.
+// listInfeasible adds to the list of causes that the autoscaler can add no node with space for a replica. There is no time of a next
+// attempt: it follows when the autoscaler changes its report.
 func (t *tick) listInfeasible() {
 	for i := range t.views() {
 		if t.o.Pools[i].Exists {
@@ -190,7 +190,7 @@ func (t *tick) listClosed() {
 	}
 }
 
-// describeMaximum sets the fields about the maximum of a group whose nodes are found by their labels.
+// describeMaximum sets the fields about the maximum of a group with a NodeSelector.
 func (t *tick) describeMaximum(c *Closed) {
 	switch c.Limited = t.pools[c.Pool].full; c.Limited {
 	case "maxNodes":
@@ -210,8 +210,8 @@ func (a *analysis) unmanagedOn(pool int) (units int64) {
 	return units
 }
 
-// placed returns the number of replicas of which all pods exist and are on nodes. If the API server rejects further pods of the workload,
-// replicas with pending pods are also included.
+// placed returns the number of replicas whose pods all exist and are on nodes. If the API server rejects further pods of the workload,
+// replicas with pending pods count too.
 func (w *Workload) placed() (n int32) {
 	w.eachReplica(func(pods []Pod) {
 		if !w.complete(pods) {

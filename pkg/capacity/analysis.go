@@ -18,44 +18,44 @@ type analysis struct {
 	at  int64 // now in Unix milliseconds, see statemachine.Stamp
 
 	pools          [nodepool.MaxPools]poolFacts
-	spot, onDemand side // the NodePools between which replicas can move; both are empty if the group lacks one of them
+	spot, onDemand side // the NodePools between which replicas can move; both are empty if one of them would be empty
 
 	demand        Demand
-	claims        claimCount    // workloads and pods whose devices cannot be counted
+	claims        claimCount    // workloads and pods that claim devices which cannot be counted
 	pendingClaims claimCount    // workloads and pods without a node that claim devices
 	gated         claimCount    // pods that wait for something other than a node
-	invalidGangs  claimCount    // pods whose annotation about their gang cannot be used
-	known         bool          // the demand of all workloads and pods is known
+	invalidGangs  claimCount    // pods with an annotation about their gang whose value cannot be used
+	known         bool          // whether the demand of all workloads and pods is known
 	pods          int           // number of pods that run or are pending
-	short         time.Duration // how long pods have waited for which no node is being launched
+	short         time.Duration // how long pods without a node have waited although no node is being launched for them
 	smallestWait  int64         // units of the smallest pod without a node
 
-	returnable   int64          // units that become free on on-demand nodes if all movable pods move to spot, see findReturnable
+	returnable   int64          // units that become free on on-demand nodes if all movable pods move to spot (see findReturnable)
 	smallestMove int64          // units of the smallest movable pod
 	returning    []onDemandNode // the nodes of the on-demand NodePools; the slice is reused between ticks
 }
 
-// poolFacts contains sums and extremes over the nodes of one NodePool, and how much its limits still allow.
+// poolFacts contains what was computed from the nodes and the limits of one NodePool: sums over its nodes, and how much it can still grow.
 type poolFacts struct {
 	units    int64     // units of the nodes that exist and are not being deleted
 	largest  int64     // units of the largest node
 	smallest int64     // units of the smallest node; 0: there is none
 	nodes    int       // number of nodes that exist and are not being deleted
 	newest   time.Time // creation time of the newest launched node
-	// units by which the NodePool may still grow within the limits of its owner and of open schedules; MaxUnits: no limit
+	// how many units the NodePool can still grow within the limits of its owner and of open schedules; MaxUnits: no limit
 	room int64
-	full string // the resource whose limit allows the fewest nodes; "": there is no limit
-	// limit is the limit of the resource full, and used is how much of this resource the NodePool has. scheduled reports whether an open
-	// schedule of the group sets the limit, and left whether an override set it and gpuscaler may no longer change it.
+	full string // the resource whose limit allows the fewest nodes; "": none is limited
+	// limit is the limit of the resource full, and used is how much of this resource the NodePool has. scheduled is true if an open
+	// schedule of the group sets the limit. left is true if the limit is an override that gpuscaler may no longer change.
 	limit, used     float64
 	scheduled, left bool
-	// exhausted reports that no node is launched although the limits allow one: the capacity reservation of the NodePool has no free
-	// instance (room is then 0), or the autoscaler of a group with a NodeSelector adds no node
+	// exhausted is true if no node is launched although the limits allow one. Either the capacity reservation of the NodePool has no free
+	// instance (room is then 0), or the autoscaler of a group with a NodeSelector adds no node.
 	exhausted bool
 }
 
-// lead returns how long before the start of known demand its replicas are requested: the lead time of the group, or, if it is not set, the
-// longest one that was learned for a workload of the group.
+// lead returns how long before known demand starts its replicas are requested. This is the lead time of the group or, if it is not set, the
+// longest lead time that was learned for a workload of the group.
 func (a *analysis) lead() time.Duration {
 	if a.g.LeadTime > 0 {
 		return a.g.LeadTime
@@ -109,7 +109,7 @@ type side struct {
 	units   int64     // units of nodes that exist and are not being deleted
 	largest int64     // units of the largest node
 	newest  time.Time // creation of the newest launched node
-	room    int64     // units that limits still allow, see sideRoom; MaxUnits: any number
+	room    int64     // units that the limits still allow (see sideRoom); MaxUnits: no limit
 }
 
 // all returns the indexes of the NodePools of the side.
@@ -120,12 +120,12 @@ func (s *side) has(pool int) bool {
 	return pool >= 0 && pool < nodepool.MaxPools && slices.Contains(s.all(), int8(pool))
 }
 
-// first returns the index of the side's first NodePool. A Reason that concerns the whole side contains this index.
+// first returns the index of the first NodePool of the side. A Reason about the whole side contains this index.
 func (s *side) first() int8 { return s.pools[0] }
 
-// typeOf returns the capacity type of a NodePool: the type for which the group lists it, or OnDemand if it is listed as reserved and may
-// also launch on-demand nodes (In [reserved, on-demand]). Karpenter uses the reservation of such a NodePool first and then launches
-// on-demand nodes in it, so it replaces spot as an on-demand NodePool does.
+// typeOf returns the capacity type of a NodePool: the type under which the group lists it. There is one exception: a NodePool that is
+// listed as reserved and may also launch on-demand nodes (In [reserved, on-demand]) is OnDemand. Karpenter uses the reservation of such a
+// NodePool first and then launches on-demand nodes in it, so it replaces spot as an on-demand NodePool does.
 func (a *analysis) typeOf(pool int) CapacityType {
 	if kind := a.g.Pools[pool].Type; kind != Reserved || !a.o.Pools[pool].LaunchesOnDemand {
 		return kind
@@ -172,7 +172,8 @@ func (a *analysis) sideOf(kind CapacityType) (s side) {
 // paired reports whether the group has a spot and an on-demand NodePool.
 func (a *analysis) paired() bool { return a.spot.count > 0 }
 
-// isReserved reports whether a NodePool is one of only reserved capacity, which is neither a spot nor an on-demand NodePool of the group.
+// isReserved reports whether a NodePool launches only reserved capacity. Such a NodePool is neither a spot nor an on-demand NodePool of the
+// group.
 func (a *analysis) isReserved(pool int) bool {
 	return pool >= 0 && pool < a.views() && a.typeOf(pool) == Reserved && !a.onDemand.has(pool)
 }
@@ -208,8 +209,8 @@ func (a *analysis) endangered(p *Pod) bool {
 	return n != nil && (n.Notice || n.Deleting)
 }
 
-// ready returns the number of complete replicas of which every pod is ready, and of which no pod is on a node that has an interruption
-// notice or is being deleted.
+// ready returns the number of complete replicas whose pods are all ready, on nodes without an interruption notice that are not being
+// deleted.
 func (a *analysis) ready(w *Workload) (n int32) {
 	w.eachReplica(func(pods []Pod) {
 		for i := range pods {
@@ -230,8 +231,8 @@ func (a *analysis) workload(key string) int {
 }
 
 // nodeSize returns the size of the group's largest known node in units of its resource, or the size of the largest pod if that is greater.
-// A limit that allows one more node must leave room for this size: Karpenter launches an instance type only if its whole capacity fits
-// below the limit.
+// A limit that should allow one more node must leave room for this size, because Karpenter launches an instance type only if its whole
+// capacity fits below the limit.
 func (a *analysis) nodeSize() (size int64) {
 	for i := range a.views() {
 		size = max(size, a.pools[i].largest)

@@ -15,15 +15,14 @@ const (
 	// or with one of less than 15 minutes. Most models are loaded within this time. Karpenter counts the duration from the start of the
 	// pod, so the protection also ends if gpuscaler does not remove the annotation.
 	minShield = 30 * time.Minute
-	// noticeCost is the deletion cost of a pod on a node with an interruption notice. It is lower than every cost that the rule for
-	// scale-in packing sets, so a ReplicaSet deletes this pod before the pods of that rule. Only pods that a move to spot replaces have a
-	// lower cost.
+	// noticeCost is the deletion cost of a pod on a node with an interruption notice. It is lower than the costs of EmptyWholeNodes, so a
+	// ReplicaSet deletes this pod before the pods of that rule. Only pods that are replaced in a move to spot have a lower cost.
 	noticeCost = "-100"
 	// lowestCost is lower than every other deletion cost.
 	lowestCost = "-2147483647"
 )
 
-// differs reports whether the annotation must be written so that it has the needed value. If needed is "", it must be absent.
+// differs reports whether the annotation does not have the needed value. If needed is "", the annotation must be absent.
 func (a Annotation) differs(needed string) bool {
 	return statemachine.CompareAnnotation(a.Value, a.Ours, needed).NeedsWrite(needed)
 }
@@ -62,8 +61,8 @@ func (t *tick) annotatePods() {
 	}
 }
 
-// annotate adds the action that writes or clears an annotation, unless this was done within RepeatInterval. It reports whether it added the
-// action.
+// annotate adds the action that sets or removes an annotation, unless the same action was added within RepeatInterval. It reports whether
+// it added the action.
 func (t *tick) annotate(m PodAnnotation) bool {
 	if t.s.Sent.Recently(m.UID, uint8(m.Kind), m.Value, t.at) {
 		return false
@@ -73,8 +72,8 @@ func (t *tick) annotate(m PodAnnotation) bool {
 }
 
 // shield returns the value of karpenter.sh/do-not-disrupt that a pod needs. For a pod that loads, and for a pod whose successor loads, this
-// is a duration, if the cluster's Karpenter supports durations. For every other pod it is "". The value "true" is never used, because it
-// would protect the node for as long as the pod exists.
+// is a duration, unless the cluster's Karpenter does not support durations. For every other pod it is "". The value "true" is never used,
+// because it would protect the node for as long as the pod exists.
 func (t *tick) shield(p *Pod) string {
 	if !t.g.StartupShield || t.g.Advisory || t.releasing || !t.o.Shields {
 		return ""
@@ -102,7 +101,8 @@ func (t *tick) deletionCost(w *Workload, p *Pod) (string, explain.Rule) {
 		return surgeCost, explain.RuleSurge
 	}
 	if n.Notice && !n.Voluntary {
-		return noticeCost, explain.RuleAtRisk // a replacement is requested already; a scale-in must delete this pod and not the replacement
+		// a replacement is already requested, so a scale-in must delete this pod and not the replacement
+		return noticeCost, explain.RuleAtRisk
 	}
 	// Without EmptyWholeNodes, pods need a deletion cost only while there are additional replicas for expected losses, and more on-demand
 	// nodes than the base requires. A scale-in then deletes idle replicas first, and then replicas on on-demand nodes.
@@ -128,7 +128,7 @@ func (t *tick) deletionClass(p *Pod, n *Node) (class int) {
 		class += 2
 	}
 	if t.g.EmptyWholeNodes && n.Used == p.GPUs && n.GPUs > p.GPUs {
-		class++ // last pod on a node with several units: its deletion frees the node
+		class++ // the last pod on a node with several units, whose deletion makes the node empty
 	}
 	return class
 }

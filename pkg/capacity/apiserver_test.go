@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 )
 
-// observe returns the Observation that package cluster would build from the simulated cluster.
+// observe returns the Observation of the simulated cluster, as package cluster builds it from a real one.
 func (c *cluster) observe() Observation {
 	o := Observation{Ahead: c.ahead, Lost: !c.known, Shields: true, Buffers: c.servesBuffers}
 	index := map[*simNode][2]int{}
@@ -111,7 +111,7 @@ type recordText struct {
 	}
 }
 
-// recordOf parses a record. ok is false if the text is no record of this version.
+// recordOf parses a record. ok is false if the text is not a record of this version.
 func recordOf(text string) (r recordText, ok bool) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
@@ -126,7 +126,7 @@ func (c *cluster) patch(a NodePoolPatch) {
 	}
 	pool := c.pools[i]
 	if pool.version != pool.seen {
-		return // the patch is based on an old version of the NodePool: a conflict
+		return // a conflict, because the patch is based on an old version of the NodePool
 	}
 	if c.refused != nil && c.refused(i) {
 		return
@@ -158,7 +158,7 @@ func (c *cluster) patch(a NodePoolPatch) {
 	}
 }
 
-// admit fails the test for a patch that the chart's admission policy rejects.
+// admit fails the test if the chart's admission policy would reject the patch.
 func (c *cluster) admit(pool *simPool, a NodePoolPatch) {
 	if pool.consent&nodepool.ConsentAny == 0 {
 		c.t.Errorf("%s: a patch of %s without consent: %s", c.clock(), pool.Name, a.Text())
@@ -170,8 +170,8 @@ func (c *cluster) admit(pool *simPool, a NodePoolPatch) {
 	}
 }
 
-// apply simulates the server-side apply of all overrides. It fails the test if the patch leaves out a field that gpuscaler owns without
-// restoring it, because the API server would remove the field.
+// apply simulates the server-side apply of all overrides. It fails the test if the patch omits a field that gpuscaler owns and does not
+// restore it either, because the API server would remove this field.
 func (p *simPool) apply(c *cluster, a NodePoolPatch) {
 	for name, f := range p.fields {
 		restored := slices.ContainsFunc(a.Changes, func(r override.Change) bool { return r.Restore && r.Name() == name })

@@ -67,7 +67,7 @@ func TestReserveIsTheExpectedLossOfOneColdStart(t *testing.T) {
 		for i, age := range c.ages {
 			o.Pools[0].Losses = append(o.Pools[0].Losses, evidence.Loss{UID: string(rune('a' + i)), At: now.Add(-age)})
 		}
-		// Two workloads run on ten spot nodes. The workload with eight of them gets the greater share of the reserve.
+		// Two workloads run on ten spot nodes. The workload on eight of them must get the greater share of the reserve.
 		o.Workloads = []Workload{{Key: "team/a", Uncapped: 8, Current: 8, GPUs: 1, Known: true},
 			{Key: "team/b", Uncapped: 2, Current: 2, GPUs: 1, Known: true}}
 		for i := range 10 {
@@ -89,8 +89,8 @@ func TestReserveIsTheExpectedLossOfOneColdStart(t *testing.T) {
 	}
 }
 
-// Without a lead time of its own, a group uses the longest one that was learned for a workload: known demand is expected that much earlier,
-// and the reserve covers the losses of that time.
+// Without a lead time, a group uses the longest one that was learned for its workloads. Replicas for known demand start earlier by this
+// time, and the reserve covers the losses during this time.
 func TestGroupWithoutALeadTimeUsesTheLongestLearnedOne(t *testing.T) {
 	for name, c := range map[string]struct {
 		own, first, second, want time.Duration
@@ -132,7 +132,7 @@ func TestReserveCountsTheReplicasOfANode(t *testing.T) {
 	for name, c := range map[string]struct {
 		nodes, each int   // number of spot nodes with 8 GPUs, and of replicas on each of them
 		gpus        int64 // GPUs of a replica
-		jobs        int   // number of further nodes, each used completely by an unmanaged Job
+		jobs        int   // number of further nodes, each completely used by a Job without a policy
 		replaced    int   // number of nodes that Karpenter itself replaces
 		needs       int32
 		lost, want  int32

@@ -23,7 +23,7 @@ func (t *tick) advanceMove() {
 	switch event {
 	case statemachine.WorkloadUnknown, statemachine.MoveTimeout, statemachine.DemandGrew:
 		if m.Step == statemachine.Annotating && event == statemachine.MoveTimeout {
-			t.giveUpMove() // the pods to delete cannot be annotated; the move ends, because its additional replicas must not stay forever
+			t.giveUpMove() // end the move if the pods to delete cannot be annotated, because its additional replicas must not stay forever
 			return
 		}
 		m.End()
@@ -43,8 +43,8 @@ func (t *tick) advanceMove() {
 	}
 }
 
-// moveInput returns the input of the state machine, the workload of the batch, and one of the pods to delete (victims) that has a deletion
-// cost of another manager, or nil. It also removes victims that no longer exist from the batch.
+// moveInput returns the input of the state machine of a move, and the workload of the batch. foreign is a pod to delete (victim) whose
+// deletion cost another manager has set, or nil. moveInput also removes victims that no longer exist from the batch.
 func (t *tick) moveInput() (in statemachine.MoveInput, w *Workload, foreign *Pod) {
 	m := &t.s.Move
 	i := t.workload(m.Workload)
@@ -61,7 +61,7 @@ func (t *tick) moveInput() (in statemachine.MoveInput, w *Workload, foreign *Pod
 	return in, w, foreign
 }
 
-// foreignVictim returns one of the batch's pods to delete (victims) that has a deletion cost of another manager, or nil.
+// foreignVictim returns a pod to delete (victim) whose deletion cost another manager has set, or nil.
 func (t *tick) foreignVictim(w *Workload) *Pod {
 	m := &t.s.Move
 	for j := range w.Pods {
@@ -122,9 +122,9 @@ func (t *tick) successorOnDemand() bool {
 }
 
 // keepSuccessors continues the move with as many victims (pods to delete) as there are successors (new pods) that are ready on spot or
-// reserved capacity. If these are fewer than requested, each pod that the move created on a new on-demand node also becomes a victim, up to
-// the requested number. The number is limited because some of these pods may serve demand that has grown during the move. Pods that replace
-// replicas at risk stay: for each victim that the batch gives up because the provider takes its node, one pod less becomes a victim.
+// reserved capacity. If there are fewer of these than requested, the pods that the move created on new on-demand nodes become victims too,
+// up to the requested number. The limit is necessary because some of these pods may serve demand that has grown during the move. For each
+// victim that the batch gives up because the provider takes its node, one of these pods stays as its replacement.
 func (t *tick) keepSuccessors(w *Workload, came statemachine.Successors) {
 	m := &t.s.Move
 	m.Step = statemachine.Annotating
@@ -149,8 +149,8 @@ func (t *tick) keepSuccessors(w *Workload, came statemachine.Successors) {
 }
 
 // refuseBatch records that spot had no capacity for the complete batch. This is not a failure of spot: replicas on spot stay there, and new
-// replicas still use spot first. If full is true, the next batch has one replica and starts only after a wait. The wait becomes twice as
-// long with each consecutive batch of this kind.
+// replicas still use spot first. If full is true, the next batch has one replica and starts only after a wait. The wait doubles with each
+// consecutive batch of this kind.
 func (t *tick) refuseBatch(full bool) {
 	t.s.Move.Refused = true
 	if full {
@@ -158,8 +158,8 @@ func (t *tick) refuseBatch(full bool) {
 	}
 }
 
-// completeMove ends a batch whose replaced pods are deleted. If all of its new pods were ready on spot, the next batch may be twice as
-// large.
+// completeMove ends a batch after its replaced pods have been deleted. If all of its new pods were ready on spot, the next batch may be
+// twice as large.
 func (t *tick) completeMove() {
 	if m := &t.s.Move; m.Step == statemachine.Shrinking && !m.Refused {
 		t.s.Pace.Completed()

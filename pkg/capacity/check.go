@@ -6,8 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// check adds findings for everything that prevents Karpenter from removing empty nodes, with the price of these nodes, and for everything
-// that prevents a return to spot.
+// check adds a finding for everything that prevents Karpenter from removing empty nodes, with the price of these nodes. It also adds a
+// finding for everything that prevents a return to spot.
 func (t *tick) check() {
 	if t.g.SelectsNodes() {
 		t.checkFleet()
@@ -48,7 +48,7 @@ func (t *tick) checkEmpty(pool int, v *PoolView) {
 			kind = explain.FindNever
 		case zero:
 			kind = explain.FindZeroBudget
-		case n.Buffered: // last, because it may be out of date: Karpenter reports a buffer for minutes after the buffer was removed
+		case n.Buffered: // the last cause, because it may be outdated: Karpenter reports a buffer for minutes after its removal
 			kind = explain.FindBuffered
 		default:
 			continue
@@ -64,9 +64,10 @@ func (t *tick) checkEmpty(pool int, v *PoolView) {
 	}
 }
 
-// checkStatic adds a finding with the spec.replicas that a static NodePool needs: more if pods wait and no other NodePool may launch a node
-// for them, fewer if nodes have no pods of the group and no demand is known to come. gpuscaler does not write spec.replicas, because such
-// nodes are often reserved for a time. Nodes of reserved capacity are paid in any case, so fewer are not advised.
+// checkStatic adds a finding if a static NodePool should have another spec.replicas: a higher number if pods wait and no other NodePool may
+// launch a node for them, a lower number if nodes have no pods of the group and no known demand is coming. gpuscaler does not write
+// spec.replicas, because such nodes are often reserved for a time. Nodes of reserved capacity are paid in any case, so fewer are not
+// advised.
 func (t *tick) checkStatic(pool int, v *PoolView) {
 	if v.Replicas == nil || !t.known {
 		return
@@ -130,7 +131,7 @@ func (t *tick) checkReturn() {
 	t.findUnmovable(nil, "", t.o.UnmanagedPods)
 }
 
-// reportUnreliable adds a finding for each NodePool that provides no room, in a group with several NodePools of its capacity type.
+// reportUnreliable adds a finding for each NodePool on which gpuscaler cannot rely, in a group with several NodePools of its capacity type.
 func (t *tick) reportUnreliable() {
 	for _, s := range []*side{&t.spot, &t.onDemand} {
 		if s.count < 2 {
@@ -203,7 +204,8 @@ func moveBlocker(w *Workload, p *Pod) (blocker explain.MoveBlocker, blocked bool
 	return explain.BlockedByOwner, p.Owner != OwnerReplicaSet
 }
 
-// checkFleet adds findings about the nodes, and if known demand starts soon, a finding with the commands that keep enough nodes.
+// checkFleet adds findings about the nodes of a group with a NodeSelector. If known demand starts soon, one of them contains the command
+// that keeps enough nodes.
 func (t *tick) checkFleet() {
 	v := &t.o.Pools[0]
 	count := func(kind explain.FindingKind, n int) {

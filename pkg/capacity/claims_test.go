@@ -40,7 +40,8 @@ func TestZeroLimitIsRemovedForPodsWithResourceClaims(t *testing.T) {
 	}
 }
 
-// A gang lacks pods that do not exist yet. They are demand, but the finding counts only pods that a user can find.
+// A gang is incomplete: some of its pods do not exist yet. The missing pods are demand, but the finding must count only existing pods,
+// because only these can be found by a user.
 func TestMissingPodsOfAGangAreNotReportedAsHeld(t *testing.T) {
 	c := newCluster(t, nil)
 	o := c.observe()
@@ -87,9 +88,9 @@ func (c *cluster) node(gpus int64) *simNode {
 	return n
 }
 
-// A Job claims two devices. Karpenter launches no node for it. The devices are included in the demand. But Karpenter ignores the pod, so
-// the waiting pod does not show that spot has no capacity: the group must not fall back to on-demand, lower a limit or cap a target. Once
-// the pod has a node, the demand is known. The zero limit is set again after the pod has ended.
+// A Job claims two devices. Karpenter launches no node for it. The devices are included in the demand. Karpenter ignores the pod, so its
+// waiting does not show that spot has no capacity: the group must not fall back to on-demand, lower a limit or cap a target. When the pod
+// has a node, the demand is known. The zero limit is set again after the pod has ended.
 func TestPodWithCountedClaims(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.SpotWaitTimeout = true, 2*time.Minute })
 	c.add("team-chat/llama", 1)
@@ -156,8 +157,8 @@ func TestWorkloadWithCountedClaims(t *testing.T) {
 	}
 }
 
-// A group counts the devices of a DeviceClass. No rule sets a limit for them, because Karpenter's limits do not count them: not while a
-// probe tests spot after a fallback, and not while there is no demand.
+// A group counts the devices of a DeviceClass. No rule sets a limit for them, because Karpenter's limits do not count them: neither while a
+// probe tests spot after a fallback, nor while there is no demand.
 func TestGroupOfADeviceClassSetsNoLimit(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.Resource, g.ZeroLimit = DeviceClassPrefix+"gpu.nvidia.com", true })
 	chat := c.add("team-chat/llama", 1)

@@ -27,7 +27,7 @@ type cluster struct {
 	ahead []Span
 	known bool
 
-	boot, load    time.Duration // boot: time from launch to usable; load: time from there to ready
+	boot, load    time.Duration // boot: time from the launch of a node until it is usable; load: time from then until the pod is ready
 	ids           int
 	moving        moved
 	batch         statemachine.Move // the batch of the last tick
@@ -41,16 +41,17 @@ type cluster struct {
 	refused       func(pool int) bool // the API server refuses writes of the NodePool
 	eager         bool                // Karpenter consolidates every second
 	servesBuffers bool                // the observation reports that CapacityBuffers are served
-	lag           int                 // seconds for which the observation does not change
+	lag           int                 // for how many more seconds the observation does not change
 	shown         Observation
 	nodeGPUs      bool // the observation contains the size of a node
-	sticky        int  // number of restores after which gpuscaler still owns the fields, as after a crash between two requests
-	silent        bool // gpuscaler does not run: nothing is decided or written
-	releasing     bool
-	log           []string // texts of the patches
-	phases        []statemachine.Phase
-	most          int // greatest number of patches in one tick
-	writes        int
+	// number of restores after which gpuscaler still owns the fields, as after a crash between the two requests of a restore
+	sticky    int
+	silent    bool // gpuscaler does not run: nothing is decided or written
+	releasing bool
+	log       []string // texts of the patches
+	phases    []statemachine.Phase
+	most      int // greatest number of patches in one tick
+	writes    int
 }
 
 type failer interface {
@@ -74,12 +75,12 @@ type simPool struct {
 	losses   []evidence.Loss
 	ready    bool
 	reserved int  // number of instances in a capacity reservation of the NodePool, which are launched first
-	mixed    bool // the group lists it as reserved, and its requirement is In [reserved, on-demand]
+	mixed    bool // the group lists the NodePool as reserved, and its requirement is In [reserved, on-demand]
 	// size of the capacity reservation of a NodePool that launches nothing else; 0: any size. While the reservation is full, Karpenter has
 	// no offering for the NodePool: it creates no NodeClaim and sends no Event.
 	slots             int
 	gone, unsupported bool
-	version           int // version of the object; a write that is based on an older version is refused
+	version           int // version of the object; the API server refuses a write that is based on an older version
 	seen              int // the version of the last observation
 }
 
@@ -100,7 +101,7 @@ type simNode struct {
 
 type simLoad struct {
 	key        string
-	want       int32 // target before the advice of the group is added
+	want       int32 // target without the advice of the group
 	current    int32
 	extra      int32
 	gpus       int64

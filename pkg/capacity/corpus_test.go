@@ -206,8 +206,8 @@ func bytesCorpus(t *testing.T, seed uint64) (line string) {
 	return h.sum()
 }
 
-// decision adds the effects of a decision to the hash. It does not add texts, because they may be reworded. Of a record it only adds
-// whether one exists.
+// decision adds the effects of a decision to the hash, but no texts, because they may be reworded. Of a record it adds only whether it
+// exists.
 func (h digest) decision(g *Group, d *Decision) {
 	for _, list := range [][]Action{d.Actions, d.Plan} {
 		for _, a := range list {

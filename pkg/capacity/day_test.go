@@ -23,8 +23,8 @@ func (d *changeLog) run(length time.Duration) {
 	}
 }
 
-// note adds the texts of the actions and the phase of the last tick. It adds nothing if the tick has no actions and the phase did not
-// change. Otherwise it also adds the reasons.
+// note adds the actions and the phase of the last tick, as text. If there was an action or the phase changed, it also adds the reasons.
+// Otherwise it adds nothing.
 func (d *changeLog) note() {
 	c := d.c
 	var b strings.Builder
@@ -65,7 +65,7 @@ func TestDayFromZeroNodesToZeroNodes(t *testing.T) {
 	if c.limit(0) != 16 {
 		t.Errorf("%s: the limit is 0 ten minutes before the window\n%s", c.clock(), c.why())
 	}
-	chat.want = 2 // the minimum of the window applies before its start, because of the lead time
+	chat.want = 2 // the minimum of the window already applies, because the lead time precedes the window
 	d.run(10 * time.Minute)
 	if chat.ready() != 2 || c.nodes(0) != 2 {
 		t.Errorf("%s: the window opens with %d ready\n%s", c.clock(), chat.ready(), c.why())
@@ -76,7 +76,7 @@ func TestDayFromZeroNodesToZeroNodes(t *testing.T) {
 	if chat.ready() != 6 || c.nodes(0) != 6 || c.nodes(1) != 0 {
 		t.Errorf("%s: %d ready, %d on spot\n%s", c.clock(), chat.ready(), c.nodes(0), c.why())
 	}
-	c.pools[0].denied = true // spot has no more capacity now, and the burst grows
+	c.pools[0].denied = true // spot has no further capacity, and the burst grows
 	chat.want = 9
 	d.run(12 * time.Minute)
 	if chat.ready() != 9 || c.nodes(1) != 3 || c.d.Phase != statemachine.Fallback {

@@ -24,31 +24,31 @@ func (s *State) Decide(g *Group, o *Observation, now time.Time, d *Decision) {
 	t.run()
 }
 
-// Release restores every field and clears every annotation. It is used when the group's policy is removed or when its owner requests it.
-// The caller calls it in each tick until it returns no action.
+// Release restores every field and removes every annotation. It is used when the group's policy is removed, or when the owner of the
+// NodePools requests it. The caller must call it in each tick until it returns no action.
 func (s *State) Release(g *Group, o *Observation, now time.Time, d *Decision) {
 	t := tick{releasing: true}
 	t.begin(g, o, s, now, d)
 	t.run()
 }
 
-// Shutdown restores the limits, because a limit must not remain without a running controller. Weights and records are not changed, because
-// the next leader continues with them. A consolidation freeze ends by itself.
+// Shutdown restores the limits, because a limit must not remain without a running controller. It keeps weights and records, because the
+// next leader continues with them. A consolidation freeze ends by itself.
 func (s *State) Shutdown(g *Group, o *Observation, now time.Time, d *Decision) {
 	t := tick{leaving: true}
 	t.begin(g, o, s, now, d)
 	t.run()
 }
 
-// tick is one pass over the rules. A rule reads the analysis, changes its own part of the state and requests values for fields. Only the
-// method write turns the requests into patches.
+// tick is the state of one pass over the rules. A rule reads the analysis, changes its own part of the state and requests values for
+// fields. Only the method write turns these requests into patches.
 type tick struct {
 	analysis
 	s *State
 	d *Decision
 
 	releasing, leaving bool
-	freezeForSpot      bool // the phase needs a consolidation freeze of the on-demand NodePools
+	freezeForSpot      bool // whether the phase needs a consolidation freeze of the on-demand NodePools
 	fields             override.Fields
 }
 
@@ -92,7 +92,7 @@ func (t *tick) run() {
 	}
 	t.write()
 	if t.g.Advisory || t.releasing {
-		// An advisory group and a group that is released change no target. The reasons still contain the replicas that would be added.
+		// advisory groups and released groups change no target, but the reasons still contain the replicas that would be added
 		for i := range t.d.Advice {
 			t.d.Advice[i] = NoAdvice
 		}

@@ -15,11 +15,11 @@ type Decision struct {
 	// Actions are applied by the caller. It applies the actions that allow more nodes (Loosens) before it serves the targets of the tick.
 	// In an advisory group, actions only restore fields.
 	Actions []Action
-	// Plan has the changes that an advisory group would make; empty for every other group.
+	// Plan contains the changes that an advisory group would make. For every other group it is empty.
 	Plan   []Action
 	Advice []Advice // in the order of Observation.Workloads
-	// Closed contains the cause for each NodePool that exists, while targets are capped because no NodePool provides a node. Until is the time
-	// of the next attempt with the full targets.
+	// Closed lists why each existing NodePool provides no node, while targets are capped for this reason. Until is the time at which the
+	// full targets are tried again.
 	Closed []Closed  `json:",omitempty"`
 	Until  time.Time `json:",omitzero"`
 	explain.Report
@@ -33,8 +33,8 @@ type Decision struct {
 type Demand struct {
 	Policies      int64 // units that the targets of policies request, without target caps
 	UnmanagedPods int64 // requests of all other pods that run or are pending
-	Pending       int64 // requests of pods without a node for which no node is being launched
-	Unknown       bool  // the demand may be greater than the fields above
+	Pending       int64 // requests of pods without a node, if no node is being launched for them
+	Unknown       bool  // whether the demand may be greater than the fields above
 }
 
 // Total returns the demand of policies and unmanaged pods.
@@ -45,14 +45,14 @@ type Advice struct {
 	Cap     int32 // maximum of the target: the replicas that have nodes, or space on existing nodes, plus one; -1: no cap
 	AtRisk  int32 // replicas to add for ready replicas on nodes that are about to be lost, and for expected losses
 	Reserve int32 // how many of AtRisk are for expected losses
-	Surge   int32 // replicas to add for a move to spot, or before Karpenter evicts a replica
+	Surge   int32 // replicas to add for a move to spot, or as a successor before Karpenter evicts a replica
 }
 
 // NoAdvice changes no target.
 var NoAdvice = Advice{Cap: -1}
 
-// Closed is why a NodePool provides no node while the targets of its group are capped. Units and Unmanaged are set for every Cause. The
-// other numbers are 0 if they do not belong to the Cause.
+// Closed is why a NodePool provides no node while the targets of its group are capped. Units and Unmanaged are set for every Cause. Other
+// numbers that do not apply to the Cause are 0.
 type Closed struct {
 	Pool  int8 // index in Group.Pools
 	Cause explain.Cause
@@ -60,8 +60,8 @@ type Closed struct {
 	// maxCapacity, or "" if neither is set.
 	Limited     string
 	Limit, Used float64 // the limit that Limited names, and the current amount that counts against it
-	Scheduled   bool    // an open schedule of the group set the limit, and not the NodePool's owner
-	Left        bool    // the limit is an override that gpuscaler may no longer change, and not the limit of the NodePool's owner
+	Scheduled   bool    // whether an open schedule of the group set the limit, instead of the NodePool's owner
+	Left        bool    // whether the limit is an override that gpuscaler may no longer change
 	// Waiting is the number of units that the smallest waiting pod requests, if the limit allows only nodes that are too small for it.
 	Waiting   int64
 	Units     int64 // units of the group's resource on the nodes of the NodePool
@@ -100,7 +100,7 @@ type PodAnnotation struct {
 	Rule                 explain.Rule
 }
 
-// Buffer sets the number of replicas for which a workload's CapacityBuffer keeps nodes. With 0 the buffer is removed.
+// Buffer sets the number of replicas for which a workload's CapacityBuffer keeps nodes. 0 removes the buffer.
 type Buffer struct {
 	Workload string
 	Replicas int32

@@ -31,13 +31,12 @@ func (a *analysis) countDemand() {
 			replicas = max(w.Current, 0)
 		}
 		if !w.Known && !w.Paused {
-			// The workload's demand is unknown. It is counted with at least its current replicas. No rule reduces capacity while the
-			// group's demand is unknown.
+			// Its demand is unknown, and at least its current replicas. While the group's demand is unknown, no rule reduces capacity.
 			d.Unknown = true
 			replicas = max(replicas, w.Uncapped)
 		}
 		a.countClaims(w, replicas)
-		// The pods of a scale-in that has not ended are included: demand is at least what the existing pods request.
+		// pods of an unfinished scale-in still count: demand is at least what the existing pods request
 		requested := min(int64(replicas)*nodepool.Units(w.GPUs), nodepool.MaxUnits)
 		var have int64
 		for j := range w.Pods {
@@ -76,8 +75,8 @@ func (a *analysis) countHeld(p *Pod) {
 	}
 }
 
-// countClaims counts a workload in the field claims or pendingClaims if the devices that it claims make the demand unknown. replicas is the
-// demand of the workload.
+// countClaims counts the workload in claims or pendingClaims if it claims devices that make the demand unknown. replicas is the demand of
+// the workload.
 func (a *analysis) countClaims(w *Workload, replicas int32) {
 	switch {
 	case w.Claims && (replicas > 0 || len(w.Pods) > 0):
@@ -87,7 +86,7 @@ func (a *analysis) countClaims(w *Workload, replicas int32) {
 	}
 }
 
-// countClaimsOf counts an unmanaged pod in the field claims or pendingClaims if the devices that it claims make the demand unknown.
+// countClaimsOf counts the unmanaged pod in claims or pendingClaims if it claims devices that make the demand unknown.
 func (a *analysis) countClaimsOf(p *Pod) {
 	switch {
 	case p.Claims:
@@ -97,7 +96,7 @@ func (a *analysis) countClaimsOf(p *Pod) {
 	}
 }
 
-// awaitsDevices reports whether any pod of the given number of replicas does not exist or has no node.
+// awaitsDevices reports whether a pod of the given number of replicas does not exist yet or has no node.
 func (w *Workload) awaitsDevices(replicas int32) bool {
 	missing := int64(replicas) * int64(max(w.Size, 1))
 	for i := range w.Pods {
@@ -110,12 +109,12 @@ func (w *Workload) awaitsDevices(replicas int32) bool {
 }
 
 // claimCount counts workloads or pods whose claims of devices (dynamic resource allocation) make the demand unknown, and contains the name
-// of the first of them. There are two kinds: those whose devices cannot be counted, and those whose pods have no node yet.
+// of the first of them. There are two kinds: claims whose devices cannot be counted, and claims of pods that have no node yet.
 //
 // The devices of the second kind are included in the demand, but by default Karpenter launches no node for such pods. A waiting pod of this
-// kind is therefore no evidence that spot lacks capacity, and it does not count as waiting for spot. A limit cap of on-demand, which is
-// removed after pods have waited for spot, would then never be removed. The demand is unknown while such pods wait, so that no limit cap is
-// set.
+// kind is therefore no evidence that spot lacks capacity, and it does not count as waiting for spot. A limit cap of on-demand, which ends
+// when pods have waited long enough for spot, would then never end. Therefore demand is unknown while such pods wait, so that no limit cap
+// is set.
 type claimCount struct {
 	first string
 	count int
@@ -170,8 +169,8 @@ func (n *Node) hasSpace(size int64, now time.Time) bool {
 	return !n.Voluntary && !n.Disrupted && !n.Notice && n.acceptsPods(now) && nodepool.Units(n.GPUs)-nodepool.Units(n.Used) >= size
 }
 
-// fitsExistingNodes reports whether the free units of nodes that stay are enough for the pods that wait, for the replicas of surges that
-// have no pod yet, and for the parameter more. The units of each node are rounded down to pods of the workload.
+// fitsExistingNodes reports whether the free units of the nodes that stay are enough for all of these: the waiting pods, the replicas of
+// surges that have no pod yet, and `more` units. The units of each node are rounded down to pods of the workload.
 func (t *tick) fitsExistingNodes(w *Workload, more int64) bool {
 	size := max(w.podGPUs(), 1)
 	left := -more
@@ -193,7 +192,7 @@ func (t *tick) fitsExistingNodes(w *Workload, more int64) bool {
 	return left >= 0
 }
 
-// unitsToCome returns the units of the replica that a surge has requested and that has no pod yet.
+// unitsToCome returns the units of the replica that a surge has requested, if this replica has no pod yet.
 func (a *analysis) unitsToCome(s *statemachine.Surge) int64 {
 	i := a.workload(s.Workload)
 	if s.Step != statemachine.SurgeAsked || i < 0 {
@@ -206,8 +205,8 @@ func (a *analysis) unitsToCome(s *statemachine.Surge) int64 {
 	return w.podGPUs()
 }
 
-// trackDemand updates the time since which demand is known, and the time since which pods have waited without a node that will take them. A
-// pod does not count as waiting if a node that is booting has space for it. Otherwise every cold start would count as a failure of spot.
+// trackDemand updates since when demand has been known, and since when pods have waited without a node for them. A pod does not count as
+// waiting if a node that is booting has space for it. Otherwise every cold start would count as a failure of spot.
 func (t *tick) trackDemand() {
 	s := t.s
 	if t.claims.count > 0 {
@@ -237,8 +236,8 @@ func (t *tick) trackDemand() {
 	t.because(explain.Reason{Rule: explain.RuleDemand, Pool: -1, A: float64(t.demand.Policies), B: float64(t.demand.UnmanagedPods)})
 }
 
-// trustInterval is how long demand must be known without interruption before a limit may depend on it again. Without this delay, signals
-// that are missing from time to time would cause writes each time.
+// trustInterval is how long demand must be known without interruption before a limit may depend on it again. Without this delay, each
+// interruption of a signal would cause writes.
 const trustInterval = 2 * time.Minute
 
 // trusted reports whether a limit on spot may depend on demand. Demand must be known now and must have been known for trustInterval. A new

@@ -37,8 +37,8 @@ func TestEditWithoutLeaderStays(t *testing.T) {
 	c.untouched(before)
 }
 
-// A leader restores all values and crashes before it removes the records. The next leader cannot distinguish this from an edit to the
-// original values. It overrides nothing for ten minutes, and then it removes the records.
+// A leader restores all values and crashes before it removes the records. The next leader cannot know whether this was a restore or an edit
+// to the original values. It must override nothing for ten minutes, and then remove the records.
 func TestIncompleteRestoreLeavesNoRecord(t *testing.T) {
 	c, chat, before := zeroLimitCluster(t)
 	c.silent = true
@@ -133,7 +133,7 @@ func TestHardFallbackSetsNoLimitWhileDemandIsUnknown(t *testing.T) {
 		t.Errorf("unknown: %v, limit %d, weight %s\n%s", c.d.Phase, c.limit(0), c.pools[1].fields["weight"].Value, c.why())
 	}
 	writes := c.writes
-	for i := range 60 { // demand is known for ten seconds, then unknown for ten seconds, and so on
+	for i := range 60 { // demand is alternately known and unknown, for ten seconds each
 		c.known = i%2 == 0
 		c.run(10 * time.Second)
 	}
@@ -169,7 +169,7 @@ func TestProbeSetsNoLimitWhileDemandIsUnknown(t *testing.T) {
 	}
 }
 
-// A fallback must end at some time even if demand stays unknown.
+// A fallback must end eventually, even if demand stays unknown.
 func TestFallbackEndsWhileDemandStaysUnknown(t *testing.T) {
 	c := newCluster(t, nil)
 	before := c.specs()
@@ -194,7 +194,7 @@ func TestFallbackEndsWhileDemandStaysUnknown(t *testing.T) {
 	c.untouched(before)
 }
 
-// If on-demand provides no node either, a hard fallback removes its limit on spot as long as pods wait.
+// If on-demand provides no node either, a hard fallback must remove its limit on spot while pods wait.
 func TestHardFallbackDoesNotLimitSpotWhileOnDemandIsClosed(t *testing.T) {
 	for name, shut := range map[string]func(c *cluster, shut bool){
 		"refused":   func(c *cluster, shut bool) { c.pools[1].denied = shut },

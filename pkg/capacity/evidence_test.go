@@ -113,7 +113,7 @@ func TestLeastUsedMovableNodeIsEmptiedFirst(t *testing.T) {
 	doomed.Deleting = true
 	for name, c := range map[string]struct {
 		base  int64
-		nodes []Node // a node has one pod for each unit in use; the pods are movable, except those on a node with the name shared
+		nodes []Node // each node has one pod for each unit in use; the pods are movable, except on the node with the name shared
 		want  string
 	}{
 		"the least used":                         {0, []Node{node("a", 8, 3), node("b", 8, 2)}, "b"},
@@ -140,7 +140,7 @@ func TestLeastUsedMovableNodeIsEmptiedFirst(t *testing.T) {
 		}
 		w.Uncapped, w.Current = int32(len(w.Pods)), int32(len(w.Pods))
 		if c.nodes[0].Deleting {
-			w.Uncapped-- // the pod on a node that is being deleted is not counted
+			w.Uncapped-- // pods on a node that is being deleted do not count
 		}
 		o.Pools[1].Nodes, o.Workloads = c.nodes, []Workload{w}
 		s := State{memory: memory{At: statemachine.Stamp(midnight), KnownSince: statemachine.Stamp(midnight)}}

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// office adds known demand of 4 replicas from 08:00 to 20:00, as from a policy schedule with minReplicas 4. It returns the time 08:00.
+// office adds known demand of 4 replicas from 08:00 to 20:00, like a policy schedule with minReplicas 4. It returns 08:00 of that day.
 func office(c *cluster, l *simLoad) time.Time {
 	eight := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 	c.ahead = []Span{{From: eight, Until: eight.Add(12 * time.Hour), GPUs: 4, Workload: l.key, Replicas: 4}}
@@ -98,7 +98,7 @@ func TestOldFreezeEntriesAreRemovedAtStart(t *testing.T) {
 		if !record {
 			for i, p := range c.pools {
 				p.record = ""
-				// Without the record, the field manager that owned the value is not known.
+				// without the record, it is unknown which field manager owned the value
 				before[i] = strings.ReplaceAll(before[i], `[{"nodes":"100%"}] by kubectl`, `[{"nodes":"100%"}] by `)
 			}
 		}
@@ -129,7 +129,7 @@ func TestFreezeEntriesAreRecognizedByTheirCompleteForm(t *testing.T) {
 	entries := strings.NewReplacer("E,U]", `{"duration":"15m","nodes":"0","reasons":["Empty"],"schedule":"0 0 23 11 *"},`+
 		`{"duration":"60m","nodes":"0","reasons":["Underutilized"],"schedule":"0 0 23 11 *"}]`)
 	for list, with := range map[nodepool.Value]nodepool.Value{
-		``:                `[{"nodes":"10%"},E,U]`, // the CRD's default; without it, no budget would limit disruption outside of a freeze
+		``:                `[{"nodes":"10%"},E,U]`, // the default of the CRD; without it, no budget would limit disruption outside a freeze
 		`[]`:              `[E,U]`,
 		`[{"nodes":"1"}]`: `[{"nodes":"1"},E,U]`,
 		`[{"duration":"8h","nodes":"0","schedule":"0 9 * * 1-5"}]`: `[{"duration":"8h","nodes":"0",` +

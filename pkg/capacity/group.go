@@ -40,7 +40,7 @@ type Pool struct {
 	Type CapacityType
 }
 
-// FallbackMode is how a group falls back to on-demand.
+// FallbackMode determines how a group falls back to on-demand.
 type FallbackMode uint8
 
 // Values of FallbackMode.
@@ -56,7 +56,7 @@ type Limit struct {
 }
 
 // Schedule contains the values that gpuscaler sets on NodePools of a group while a time window is open. If two open windows set the same
-// field, the schedule that is later in the list applies.
+// field, the later schedule in the list applies.
 type Schedule struct {
 	Window              calendar.Window
 	Pools               []int // indexes in Group.Pools; empty: all
@@ -73,23 +73,24 @@ type Group struct {
 	// the resource that is counted: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu, or DeviceClassPrefix and the name of a DeviceClass
 	Resource string
 	Pools    []Pool // at most MaxPools
-	Advisory bool   // decisions are made and explained, and fields are restored, but nothing is overridden
+	Advisory bool   // decisions are made and explained, and overrides are restored, but no field is overridden
 
 	OnDemandBase       int64         // units of the resource that run on on-demand nodes before any spot is used
 	SpotWaitTimeout    time.Duration // how long pods wait for spot before on-demand may grow; 0: Karpenter's own fallback
 	Fallback           FallbackMode
-	ReturnNodesPerHour int64 // pace of the return to spot; 0: DefaultReturn
+	ReturnNodesPerHour int64 // maximum pace of the return to spot, in nodes per hour; 0: DefaultReturn
 
-	ZeroLimit           bool          // a limit of 0 while no demand exists
-	ConsolidationFreeze bool          // no consolidation while known demand arrives
-	StartupShield       bool          // loading pods are not disrupted
-	EmptyWholeNodes     bool          // a scale-in first deletes the pods whose deletion makes whole nodes empty
-	Buffer              bool          // gpuscaler writes CapacityBuffers before known demand, in clusters that support CapacityBuffers
-	LeadTime            time.Duration // 0: the longest one that was learned for a workload of the group
-	Schedules           []Schedule    // at most MaxSchedules
+	ZeroLimit           bool // a limit of 0 while no demand exists
+	ConsolidationFreeze bool // no consolidation while known demand arrives
+	StartupShield       bool // loading pods are not disrupted
+	EmptyWholeNodes     bool // a scale-in first deletes the pods whose deletion makes whole nodes empty
+	Buffer              bool // gpuscaler writes CapacityBuffers before known demand, in clusters that support CapacityBuffers
+	// how long before demand its replicas are requested; 0: the longest learned lead time of a workload of the group
+	LeadTime  time.Duration
+	Schedules []Schedule // at most MaxSchedules
 
-	// NodeSelector contains the labels of the group's nodes if the group has no NodePools: nodes that Cluster Autoscaler, GKE or AKS adds,
-	// or a static fleet. Pools then has one entry for all of these nodes, and nothing is overridden.
+	// NodeSelector contains the labels of the group's nodes, for a group without NodePools. Cluster Autoscaler, GKE or AKS adds such nodes,
+	// or they are a static fleet. Pools then has one entry for all of these nodes, and nothing is overridden.
 	NodeSelector map[string]string `json:",omitempty"`
 	// MaxNodes and MaxCapacity limit the nodes of NodeSelector: the number of nodes, and the sum of their units of the resource; 0: not
 	// set. If neither is set, no node can be added.
@@ -133,9 +134,9 @@ func NewGroup(g Group) (*Group, error) {
 	return &g, nil
 }
 
-// Orphan returns a group that consists of one NodePool, for a NodePool with a record that is not part of any group any more. text is the
-// record. Release with this group and a zero State restores the values in the record. ok is false if the record cannot be read. The only
-// known overrides are then the fields that gpuscaler's field manager owns.
+// Orphan returns a group with which Release restores a NodePool that has a record but belongs to no group now. text is the record. Release
+// must start with a zero State. ok is false if the record cannot be read. Release then restores only the fields that gpuscaler's field
+// manager owns.
 func Orphan(pool, text string) (g *Group, ok bool) {
 	name, resource := override.GroupOf(text)
 	if resource == "" {
@@ -145,7 +146,7 @@ func Orphan(pool, text string) (g *Group, ok bool) {
 	return g, err == nil
 }
 
-// SelectsNodes reports whether the group's nodes are found by their labels and not by NodePools.
+// SelectsNodes reports whether the group finds its nodes by their labels and has no NodePools.
 func (g *Group) SelectsNodes() bool { return len(g.NodeSelector) > 0 }
 
 // Selector returns NodeSelector as a label selector of kubectl: key=value,key=value, sorted by key.
@@ -167,7 +168,7 @@ func (g *Group) Matches(labels map[string]string) bool {
 	return g.SelectsNodes()
 }
 
-// FirstMatch returns the first of the groups to which a node with the given labels belongs, or nil. A node belongs to one group.
+// FirstMatch returns the group to which a node with the given labels belongs: the first one that matches, or nil.
 func FirstMatch(groups []*Group, labels map[string]string) *Group {
 	if i := slices.IndexFunc(groups, func(g *Group) bool { return g.Matches(labels) }); i >= 0 {
 		return groups[i]

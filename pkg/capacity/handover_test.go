@@ -9,19 +9,19 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// protected reports whether Karpenter keeps the replicas on on-demand nodes where they are: either the weights put on-demand first, so that
-// a simulation of Karpenter finds no cheaper node, or the budgets forbid the disruption of underutilized nodes.
+// protected reports whether Karpenter leaves the replicas on on-demand nodes. It does so if the weights put on-demand first, because its
+// simulation then finds no cheaper node, or if the budgets forbid the disruption of underutilized nodes.
 func (c *cluster) protected() bool {
 	return c.pools[1].number("weight") > c.pools[0].number("weight") || !c.allowed(c.pools[1], statemachine.ReasonUnderutilized)
 }
 
-// story is a sequence of phases in which replicas run on on-demand nodes.
+// story is a sequence of phases, during which replicas run on on-demand nodes.
 type story struct {
 	name   string
 	group  func(g *Group)
-	begin  func(c *cluster, chat *simLoad) // simulates until replicas run on on-demand nodes and are protected
+	begin  func(c *cluster, chat *simLoad) // simulates until replicas run on on-demand nodes and Karpenter leaves them there
 	then   func(c *cluster, chat *simLoad) // what happens next
-	phases []statemachine.Phase            // the phases that the group must pass, in this order
+	phases []statemachine.Phase            // the phases through which the group must pass, in this order
 	within time.Duration
 }
 
@@ -54,7 +54,7 @@ func TestReplicasOnDemandAreProtectedInEveryTick(t *testing.T) {
 			statemachine.Returning, statemachine.PreferSpot}, within: 5 * time.Hour},
 		{name: "no pod tries spot during the probe", begin: onDemand, then: func(c *cluster, chat *simLoad) {
 			c.pools[0].denied = false
-			chat.want, chat.neverReady = 4, true // no batch begins while a replica is not ready
+			chat.want, chat.neverReady = 4, true // one replica is never ready, so no batch begins
 		}, phases: []statemachine.Phase{statemachine.Fallback, statemachine.Probing, statemachine.Returning}, within: time.Hour},
 		{name: "known demand ends, and the probe begins", begin: func(c *cluster, chat *simLoad) {
 			onDemand(c, chat)
@@ -105,8 +105,8 @@ func (s *story) run(t *testing.T) {
 }
 
 // After each change of the phase, up to the second fallback, the API server refuses the writes of one NodePool for 20 seconds. In the first
-// case, gpuscaler may only write the weight of the spot NodePool and the budgets of the on-demand NodePool. At every time, the protection
-// of the previous phase must still apply, or the protection of the next phase must already apply.
+// case, gpuscaler may only write the weight of the spot NodePool and the budgets of the on-demand NodePool. At every time, either the
+// protection of the previous phase or the protection of the next phase must apply.
 func TestReplicasOnDemandAreProtectedIfAWriteFails(t *testing.T) {
 	for _, consent := range [][2]nodepool.Consent{{nodepool.ConsentWeight, nodepool.ConsentDisruption}, {nodepool.ConsentAny,
 		nodepool.ConsentAny}} {
@@ -144,8 +144,8 @@ func TestReplicasOnDemandAreProtectedIfAWriteFails(t *testing.T) {
 	}
 }
 
-// A new leader finds the limit cap and the weights that the previous leader set, and demand is known. It keeps them, because without the
-// cap Karpenter could launch on-demand nodes until the new leader trusts demand.
+// A new leader finds the limit cap and the weights of the previous leader, and demand is known. It must keep them: without the cap,
+// Karpenter could launch on-demand nodes before the new leader trusts demand.
 func TestNewLeaderKeepsALimitCap(t *testing.T) {
 	for name, change := range map[string]func(*Group){
 		"on-demand base":    func(g *Group) { g.OnDemandBase = 2 },

@@ -46,8 +46,8 @@ func (c *cluster) invariants(o *Observation) {
 	c.watchFallback(o)
 }
 
-// watchFallback fails the test if a fallback begins because of refused launches or lost nodes although a spot NodePool that may launch
-// nodes had neither.
+// watchFallback fails the test if a fallback begins without evidence: because of refused launches or lost nodes, although a spot NodePool
+// that may launch nodes had none of these.
 func (c *cluster) watchFallback(o *Observation) {
 	c.t.Helper()
 	s := &c.s.Spot
@@ -64,8 +64,8 @@ func (c *cluster) watchFallback(o *Observation) {
 	}
 }
 
-// observedRoom reports whether no limit of a NodePool keeps it from launching a node. The limit of a schedule that opens in this tick
-// counts, although the NodePool does not have it yet.
+// observedRoom reports whether no limit prevents a NodePool from launching a node. It includes the limits of a schedule that opens in this
+// tick, which the NodePool does not have yet.
 func (c *cluster) observedRoom(pool int, v *PoolView) bool {
 	return !slices.ContainsFunc(v.Limits, func(l nodepool.LimitView) bool {
 		limit, ok := l.Value.Quantity()
@@ -93,8 +93,8 @@ func (c *cluster) poolsOf(kind CapacityType) (all []int) {
 	return all
 }
 
-// watchFreeze fails the test if a freeze ends and a new one of the same NodePool begins less than FreezeHandover after a rule last needed
-// the old one: the old freeze should have continued. An old freeze whose entries had reached their end is ignored.
+// watchFreeze fails the test if a freeze of a NodePool ends and another begins less than FreezeHandover after a rule last needed the first
+// one. The first freeze should have continued. An old freeze whose entries had reached their end is ignored.
 func (c *cluster) watchFreeze(o *Observation) {
 	c.t.Helper()
 	for i := range c.pools {
@@ -114,8 +114,8 @@ func (c *cluster) watchFreeze(o *Observation) {
 	}
 }
 
-// watchProtection fails the test if a tick does not do what its phase needs to protect replicas on on-demand nodes: in a fallback, weights
-// that put on-demand first, and while spot is probed or replicas return, a freeze.
+// watchProtection fails the test if replicas on on-demand nodes are not protected as the phase requires: by weights that put on-demand
+// first in a fallback, and by a freeze while spot is probed or replicas return.
 func (c *cluster) watchProtection(o *Observation) {
 	c.t.Helper()
 	if c.releasing || c.g.Advisory || len(c.pools) < 2 {
@@ -136,7 +136,7 @@ func (c *cluster) watchProtection(o *Observation) {
 	}
 }
 
-// freezeMemory is what watchFreeze remembers of the freeze of one NodePool.
+// freezeMemory is what watchFreeze stores about the freeze of one NodePool.
 type freezeMemory struct {
 	on     bool
 	needed int64 // when a rule last needed the freeze
@@ -174,7 +174,7 @@ type moved struct {
 	want           int32
 }
 
-// sound fails the test for a change of a NodePool without consent or with a limit that could stop required pods.
+// sound fails the test if a NodePool is changed without consent, or gets a limit that could keep required pods without nodes.
 func (c *cluster) sound(o *Observation, pool string, change override.Change) {
 	c.t.Helper()
 	i := slices.IndexFunc(c.g.Pools, func(p Pool) bool { return p.Name == pool })

@@ -52,8 +52,8 @@ func (c *cluster) byWeight() []*simPool {
 
 func (p *simPool) number(field string) int64 { n, _ := p.fields[field].Value.Number(); return n }
 
-// fits reports whether one more node stays below every limit, as Karpenter 1.15 checks it; the parameter instead is the node that the new
-// node replaces, or nil.
+// fits reports whether the NodePool stays below every limit with one more node, as Karpenter 1.15 checks it. instead is the node that the
+// new node replaces, or nil.
 func (p *simPool) fits(instead *simNode) bool {
 	nodes := int64(len(p.nodes))
 	if instead != nil && instead.pool == p {
@@ -68,7 +68,7 @@ func (p *simPool) fits(instead *simNode) bool {
 	return true
 }
 
-// kind returns the capacity type of the nodes that the NodePool launches beyond its capacity reservation.
+// kind returns the capacity type of the nodes that the NodePool launches when its capacity reservation is full.
 func (p *simPool) kind() CapacityType {
 	if p.Type == Reserved && p.mixed {
 		return OnDemand
@@ -162,7 +162,7 @@ func (p *simPool) remove(n *simNode) {
 	}
 }
 
-// evict removes a node with its pods. The controllers of the pods create new ones.
+// evict removes a node with its pods. The controllers of the pods create new pods.
 func (c *cluster) evict(n *simNode) {
 	c.disturbed++
 	for _, l := range c.loads {

@@ -10,7 +10,7 @@ import (
 )
 
 // buffer writes a CapacityBuffer for each workload with known demand that starts soon, in clusters that support CapacityBuffers. The buffer
-// keeps nodes for the replicas that will be needed and that the target does not include yet.
+// keeps nodes for the replicas that the target does not include yet.
 func (t *tick) buffer() {
 	var total float64
 	var from int64
@@ -32,8 +32,8 @@ func (t *tick) buffer() {
 	}
 }
 
-// needsBuffer reports whether a CapacityBuffer must keep nodes at present for the span s of known demand. It adds a finding if the cluster
-// does not support CapacityBuffers.
+// needsBuffer reports whether a CapacityBuffer must keep nodes now for the span s of known demand. If the cluster does not support
+// CapacityBuffers, it adds a finding.
 func (t *tick) needsBuffer(s *Span) bool {
 	if !t.g.Buffer || t.g.Advisory || t.leaving {
 		return false
@@ -93,8 +93,8 @@ func (t *tick) freezeConsolidation() {
 	}
 }
 
-// knownDemandUntil returns two times in Unix milliseconds: until when empty nodes must be kept for known demand, and until when nodes with
-// pods must be kept. 0 means that they need not be kept.
+// knownDemandUntil returns the times until which nodes must be kept for known demand, in Unix milliseconds: empty for empty nodes, and
+// inUse for nodes with pods. 0 means that they need not be kept.
 func (a *analysis) knownDemandUntil() (empty, inUse int64) {
 	if !a.g.ConsolidationFreeze {
 		return 0, 0
@@ -128,8 +128,8 @@ func (a *analysis) arrived(s *Span) bool {
 	return ready >= s.GPUs
 }
 
-// peak reports whether known demand starts soon or started recently. In this time gpuscaler neither probes spot nor moves replicas. This
-// time ends FreezeHandover before the freeze for known demand ends, so that a probe that begins then can extend the freeze without a gap.
+// peak reports whether known demand starts soon or started recently. During this time gpuscaler neither probes spot nor moves replicas. The
+// time ends FreezeHandover before the end of the freeze for known demand. A probe that begins then can extend the freeze without a gap.
 func (a *analysis) peak() bool {
 	_, inUse := a.knownDemandUntil()
 	return inUse > a.at+statemachine.FreezeHandover.Milliseconds()
@@ -166,8 +166,8 @@ const (
 	// unknownPendingTime is how long a pod must be pending before it counts as demand, if it is unknown whether the pod can be scheduled to
 	// the group's NodePools.
 	unknownPendingTime = time.Minute
-	// liftAhead is the time before the start of known demand at which the zero limit is removed, in addition to the group's lead time.
-	// Karpenter takes up to 15 seconds to observe the change.
+	// liftAhead is how long before known demand the zero limit is removed, in addition to the group's lead time. Karpenter takes up to 15
+	// seconds to observe the change.
 	liftAhead = time.Minute
 )
 

@@ -24,8 +24,8 @@ import (
 // Units are units of the group's resource, such as GPUs. A NodePool is open if it may provide nodes. Shutdown removes all of these limits:
 // without a controller to remove a limit, pods could not get nodes.
 
-// schedule requests the values of the group's open schedules. A limit is used as configured even if it is below the units that run, because
-// Karpenter does not remove nodes to meet a limit.
+// schedule requests the values of the group's open schedules. It uses a limit as configured, even if more units already run, because
+// Karpenter removes no nodes to meet a limit.
 func (t *tick) schedule() {
 	for i := range t.g.Schedules {
 		w := &t.g.Schedules[i]
@@ -89,8 +89,8 @@ func (t *tick) onDemandCapInForce() bool {
 	})
 }
 
-// capsOnDemand reports whether on-demand should have limit caps and the limits of all on-demand NodePools may be overridden. If one of them
-// could grow without a cap, no pod would wait for spot.
+// capsOnDemand reports whether the on-demand NodePools get limit caps. They must need the caps, and the limits of all of them must be
+// overridable: if one of them could grow without a cap, no pod would wait for spot.
 func (t *tick) capsOnDemand() bool {
 	mayNotLimit := func(i int8) bool { return !t.fields.MayOverride(int(i), nodepool.FieldLimit) }
 	return t.needsOnDemandCap() && !slices.ContainsFunc(t.onDemand.all(), mayNotLimit)
@@ -124,7 +124,7 @@ func (t *tick) capOnDemand() {
 		}
 		if !caps {
 			if !t.fields.MayOverride(int(i), nodepool.FieldLimit) {
-				t.capLimit(int(i), limit, rule) // the method write reports why the field is not overridden
+				t.capLimit(int(i), limit, rule) // if the field may not be overridden, the method write reports why
 			}
 			continue
 		}
@@ -137,16 +137,16 @@ func (t *tick) capOnDemand() {
 	}
 }
 
-// precedes reports whether Karpenter uses NodePool i before NodePool j without an override of their weights. If the weights are equal,
-// Karpenter uses the NodePool whose name is later in the alphabet.
+// precedes reports whether Karpenter would use NodePool i before NodePool j if their weights were not overridden. If the weights are equal,
+// it uses the NodePool whose name is later in the alphabet.
 func (t *tick) precedes(i, j int) bool {
 	a, _ := t.fields.Original(i, nodepool.FieldWeight).Number()
 	b, _ := t.fields.Original(j, nodepool.FieldWeight).Number()
 	return a > b || a == b && t.g.Pools[i].Name > t.g.Pools[j].Name
 }
 
-// growing returns the on-demand NodePool that provides the missing units of the on-demand base: the first one in Karpenter's order that may
-// launch nodes and whose launches were not refused recently. If there is none, it returns the first NodePool in Karpenter's order.
+// growing returns the on-demand NodePool that provides the missing units of the on-demand base. This is the first NodePool, in Karpenter's
+// order, that may launch nodes and had no refused launch recently. If there is none, it is the first in Karpenter's order.
 func (t *tick) growing() int {
 	best, open := -1, false
 	for _, p := range t.onDemand.all() {
@@ -229,8 +229,8 @@ func (a *analysis) anyPending() bool {
 	return found
 }
 
-// unknownPodWaits reports whether a pod has been pending for unknownPendingTime, and it is unknown whether the pod can be scheduled to the
-// group's NodePools.
+// unknownPodWaits reports whether there is a pod that has been pending for unknownPendingTime, and of which it is unknown whether it can be
+// scheduled to the group's NodePools.
 func (a *analysis) unknownPodWaits() bool {
 	for i := range a.o.UnmanagedPods {
 		if p := &a.o.UnmanagedPods[i]; p.UnknownPlacement && p.Pending && a.now.Sub(p.Since) >= unknownPendingTime {

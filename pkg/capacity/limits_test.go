@@ -35,8 +35,8 @@ func TestBaseIsRoundedUpToWholeNodes(t *testing.T) {
 	}
 }
 
-// The owner of the NodePools gives on-demand the higher weight. No replica moves to spot, because Karpenter would launch an on-demand node
-// again.
+// The owner of the NodePools gives on-demand the higher weight. No replica may move to spot, because Karpenter would launch an on-demand
+// node for it again.
 func TestNoReturnWhileOwnerPrefersOnDemand(t *testing.T) {
 	c := newCluster(t, nil)
 	c.pools[1].fields["weight"] = nodepool.FieldView{Value: "90", Owner: "kubectl"}
@@ -113,7 +113,7 @@ func TestLimitCapFollowsUsageUpAtOnceAndDownWithDelay(t *testing.T) {
 	if c.limit(1) != 2 || c.writes-writes > 2 {
 		t.Errorf("limit %d after %d writes", c.limit(1), c.writes-writes)
 	}
-	// Karpenter launched this node before it observed the limit.
+	// a node that Karpenter launched before it observed the limit
 	c.pools[1].nodes = append(c.pools[1].nodes, &simNode{name: "late", created: c.now, changed: c.now, pool: c.pools[1]})
 	c.run(2 * time.Second)
 	if c.limit(1) != 3 {
@@ -195,7 +195,7 @@ func TestProbeFailsWhenTheSpotWaitTimeoutExpires(t *testing.T) {
 	c.until(10*time.Minute, "the group falls back", c.in(statemachine.Fallback))
 	c.until(10*time.Minute, "both are ready", c.whole(chat))
 	c.until(20*time.Minute, "spot is probed", c.in(statemachine.Probing))
-	c.pools[0].ready = false // Karpenter skips the NodePool: it launches no node, and no launch is refused
+	c.pools[0].ready = false // Karpenter skips a NodePool that is not ready: it launches no node, so no launch is refused
 	began := c.now
 	c.until(10*time.Minute, "the probe is over", c.in(statemachine.Fallback))
 	if took := c.now.Sub(began); took > 2*time.Minute+15*time.Second {

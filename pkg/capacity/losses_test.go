@@ -28,7 +28,7 @@ func TestReserveCoversOnlyReplicasOnSpot(t *testing.T) {
 		for i := range 4 {
 			o.Pools[0].Losses = append(o.Pools[0].Losses, evidence.Loss{UID: fmt.Sprint("lost-", i), At: midnight.Add(-time.Minute)})
 		}
-		// The first workload runs on the nodes of the case, the second on plain spot nodes.
+		// the first workload runs on the nodes of the test case, and the second on ordinary spot nodes
 		four := Workload{Uncapped: 4, Current: 4, GPUs: 1, Known: true}
 		o.Workloads = []Workload{four, four}
 		for i := range 8 {
@@ -64,7 +64,7 @@ func TestEachTargetCapLastsTwiceAsLong(t *testing.T) {
 	decide(now)
 	for i, want := range []time.Duration{2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, statemachine.MaxTargetCap,
 		statemachine.MaxTargetCap} {
-		refuse := func(at time.Time) { // the pod that stays pending makes Karpenter try again
+		refuse := func(at time.Time) { // Karpenter tries again for the pod that stays pending
 			for p := range o.Pools {
 				o.Pools[p].Failures = append(o.Pools[p].Failures, evidence.Failure{UID: at.String(), At: at, Capacity: true})
 			}
@@ -92,8 +92,8 @@ func TestEachTargetCapLastsTwiceAsLong(t *testing.T) {
 	}
 }
 
-// Spot refused three launches, and no pod waits any more. This is a failure of spot only if the on-demand NodePool launched a node
-// recently, because the refused pods then run there. The order of the two NodePools in the group must not matter.
+// Spot refused three launches, but no pod waits now. This is a failure of spot only if the on-demand NodePool launched a node recently,
+// because the pods of the refused launches then run there. The order of the two NodePools in the group must not matter.
 func TestOnDemandGrowthAfterRefusalsIsEvidence(t *testing.T) {
 	for _, first := range []CapacityType{Spot, OnDemand} {
 		for age, fails := range map[time.Duration]bool{

@@ -31,8 +31,8 @@ func anyGroup(t *rapid.T) func(g *Group) {
 	}
 }
 
-// model is the simulated cluster for random events. It records the values that users wrote to the NodePools (people), which must be
-// restored at the end.
+// model is the simulated cluster for random events. It remembers the values that users wrote to the NodePools (people), because these must
+// be restored in the end.
 type model struct {
 	*cluster
 	rt     *rapid.T
@@ -111,7 +111,7 @@ func (m *model) happen() {
 		}
 	case "pause":
 		l.paused = !l.paused
-		m.disturbed++ // restarts the check of the batch, because a pause can keep or end the surge
+		m.disturbed++ // restarts the check of the batch, because a pause can prolong or end the surge
 	case "span":
 		from := m.now.Add(time.Duration(rapid.IntRange(-600, 1800).Draw(t, "from")) * time.Second)
 		m.ahead = []Span{{From: from, Until: from.Add(time.Duration(rapid.IntRange(60, 7200).Draw(t, "length")) * time.Second), GPUs: 2,
@@ -132,8 +132,8 @@ func (m *model) happen() {
 	}
 }
 
-// userEdits changes a random field of a NodePool as a user. It uses values that no rule requests, because a write of the current value is
-// not an edit.
+// userEdits changes a random field of a NodePool as a user. It uses values that no rule requests, because writing the current value is not
+// an edit.
 func (m *model) userEdits(pool int) {
 	name := rapid.SampledFrom([]string{"weight", "limits[nvidia.com/gpu]", "disruption.budgets", "disruption.consolidateAfter"}).Draw(m.rt,
 		"field")
@@ -144,13 +144,14 @@ func (m *model) userEdits(pool int) {
 	}[name]
 	v := rapid.SampledFrom(values).Draw(m.rt, "value")
 	if m.pools[pool].fields[name].Value == v {
-		return // a write that does not change the value does not change the owner of the field
+		return // a write that does not change the value does not change its owner either
 	}
 	m.edit(pool, name, v)
 	m.people[pool][name] = v
 }
 
-// recreate replaces a deleted NodePool by a new one with the values that users wrote, without overrides and without a record.
+// recreate replaces a NodePool, which a user deletes and creates again, by one with the values that users wrote. It has no overrides and no
+// record.
 func (m *model) recreate(pool int) {
 	p := m.pools[pool]
 	p.record, p.version = "", p.version+1
@@ -205,8 +206,8 @@ func TestEveryHistoryCanBeReleased(t *testing.T) {
 	})
 }
 
-// As in the previous test, but gpuscaler crashes after every tick that wrote to a NodePool. The records on the NodePools must be sufficient
-// to restore all values.
+// As in the previous test, but gpuscaler crashes after every tick that writes to a NodePool. The records on the NodePools must be
+// sufficient to restore all values.
 func TestEveryHistoryCanBeReleasedWithACrashAfterEachWrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModelOfSides(t)

@@ -29,7 +29,7 @@ func TestTargetFallsAfterTheAnnotationIsObserved(t *testing.T) {
 	c.until(15*time.Minute, "two replicas are ready on demand", c.whole(chat))
 	c.pools[0].denied = false
 	c.until(time.Hour, "the successor is ready", func() bool { return chat.ready() == 3 })
-	// the annotations are not written; without these annotations, the ReplicaSet would delete the youngest pod, which is the successor
+	// without the annotations, the ReplicaSet would delete the youngest pod, which is the successor
 	c.deaf = true
 	c.run(10 * time.Minute)
 	if c.s.Move.Step != statemachine.Annotating || chat.lastAdvice.Surge != 1 || len(chat.pods) != 3 {
@@ -72,7 +72,8 @@ func TestNoMoveWhilePodsWaitOrDemandArrivesOrIsUnknown(t *testing.T) {
 	}
 }
 
-// The provider takes the node of a replica while its successor loads on spot. The successor replaces it, and no second one is added.
+// The provider takes the node of a replica while a successor for its move loads on spot. The successor must replace it, and no second one
+// may be added.
 func TestReplicaAtRiskThatMovesHasOneSuccessor(t *testing.T) {
 	c, chat := returning(t)
 	c.until(20*time.Minute, "a successor loads", func() bool {
@@ -89,7 +90,7 @@ func TestReplicaAtRiskThatMovesHasOneSuccessor(t *testing.T) {
 	c.until(5*time.Minute, "two replicas are ready", c.whole(chat))
 }
 
-// A replica is added because its node drifts, and it loads for a long time. No other replica moves to spot in this time.
+// A replica is added because a node drifts, and loads for a long time. No other replica may move to spot during this time.
 func TestNoMoveDuringASurge(t *testing.T) {
 	c := newCluster(t, nil)
 	chat, embed := c.add("team-chat/llama", 1), c.add("team-embed/worker", 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// surges simulates until holds returns true, and returns the number of replicas in each batch of the return.
+// surges simulates until holds returns true, and returns the number of replicas in each batch of a return to spot.
 func (c *cluster) surges(l *simLoad, d time.Duration, what string, holds func() bool) (widths []int32) {
 	c.t.Helper()
 	c.until(d, what, func() bool {
@@ -91,9 +91,9 @@ func TestSuccessorsOnDemandAreDeletedAndThoseOnSpotStay(t *testing.T) {
 }
 
 // The provider takes the nodes of three replicas while a batch of four moves, and spot has capacity for only one successor. Three
-// successors on new on-demand nodes replace the replicas at risk. They are not deleted, so no further successors start in their place.
+// successors on new on-demand nodes must stay as replacements of the replicas at risk, and no further successors may start.
 func TestSuccessorsOnDemandOfReplicasAtRiskStay(t *testing.T) {
-	for first := range 2 { // the first replica of the batch is at risk or not
+	for first := range 2 { // with the first replica of the batch at risk, and without
 		c, chat := scarce(t)
 		c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.Move.Step == statemachine.Surging && c.s.Move.Count == 4 })
 		c.room(1)
@@ -139,8 +139,8 @@ func (c *cluster) onSpot(l *simLoad) (uids []string) {
 	return uids
 }
 
-// Demand grows while a batch waits for its successors, and new replicas start on on-demand nodes. They are not part of the batch. The batch
-// must not delete more pods than it began with, and must still wait for the successors that load on spot.
+// Demand grows while a batch waits for its successors, and new replicas start on on-demand nodes. They do not belong to the batch. The
+// batch must not delete more pods than it planned at its start, and must still wait for the successors that load on spot.
 func TestBatchDeletesAtMostItsOwnSizeAndWaitsForLoadingPods(t *testing.T) {
 	for _, room := range []int{1, 2, 4} {
 		for _, delay := range []time.Duration{0, 60 * time.Second, 2 * time.Minute} {
@@ -190,8 +190,8 @@ func TestBatchDoesNotWaitForALostSuccessor(t *testing.T) {
 	}
 }
 
-// While the replaced pods of a batch are being deleted, demand grows by the size of the batch. The batch ends without a further deletion,
-// and the next batch does not wait.
+// While the replaced pods of a batch are being deleted, demand grows by the size of the batch. The batch must end without deleting another
+// pod, and the next batch must not wait.
 func TestBatchEndsWhenDemandGrows(t *testing.T) {
 	c, chat := scarce(t)
 	c.until(2*time.Hour, "a batch of four shrinks", func() bool { return c.s.Move.Step == statemachine.Shrinking && c.s.Move.Count == 4 })

@@ -31,7 +31,7 @@ func inBatch(t *testing.T, m statemachine.Move) (*Group, Observation, State) {
 	return g, o, s
 }
 
-// batchOf returns a move of the pods with the given UIDs. Its step has the given age at midnight.
+// batchOf returns a move that replaces the pods with the given UIDs. At midnight its current step has the given age.
 func batchOf(step statemachine.MoveStep, age time.Duration, victims ...string) statemachine.Move {
 	m := statemachine.Move{Step: step, Since: statemachine.Stamp(midnight.Add(-age)), Count: int32(len(victims))}
 	copy(m.Victims[:], victims)
@@ -79,7 +79,7 @@ func TestDemandGrowthEndsABatchAfterAMinute(t *testing.T) {
 	}
 }
 
-// The next batch may be larger only if all successors of the previous one were ready on spot.
+// The next batch may be larger only if all successors of the previous batch were ready on spot.
 func TestPartialBatchDoesNotWidenTheNext(t *testing.T) {
 	for name, c := range map[string]struct {
 		refused bool
@@ -92,8 +92,8 @@ func TestPartialBatchDoesNotWidenTheNext(t *testing.T) {
 			t.Errorf("%s arrived: width %d, step %d", name, s.Pace.Width, s.Move.Step)
 		}
 	}
-	// The batch replaces two pods. One of the new pods runs on spot, and the other on an on-demand node that existed before. The second one
-	// does not show whether spot has capacity, so the next batch need not wait.
+	// The batch replaces two pods. One of the new pods runs on spot, and the other on an on-demand node that existed before. The second pod
+	// does not show that spot lacks capacity, so the next batch need not wait.
 	g, o, s := inBatch(t, batchOf(statemachine.Surging, time.Minute, "od-0", "od-1"))
 	o.Pools[0].Nodes = []Node{usable("spot", Spot)}
 	o.Pools[0].Nodes[0].Created = midnight.Add(-30 * time.Second)
@@ -128,7 +128,7 @@ func TestBatchLeavesTheBase(t *testing.T) {
 	}
 }
 
-// If a batch ends without a result, the next one starts after about SettleTime. This does not count as a failure of spot.
+// After a batch that ends without a result, the next batch starts after about SettleTime. This does not count as a failure of spot.
 func TestAbandonedBatchWaitsForThePace(t *testing.T) {
 	g, o, s := inBatch(t, batchOf(statemachine.Surging, successorTimeout+6*time.Minute, "od-0"))
 	s.Pace = statemachine.Pace{Width: 4}
@@ -149,8 +149,8 @@ func TestAbandonedBatchWaitsForThePace(t *testing.T) {
 	}
 }
 
-// A batch ends, and no additional replicas are requested, if its workload does not exist any more, is paused, has no current decision, or
-// has a pod with a deletion cost of another manager.
+// A batch must end, and no additional replicas may be requested, if its workload is deleted, is paused, has no current decision, or has a
+// pod whose deletion cost another manager set.
 func TestBatchEndsWithoutItsWorkload(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Observation)

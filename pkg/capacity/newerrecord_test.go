@@ -9,7 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// rollBack replaces each record by one of a newer version and starts an older controller, which has no state except the records.
+// rollBack replaces each record by a record of a newer version and starts an older controller. The older controller knows only these
+// records.
 func (c *cluster) rollBack(newer func(record string) string) {
 	for _, p := range c.pools {
 		p.record = newer(p.record)
@@ -44,8 +45,8 @@ func TestOlderControllerRestoresFromANewerRecord(t *testing.T) {
 }
 
 // The owner edits the limit of a NodePool during a zero limit, and a rollback follows. The older controller replaces the newer record by
-// one with the wait after the edit: neither it nor the next leader may set the zero limit before ten minutes have passed. The other
-// NodePool, which was not edited, gets its zero limit again.
+// its own record, which contains the wait after the edit. Neither this controller nor the next leader may set the zero limit before ten
+// minutes have passed. The other NodePool, which was not edited, gets its zero limit again.
 func TestRollbackKeepsTheWaitAfterAnEdit(t *testing.T) {
 	for name, newer := range map[string]func(string) string{
 		"a newer version":  func(r string) string { return strings.Replace(r, `"v":1`, `"v":2,"horizon":{"a":[7]}`, 1) },
@@ -75,8 +76,8 @@ func TestRollbackKeepsTheWaitAfterAnEdit(t *testing.T) {
 	}
 }
 
-// A newer record contains an override of a field that an older controller does not know. The older controller restores the other fields,
-// keeps the record unchanged, and overrides nothing, even after the PlatformConfig has changed.
+// A newer record contains an override of a field that the older controller does not know. The older controller must restore the other
+// fields, keep the record unchanged, and override nothing, even after a change of the PlatformConfig.
 func TestOlderControllerKeepsWhatItDoesNotUnderstand(t *testing.T) {
 	c, _, before := zeroLimitCluster(t)
 	c.rollBack(func(r string) string {
@@ -114,7 +115,7 @@ func TestOlderControllerKeepsWhatItDoesNotUnderstand(t *testing.T) {
 	}
 }
 
-// A future version stores its overrides in a list with another name. An older controller changes nothing, even when the group is removed.
+// A future version stores its overrides in a list with another name. An older controller must change nothing, even if the group is removed.
 func TestOlderControllerChangesNothingWithoutAListOfFields(t *testing.T) {
 	c, _, _ := zeroLimitCluster(t)
 	zeroed := c.specs()
@@ -147,7 +148,8 @@ func TestNodePoolWithoutGroupIsRestoredFromANewerRecord(t *testing.T) {
 	c.untouched(before[1:])
 }
 
-// The older controller starts with a cache that shows the previous record. The newer record, with another original value, appears later.
+// The older controller starts with a cache that contains the record before the rollback. The newer record, with another original value,
+// appears later.
 func TestNewerRecordAppearsAfterTheStart(t *testing.T) {
 	c, _, before := zeroLimitCluster(t)
 	c.s = State{}

@@ -12,13 +12,13 @@ import (
 // Observation is what the caches show of one group in a tick.
 type Observation struct {
 	Pools     []PoolView // in the order of Group.Pools
-	Workloads []Workload // the workloads of the group's policies, in a stable order
+	Workloads []Workload // workloads of the group's policies, always in the same order
 	// all other pods that request the resource and can be scheduled to the group's NodePools, except pods of DaemonSets
 	UnmanagedPods []Pod
 	Ahead         []Span // time spans with demand that is known in advance, from schedules and forecasts, including those that have begun
-	// Lost reports that demand may be incomplete: a cache is not synced, or a workload has no recent decision.
+	// Lost is true if demand may be incomplete: a cache is not synced, or a workload has no recent decision.
 	Lost bool
-	// Shields reports that the cluster's Karpenter supports durations in karpenter.sh/do-not-disrupt. Buffers reports that it supports
+	// Shields is true if the cluster's Karpenter supports durations in karpenter.sh/do-not-disrupt. Buffers is true if it supports
 	// CapacityBuffers.
 	Shields, Buffers bool
 }
@@ -27,26 +27,26 @@ type Observation struct {
 type PoolView struct {
 	Exists bool
 	Ready  bool // the condition Ready is not False; Karpenter launches nothing in a NodePool that is not ready
-	Mixed  bool // its requirements allow spot and another capacity type; if they allow only reserved and on-demand, Mixed is false
+	Mixed  bool // its requirements allow spot and another capacity type; for only reserved and on-demand, Mixed is false
 	nodepool.View
-	// LaunchesOnDemand reports that its requirements allow on-demand nodes. A NodePool that the group lists as reserved is then an on-demand
-	// NodePool, whose reserved nodes are used first.
+	// LaunchesOnDemand is true if the requirements allow on-demand nodes. If the group lists the NodePool as reserved, it is then an
+	// on-demand NodePool whose reserved nodes are used first.
 	LaunchesOnDemand bool `json:",omitempty"`
 
-	// Replicas is spec.replicas of a static NodePool, nil for every other one. Karpenter keeps this number of nodes, also without
-	// pods.
+	// Replicas is spec.replicas of a static NodePool, for which Karpenter keeps this number of nodes even without pods. It is nil for every
+	// other NodePool.
 	Replicas *int64 `json:",omitempty"`
 
-	// Quiet are the times at which a disruption budget with a schedule forbids Karpenter to replace drifted nodes.
+	// Quiet are the times at which Karpenter must not replace drifted nodes, because a disruption budget with a schedule forbids it.
 	Quiet []QuietTime `json:",omitempty"`
 
-	// Elsewhere is the number of nodes that have the labels of the group's NodeSelector and belong to a NodePool of Karpenter or to another
+	// Elsewhere is the number of nodes with the labels of the group's NodeSelector that belong to a NodePool of Karpenter or to another
 	// group. They are not in Nodes.
 	Elsewhere int `json:",omitempty"`
 
 	Template string // karpenter.sh/nodepool-hash; only shown to users
 	Usage    int64  // how much of the group's resource status.resources contains
-	NodeGPUs int64  // units of the largest node that the NodePool can launch; 0: unknown, then the largest observed node is used
+	NodeGPUs int64  // units of the largest node that the NodePool can launch; 0: unknown, so the largest observed node is used
 	// Nodes are the NodeClaims of the NodePool that exist, including those that boot or are being deleted.
 	Nodes []Node
 	// Failures and Losses cover at least the last hour and contain each NodeClaim once.
@@ -73,7 +73,7 @@ type Stage uint8
 
 // Values of Stage.
 const (
-	Requested Stage = iota // a NodeClaim without an instance: it may still fail
+	Requested Stage = iota // a NodeClaim without an instance, whose launch may still fail
 	Launched               // an instance exists
 	Usable                 // initialized: pods can run
 )
@@ -90,15 +90,15 @@ type Node struct {
 	Hourly       float64 // price per hour; 0: unknown
 
 	Deleting  bool
-	Voluntary bool // Karpenter set a DisruptionReason: Karpenter removes the node itself, so it is not a loss
+	Voluntary bool // Karpenter set a DisruptionReason: Karpenter removes the node, so it is not a loss
 	Notice    bool // the provider announced that it takes the node
 	Drifted   bool `json:",omitempty"` // Karpenter replaces the node as soon as it may disrupt the pods
 	Disrupted bool `json:",omitempty"` // the taint karpenter.sh/disrupted: Karpenter has chosen the node, or removes it
-	// DoNotDisrupt reports the annotation karpenter.sh/do-not-disrupt of the Node, with which Karpenter does not replace a drifted node.
+	// DoNotDisrupt is true if the Node has the annotation karpenter.sh/do-not-disrupt. Karpenter does not replace such a node when it
+	// drifts.
 	DoNotDisrupt bool `json:",omitempty"`
 
-	// The following fields describe what prevents the removal of the node while it is empty, that is, while none of its pods requests the
-	// group's resource.
+	// The following fields describe what prevents the removal of the node while no pod on it requests the group's resource.
 	BlockingPods     int32 // number of pods that request none of the resource and belong to no DaemonSet
 	DoNotDisruptPods int32 // number of pods with karpenter.sh/do-not-disrupt, including pods of DaemonSets
 	Buffered         bool  // a CapacityBuffer keeps the node
@@ -121,21 +121,21 @@ type Workload struct {
 	// Uncapped is the target before the target cap. Extra is the number of replicas in Uncapped that replace replicas at risk or that are
 	// added for a move (surge).
 	Uncapped, Extra int32
-	// Bounded reports that maxReplicas, an override of the target or a team limit restricts a surge. The target may then exceed Uncapped by
+	// Bounded is true if maxReplicas, an override of the target or a team limit restricts a surge. The target may then exceed Uncapped by
 	// at most Room replicas.
 	Bounded bool
 	Room    int32
 	Current int32 // spec.replicas of the scale target
 	GPUs    int64 // GPUs of all pods of one replica together
 	PodGPUs int64 // GPUs of the largest pod, if a replica has several pods; 0: the same as GPUs
-	Size    int32 // number of pods of one replica, of the largest one during a rollout; 0 means 1
+	Size    int32 // number of pods of one replica; during a rollout, of the largest replica; 0 means 1
 	Known   bool  // it has a recent decision, from readings that are not missing
 	Paused  bool  // a user paused it: its demand is its current size
 	Quota   bool  // the API server rejects its pods, for example because of a ResourceQuota or a LimitRange
 	Claims  bool  // its pods claim devices by dynamic resource allocation that may be GPUs and are not counted in the field GPUs
 	Claimed bool  `json:",omitempty"` // the field GPUs includes devices that its pods claim, except for claims that its replicas share
 	Buffer  int32 // replicas of the CapacityBuffer that gpuscaler wrote for it
-	// Infeasible reports that the autoscaler can add no node that has space for a replica, as it reports in the status of Buffer.
+	// Infeasible is true if the autoscaler reports, in the status of Buffer, that it can add no node with space for a replica.
 	Infeasible bool `json:",omitempty"`
 	// ColdStart is the learned time from a decision to a ready replica, rounded up to minutes; 0: unknown
 	ColdStart time.Duration `json:",omitempty"`
@@ -153,17 +153,17 @@ type Pod struct {
 	Size  int32 `json:",omitempty"`
 	Owner Owner
 	GPUs  int64
-	// Pool is the index of the pod's NodePool in Observation.Pools, and Node the index in its Nodes. Pool is -1 for a pod that is not on a
-	// node of the group.
+	// Pool is the index of the pod's NodePool in Observation.Pools, and Node is the index in the Nodes of that NodePool. Pool is -1 for a
+	// pod that is not on a node of the group.
 	Pool          int
 	Node          int
 	Pending       bool      // the pod has no node
 	Since         time.Time // creation time
 	Ready         bool
-	Loading       bool // on a node, not ready yet, and not crash-looping
+	Loading       bool // the pod is on a node, not ready yet, and not in a crash loop
 	Idle          bool // known to process no request at present
 	Pinned        bool // the pod cannot be scheduled to the group's spot NodePool, or this is unknown
-	UnknownLabels bool // the reason for Pinned: the pod requests labels that the nodes of the NodePool may or may not have
+	UnknownLabels bool // the reason for Pinned: it is unknown whether the nodes of the NodePool have the labels that the pod requests
 	Claims        bool // the pod claims devices by dynamic resource allocation that may be GPUs and are not included in the field GPUs
 	// The field GPUs includes devices that the pod claims. A claim that several pods share is included for only one of them.
 	Claimed bool `json:",omitempty"`
@@ -190,7 +190,7 @@ type Annotation struct {
 type Span struct {
 	From, Until time.Time
 	GPUs        int64  // minimum number of units that are needed in this time
-	Workload    string // the workload that needs them; "": no single workload
+	Workload    string // the workload that needs them; "": several workloads or none
 	Replicas    int32
 }
 
@@ -230,6 +230,6 @@ func (w *Workload) podGPUs() int64 {
 	return nodepool.Units(w.GPUs)
 }
 
-// needs returns the number of replicas that scaling requests, without the replicas that this package added for replicas at risk and for a
-// move.
+// needs returns the number of replicas that scaling requests. Replicas that this package added, for replicas at risk and for a move, are
+// not included.
 func (w *Workload) needs() int32 { return max(w.Uncapped-max(w.Extra, 0), 0) }

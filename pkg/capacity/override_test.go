@@ -45,7 +45,7 @@ func TestEditFasterThanTheCacheStays(t *testing.T) {
 }
 
 // The owner sets the limit to 0 while gpuscaler's writes of the same limit fail. 0 is then the owner's value: neither demand nor the
-// removal of the group restores the previous limit.
+// removal of the group may restore the previous limit.
 func TestEditToTheValueOfAPendingOverrideStays(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	c.add("team-chat/llama", 1)
@@ -61,8 +61,8 @@ func TestEditToTheValueOfAPendingOverrideStays(t *testing.T) {
 	}
 }
 
-// Demand returns while the writes of a zero limit fail, and then the owner sets the limit to 0. The restore of the original limit, which
-// gpuscaler has begun, must not overwrite it.
+// The writes of a zero limit fail, and demand returns. Then the owner sets the limit to 0. gpuscaler has already begun to restore the
+// original limit, which must not overwrite the owner's value.
 func TestEditToTheValueOfAnAbandonedOverrideStays(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	chat := c.add("team-chat/llama", 1)
@@ -82,8 +82,8 @@ func TestEditToTheValueOfAnAbandonedOverrideStays(t *testing.T) {
 	}
 }
 
-// The owner deletes a NodePool with a zero limit and creates it again between two ticks, as kubectl replace --force does. The new NodePool
-// has the limit 0 in its manifest, which is not an override.
+// Between two ticks, the owner deletes a NodePool with a zero limit and creates it again, as `kubectl replace --force` does. The limit 0 in
+// the manifest of the new NodePool is not an override.
 func TestNodePoolThatWasReplacedHasNoOverride(t *testing.T) {
 	c, chat, _ := zeroLimitCluster(t)
 	c.pools[0].uid = "first"
@@ -134,7 +134,7 @@ func TestThirdOverwriteBacksOffAcrossARestart(t *testing.T) {
 }
 
 // Argo CD with RespectIgnoreDifferences applies the live value of an ignored field, and becomes an owner of the field together with
-// gpuscaler. This is not an edit: the override is kept, and when it ends, the value in git is restored.
+// gpuscaler. This is not an edit: the override must stay, and when it ends, the value in git must be restored.
 func TestOverrideThatAGitOpsControllerAppliesTooIsRestored(t *testing.T) {
 	const limit = "limits[nvidia.com/gpu]"
 	for name, restarts := range map[string]bool{"seen by the leader that wrote it": false, "seen first by a new leader": true} {
@@ -273,7 +273,7 @@ func TestOverrideStaysAndIsReportedWhileConsentIsWithdrawn(t *testing.T) {
 			if f == nil || f.Pool != 0 || f.Resource != "nvidia.com/gpu" || f.Name != "16" && f.Name != `"16"` {
 				t.Fatalf("findings %+v", c.d.Findings)
 			}
-			c.s = State{} // a new leader has no state except the record
+			c.s = State{} // a new leader, whose only state is the record
 			c.run(5 * time.Second)
 			if c.finding(explain.FindConsentWithdrawn) == nil || c.limit(0) != 0 {
 				t.Errorf("a new leader: limit %d, findings %+v", c.limit(0), c.d.Findings)
@@ -344,7 +344,7 @@ func TestCrashAtAnyTimeLosesNoOriginal(t *testing.T) {
 		for range int(d / (77 * time.Second)) {
 			c.run(77 * time.Second)
 			kept := c.s.Spot
-			c.s = State{} // as after kill -9: the next leader has no state except the records
+			c.s = State{} // as after kill -9: the only state of the next leader is in the records
 			kills++
 			c.step()
 			if c.s.Spot.Phase != kept.Phase && kept.Phase != statemachine.PreferSpot {
@@ -401,8 +401,8 @@ func TestNewVersionOfTheGroupKeepsOverrides(t *testing.T) {
 	c.untouched([]string{before[1], before[0]})
 }
 
-// startFrom starts a new leader whose caches show the given old observation for five seconds. The API server rejects its writes during this
-// time, because they contain an old resourceVersion.
+// startFrom starts a new leader whose caches contain the given old observation for five seconds. During this time the API server rejects
+// its writes, because they contain an old resourceVersion.
 func (c *cluster) startFrom(old Observation) {
 	c.s, c.shown, c.lag = State{}, old, 5
 	for _, p := range c.pools {
@@ -429,7 +429,7 @@ func TestLeaderWithAnOldObservationFindsTheOriginals(t *testing.T) {
 	c.run(time.Minute)
 	c.untouched(before)
 
-	// Now the old observation shows an override with a value that the previous leader changed later.
+	// now the old observation contains an override with a value that the previous leader changed later
 	c.releasing = false
 	c.run(3 * time.Minute)
 	c.lag = 1000
@@ -447,8 +447,8 @@ func TestLeaderWithAnOldObservationFindsTheOriginals(t *testing.T) {
 	c.untouched(before)
 }
 
-// The owner's value is restored, but gpuscaler still owns the field because the second request of the restore is missing. The restore must
-// be repeated.
+// The owner's value is restored, but gpuscaler still owns the field, because the second request of the restore was not sent. The restore
+// must be repeated.
 func TestRestoredFieldIsWrittenAgainWhileOwned(t *testing.T) {
 	c, _, before := zeroLimitCluster(t)
 	c.sticky = 3

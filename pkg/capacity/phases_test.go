@@ -52,8 +52,8 @@ func TestHardFallbackLimitsSpotUnlessOnDemandIsClosed(t *testing.T) {
 	}
 }
 
-// An owner withdraws consent, changes the value, and then lists the field again. This does not count as an edit by another manager, so the
-// field is overridden at once.
+// An owner withdraws consent, changes the value, and then gives consent again. This is not an edit during an override, so the field must be
+// overridden at once.
 func TestFieldIsOverriddenAtOnceWhenConsentReturns(t *testing.T) {
 	c, _, _ := zeroLimitCluster(t)
 	consent := c.pools[0].consent
@@ -72,8 +72,8 @@ func TestFieldIsOverriddenAtOnceWhenConsentReturns(t *testing.T) {
 	}
 }
 
-// Karpenter started replicas on on-demand nodes although spot did not fail. They move to spot after 15 minutes at the earliest. After a
-// successful probe, replicas move at once.
+// Karpenter started replicas on on-demand nodes although spot did not fail. They must not move to spot for 15 minutes, unless a probe
+// succeeds.
 func TestReturnWithoutAFailureWaits(t *testing.T) {
 	for _, c := range []struct {
 		cause explain.Cause
@@ -150,7 +150,7 @@ func TestFreezeIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 	}
 }
 
-// If a different rule requests the value that is already set, the override and its record must contain the new rule.
+// Another rule requests the value that is already set. The override and its record must then contain the new rule.
 func TestOverrideNamesItsCurrentRule(t *testing.T) {
 	w := newWriter(t)
 	w.want(0, nodepool.FieldLimit, 4)
@@ -197,8 +197,8 @@ func TestLimitsArePendingUntilTheOwnersValueIsObserved(t *testing.T) {
 	}
 }
 
-// With a lead time of six hours, the freeze lasts longer than two hours and its entries must be extended. No entry may last longer than two
-// hours, in case the controller crashes.
+// With a lead time of six hours, a freeze lasts longer than two hours, so its entries must be extended. No entry may last longer than two
+// hours, because the controller could crash.
 func TestFreezeEntryEndsWithinTwoHours(t *testing.T) {
 	g, o := pairOf(t, func(g *Group) { g.ConsolidationFreeze, g.LeadTime = true, 6*time.Hour })
 	from := midnight.Add(6 * time.Hour)

@@ -178,7 +178,7 @@ func TestFullReservationBesideAnOpenNodePoolCapsNothing(t *testing.T) {
 	}
 }
 
-// A hard fallback does not limit spot while pods wait and the reservation, which is the only alternative, is full.
+// Pods wait, and the reservation is full, which is the only alternative to spot. A hard fallback must not limit spot then.
 func TestHardFallbackDoesNotLimitSpotWhileTheReservationIsFull(t *testing.T) {
 	c := newPrepaid(t, []prepaid{{Pool: Pool{"block", Reserved}, weight: "20", slots: 1}, {Pool: Pool{"spot", Spot}, weight: "80"}},
 		func(g *Group) { g.Fallback = Hard })

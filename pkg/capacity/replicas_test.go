@@ -92,7 +92,7 @@ func TestMultiPodReplicaAtRiskAddsOneSuccessor(t *testing.T) {
 			x.o.Workloads[0].Pods = append(x.o.Workloads[0].Pods[:6:6], x.o.Workloads[0].Pods[7])
 		}, 0},
 		"no node has a notice":                  {func(*grouped) {}, 0},
-		"two nodes were lost in five minutes":   {func(x *grouped) { x.lose(2) }, 2}, // each node may run a pod of a different replica
+		"two nodes were lost in five minutes":   {func(x *grouped) { x.lose(2) }, 2}, // each node may have a pod of a different replica
 		"three nodes were lost in five minutes": {func(x *grouped) { x.lose(3) }, 2}, // at most half of the needed replicas
 	} {
 		x := newGrouped(t, Spot)
@@ -133,8 +133,8 @@ func TestKnownDemandArrivesWithCompleteReplicas(t *testing.T) {
 	}
 }
 
-// Each node only needs space for one pod of a replica and not for all of its pods. With a limit of 16 GPUs, pods of 8 GPUs still get nodes,
-// so the target is not capped.
+// A node needs space for one pod of a replica, not for all of its pods. With a limit of 16 GPUs, pods of 8 GPUs still get nodes, so the
+// target must not be capped.
 func TestNodeSizeIsThatOfPodsNotReplicas(t *testing.T) {
 	x := newGrouped(t, OnDemand)
 	x.o.Workloads[0].GPUs, x.o.Workloads[0].Size, x.o.Workloads[0].PodGPUs = 32, 4, 8
@@ -148,7 +148,7 @@ func TestNodeSizeIsThatOfPodsNotReplicas(t *testing.T) {
 	}
 }
 
-// A rollout changes the number of pods of a replica from two to three, or from three to two. The replicas of both sizes are complete.
+// A rollout changes the number of pods of a replica from two to three, or from three to two. Replicas of both sizes must count as complete.
 func TestReplicasOfARolloutHaveTheirOwnSizes(t *testing.T) {
 	for _, kind := range []CapacityType{OnDemand, Spot} {
 		x := newGrouped(t, kind)
@@ -161,7 +161,7 @@ func TestReplicasOfARolloutHaveTheirOwnSizes(t *testing.T) {
 			w.Pods[i].Size = 2
 		}
 		third := Pod{UID: "new", Replica: "new", Size: 3, GPUs: 1, Pool: -1, Node: -1, Pending: true, Since: midnight}
-		w.Pods = append(w.Pods, third) // the first pod of a new replica: it is not complete
+		w.Pods = append(w.Pods, third) // the first pod of a new replica, which is therefore not complete
 		if n := w.placed(); n != 2 {
 			t.Errorf("%v: %d replicas are placed; want the two old ones", kind, n)
 		}

@@ -89,8 +89,8 @@ func TestReservedCapacityStaysFirstInAFallback(t *testing.T) {
 	c.untouched(before)
 }
 
-// While a group returns to spot, the reservation becomes free. Karpenter uses it for the successors before spot. These successors count as
-// moved. gpuscaler must therefore delete the replicas on on-demand nodes that they replace, and must not start the same batch repeatedly.
+// While a group returns to spot, the reservation becomes free. Karpenter uses it for the successors before spot. Such a successor counts as
+// moved: gpuscaler must delete the on-demand replica that it replaces, and must not start the same batch again.
 func TestSuccessorsOnReservedCapacityEndTheirBatch(t *testing.T) {
 	c := newSix(t)
 	before := c.specs()
@@ -120,7 +120,7 @@ func TestSuccessorsOnReservedCapacityEndTheirBatch(t *testing.T) {
 func TestWeightsOfAFallbackBesideReservedCapacity(t *testing.T) {
 	for name, w := range map[string]struct {
 		before, after [3]nodepool.Value // weights in the order reserved, spot, on-demand
-		fixed         bool              // gpuscaler is not allowed to set the weight of the reserved NodePool
+		fixed         bool              // whether gpuscaler may not set the weight of the reserved NodePool
 	}{
 		"there is space between reserved and spot":          {[3]nodepool.Value{"90", "80", "20"}, [3]nodepool.Value{"90", "80", "81"}, false},
 		"reserved is raised too":                            {[3]nodepool.Value{"81", "80", "20"}, [3]nodepool.Value{"82", "80", "81"}, false},

@@ -8,14 +8,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// surgeShare is the divisor for the replicas of a workload: at most a quarter of them move at once, as in a Deployment's rolling update by
-// default.
+// surgeShare limits how many replicas of a workload may move at once: its replicas divided by surgeShare. A quarter is also the default of
+// a Deployment's rolling update.
 const surgeShare = 4
 
-// onDemandNode is a node of an on-demand NodePool, from which replicas may move to spot.
+// onDemandNode is a node of an on-demand NodePool whose replicas may move to spot.
 type onDemandNode struct {
-	pool, node int   // indexes in Observation.Pools and in its Nodes
-	movable    int64 // units of the pods on it that can move
+	pool, node int   // index in Observation.Pools, and index in the Nodes of that NodePool
+	movable    int64 // units of the movable pods on the node
 }
 
 // findReturnable computes how many GPUs of the on-demand NodePools become free if all movable replicas move to spot. It includes only nodes
@@ -26,7 +26,7 @@ func (a *analysis) findReturnable() {
 	if !a.paired() {
 		return
 	}
-	var first [nodepool.MaxPools]int // the index of the first node of each on-demand NodePool in a.returning
+	var first [nodepool.MaxPools]int // for each on-demand NodePool, the index of its first node in a.returning
 	for _, pool := range a.onDemand.all() {
 		first[pool] = len(a.returning)
 		for node := range a.o.Pools[pool].Nodes {
@@ -65,8 +65,8 @@ func (a *analysis) canEmpty(i int, spare int64) bool {
 		nodepool.Units(n.GPUs) <= spare
 }
 
-// spareOnSpot returns the number of spot GPUs that are available for replicas that move from on-demand: the free GPUs of existing spot
-// nodes and the GPUs of nodes that the limits still allow, minus those that pending pods need.
+// spareOnSpot returns how many spot GPUs are available for replicas from on-demand: the free GPUs of existing spot nodes plus the GPUs of
+// nodes that the limits still allow, minus the GPUs that pending pods need.
 func (a *analysis) spareOnSpot() int64 {
 	size, free := max(a.smallestMove, 1), int64(0)
 	for _, i := range a.spot.all() {
@@ -76,12 +76,12 @@ func (a *analysis) spareOnSpot() int64 {
 }
 
 // canReturn reports whether spot has space for at least one replica from on-demand. Without this check, a return with a full spot NodePool
-// would add a replica, which would run on an on-demand node, and the return would start again, endlessly.
+// would add a replica that runs on an on-demand node, and this would be repeated endlessly.
 func (a *analysis) canReturn() bool {
 	return a.returnable > 0 && a.spareOnSpot() >= max(a.smallestMove, 1)
 }
 
-// explainNoReturn adds a reason with the limit of the spot NodePool because of which replicas stay on on-demand nodes.
+// explainNoReturn adds a reason with the limit of the spot NodePool that keeps replicas on on-demand nodes.
 func (t *tick) explainNoReturn() {
 	if t.paired() && t.s.Spot.Phase == statemachine.PreferSpot && t.returnable > 0 && t.known && t.spotFirst() && !t.canReturn() {
 		t.because(explain.Reason{Rule: explain.RuleReturn, Pool: t.spot.first(), Name: t.pools[t.spot.first()].full, Cause: explain.CauseLimit,
@@ -89,9 +89,9 @@ func (t *tick) explainNoReturn() {
 	}
 }
 
-// movable reports whether a pod can be moved: a successor is created first, and then the pod is deleted. Its controller must be a
-// ReplicaSet, which can create the successor before it deletes the pod and which reads the deletion cost. A pod that claims devices is not
-// moved, because by default Karpenter launches no node for its successor.
+// movable reports whether a pod can be moved. In a move, a successor is created before the pod is deleted. Only a ReplicaSet can do this,
+// because it also reads the deletion cost. A pod that claims devices is not moved, because by default Karpenter launches no node for its
+// successor.
 func movable(w *Workload, p *Pod) bool {
 	return w != nil && p.Owner == OwnerReplicaSet && !w.Paused && !p.Pinned && !p.Claimed && !p.Claims
 }
@@ -125,8 +125,8 @@ func (t *tick) returnToSpot() {
 	t.because(explain.Reason{Rule: explain.RuleMove, Pool: t.spot.first(), Name: w.Key, A: float64(t.ready(w)), B: float64(w.needs())})
 }
 
-// victimsAtRisk returns how many of the pods that the batch will delete are ready on a node that the provider is about to take. The rule
-// addAtRisk adds their successors.
+// victimsAtRisk returns how many ready pods that the batch will delete (victims) are on a node that the provider is about to take. The rule
+// addAtRisk adds successors for them.
 func (t *tick) victimsAtRisk(w *Workload) (n int32) {
 	for j := range w.Pods {
 		p := &w.Pods[j]
@@ -190,8 +190,8 @@ func (t *tick) startMove() {
 	}
 }
 
-// nextToEmpty returns the index, in t.returning, of the node that is emptied next after the node with the index after, or -1 if there is
-// none. If after is -1, it returns the first node to empty. The method before defines the order.
+// nextToEmpty returns the index in t.returning of the node that is emptied after the node with the index `after`, or -1 if there is none.
+// With -1 it returns the first node to empty. The method before defines the order.
 func (t *tick) nextToEmpty(after int, spare int64) int {
 	best := -1
 	for i := range t.returning {

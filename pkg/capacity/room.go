@@ -52,7 +52,7 @@ func (t *tick) measureRoom() {
 	t.spot.room, t.onDemand.room = t.sideRoom(&t.spot), t.sideRoom(&t.onDemand)
 }
 
-// measureStatic lowers the room of a static NodePool to the nodes of its spec.replicas that Karpenter has not launched yet.
+// measureStatic lowers the room of a static NodePool to the nodes that Karpenter has not launched yet, up to spec.replicas.
 func (t *tick) measureStatic(pool int, size int64) {
 	replicas, f := t.o.Pools[pool].Replicas, &t.pools[pool]
 	if replicas == nil {
@@ -65,8 +65,8 @@ func (t *tick) measureStatic(pool int, size int64) {
 	}
 }
 
-// measureFleet computes by how many units the nodes may still grow. Without a maximum no node can be added. Only whole nodes of the
-// smallest known size are counted.
+// measureFleet computes how many units the nodes of a NodeSelector can still grow. Without a maximum, no node can be added. Only whole
+// nodes of the smallest known size count.
 func (t *tick) measureFleet(pool int) {
 	f, size := &t.pools[pool], t.smallestNode(pool)
 	f.room, f.full = 0, ""
@@ -90,10 +90,10 @@ const fullAfter = 2 * time.Minute
 // reservationFull reports whether the capacity reservation of a NodePool of only reserved capacity has no free instance.
 //
 // Karpenter does not report this. The AWS provider of Karpenter 1.15 marks the offering of a full reservation as unavailable, so Karpenter
-// creates no NodeClaim, and EC2NodeClass.status.capacityReservations has no number of free instances. Only a launch that loses a race fails
-// with an InsufficientCapacityError, once. What can be observed is that pods wait and the NodePool launches no node. The reservation is
-// regarded as full if all of these times are at least fullAfter ago: the time at which the pods began to wait, the creation of the newest
-// node of the NodePool, and the parameter since (in Unix milliseconds).
+// creates no NodeClaim, and EC2NodeClass.status.capacityReservations has no number of free instances. Only a launch that begins before the
+// reservation is full can fail with an InsufficientCapacityError, once. The only sign of a full reservation is therefore that pods wait and
+// the NodePool launches no node. The reservation is regarded as full if all of these times are at least fullAfter ago: the time at which
+// the pods began to wait, the creation of the newest node of the NodePool, and the parameter since (in Unix milliseconds).
 func (t *tick) reservationFull(pool int, since int64) bool {
 	v := &t.o.Pools[pool]
 	if t.s.ShortSince == 0 || t.typeOf(pool) != Reserved || !v.Exists || !v.Ready {
@@ -108,7 +108,7 @@ func (t *tick) reservationFull(pool int, since int64) bool {
 // default of Cluster Autoscaler's flag --max-node-provision-time, after which Cluster Autoscaler itself considers a scale-up as failed.
 const provisionTimeout = 15 * time.Minute
 
-// noNodeAdded reports whether pods wait and no node was added in time. This is the case if three times are at least provisionTimeout ago:
+// noNodeAdded reports whether pods wait although a node should have been added by now. Three times must be at least provisionTimeout ago:
 // the time at which the pods began to wait, the creation of the newest node, and the parameter since (in Unix milliseconds).
 func (t *tick) noNodeAdded(pool int, since int64) bool {
 	from := max(since, t.s.ShortSince, statemachine.Stamp(t.pools[pool].newest))
@@ -116,8 +116,8 @@ func (t *tick) noNodeAdded(pool int, since int64) bool {
 }
 
 // smallestNode returns the size, in units of the group's resource, of the smallest node that the NodePool is known to launch. If only the
-// largest one is known, it returns the size of that node, and if neither is known, nodeSize. The smallest node determines whether there is
-// room below a limit, because Karpenter ignores instance types that do not fit below the limit and uses a smaller one.
+// largest node is known, smallestNode returns its size. If neither is known, it returns nodeSize. The smallest node determines whether
+// there is room below a limit, because Karpenter ignores instance types that do not fit below the limit and uses a smaller one.
 func (a *analysis) smallestNode(pool int) int64 {
 	f := &a.pools[pool]
 	switch {
@@ -154,8 +154,8 @@ func (a *analysis) usedBelow(pool int, l *nodepool.LimitView) (used, node float6
 	return l.Used, l.Node
 }
 
-// limitOf returns a limit of a NodePool without gpuscaler's override of the last tick. This is the limit of an open schedule, or else that
-// of the owner. The limit of a schedule is ignored if the owner does not allow gpuscaler to write it.
+// limitOf returns a limit of a NodePool without gpuscaler's override of the last tick. This is the limit of an open schedule or, without
+// one, the owner's limit. The limit of a schedule is ignored if the owner does not allow gpuscaler to write it.
 func (t *tick) limitOf(pool int, l *nodepool.LimitView) nodepool.Value {
 	i := slices.Index(t.s.Limits[:], l.Resource)
 	if i < 0 || l.Resource == "" {
@@ -185,8 +185,8 @@ func (t *tick) isLeft(pool int, l *nodepool.LimitView) bool {
 	return t.s.Pools[pool].Overrides[f].On && !t.o.Pools[pool].Writable(f)
 }
 
-// sideRoom returns by how many units the NodePools of a side may still grow together. The room of a NodePool that gpuscaler cannot rely on
-// is not counted, unless gpuscaler can rely on no NodePool of the side.
+// sideRoom returns how many units the NodePools of a side can still grow together. It ignores a NodePool on which gpuscaler cannot rely,
+// unless it can rely on none of the side.
 func (t *tick) sideRoom(s *side) (room int64) {
 	reliable := slices.ContainsFunc(s.all(), func(i int8) bool { return t.unreliable(int(i)) == explain.PoolReliable })
 	for _, i := range s.all() {
@@ -216,8 +216,7 @@ func (t *tick) unreliable(pool int) explain.PoolProblem {
 // mayLaunch reports whether Karpenter may launch a node in a NodePool: it is ready, and its limits allow a node.
 func (a *analysis) mayLaunch(pool int) bool { return a.o.Pools[pool].Ready && a.pools[pool].room > 0 }
 
-// closedGroup is the reason why no NodePool of a group provides a node. It contains the index of the first NodePool that exists, and the
-// cause of this NodePool.
+// closedGroup is the reason why no NodePool of a group provides a node: the index of the first NodePool that exists, and its cause.
 type closedGroup struct {
 	pool     int8
 	cause    explain.Cause // CauseNone: some NodePool may provide a node
@@ -230,7 +229,7 @@ func (t *tick) allClosed() (closed closedGroup) {
 	closed.pool = -1
 	for i := range t.views() {
 		if !t.o.Pools[i].Exists {
-			continue // the nodes of a NodePool that does not exist are not known
+			continue // the nodes of a missing NodePool are unknown
 		}
 		why := t.closedBy(i)
 		if why == explain.CauseNone {
@@ -248,8 +247,8 @@ func (t *tick) allClosed() (closed closedGroup) {
 
 // closedBy returns why a NodePool provides no node for the smallest waiting pod. It returns CauseNone if the NodePool may provide one.
 // While the target is capped, every recent refused launch is a cause. While it is not capped, only refused launches after the end of the
-// last cap are a cause, so that the full target is tried once after each cap. The same rule applies to the times at which a capacity
-// reservation launched no node.
+// last cap are a cause, so that the full target is tried once after each cap. The same applies to the time in which a capacity reservation
+// launched no node.
 func (t *tick) closedBy(pool int) explain.Cause {
 	since := t.s.TargetCap.Since
 	if t.s.TargetCap.On {

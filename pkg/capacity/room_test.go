@@ -109,7 +109,7 @@ func TestNoProbeAtTheOwnersLimit(t *testing.T) {
 	chat.want = 4
 	c.until(10*time.Minute, "four replicas are ready on spot", c.whole(chat))
 	for i := range 5 {
-		// losses are reported, but the nodes are not removed
+		// losses are reported, although the nodes stay
 		c.pools[0].losses = append(c.pools[0].losses, evidence.Loss{UID: fmt.Sprint(i), At: c.now})
 	}
 	c.until(time.Minute, "the group falls back", c.in(statemachine.Fallback))
@@ -128,7 +128,7 @@ func TestNoProbeAtTheOwnersLimit(t *testing.T) {
 	}
 }
 
-// If both NodePools are at a limit, targets are capped, and the reason names the limited resource of the first one.
+// Both NodePools are at a limit. Targets must be capped, and the reason must name the limited resource of the first NodePool.
 func TestEveryOwnersLimitCapsTargetsAndIsNamed(t *testing.T) {
 	for resource, limit := range fourNodes {
 		c, chat := atLimit(t, resource, limit, nil)
@@ -179,8 +179,8 @@ func TestNoSurgeBeyondTheBoundsOfAWorkload(t *testing.T) {
 	}
 }
 
-// A limit of a resource that gpuscaler cannot override must also be checked, with its observed value. This includes a limit without a
-// resource name.
+// gpuscaler must respect a limit of a resource that it cannot override, with its observed value. This includes a limit without a resource
+// name.
 func TestLimitWithoutAFieldCounts(t *testing.T) {
 	for resource, full := range map[string]bool{"": true, "example.com/unknown": true, "nvidia.com/gpu": true} {
 		c := newCluster(t, nil)
@@ -289,8 +289,8 @@ func TestMaximumOfAFleetIsListed(t *testing.T) {
 	}
 }
 
-// The owner of the NodePools allows no overrides of limits, so the limit of a schedule is not written. While pods wait for minutes, the
-// target is not capped at this limit, because Karpenter will launch nodes beyond it. With the consent, the target is capped.
+// The owner of the NodePools allows no overrides of limits, so the limit of a schedule is not written. The target must not be capped at
+// this limit even if pods wait for minutes, because Karpenter can launch nodes beyond it. With consent, the target must be capped.
 func TestScheduledLimitThatMayNotBeWrittenIsNoLimit(t *testing.T) {
 	for limits, want := range map[nodepool.Consent]bool{0: false, nodepool.ConsentLimits: true} {
 		c := newCluster(t, func(g *Group) {

@@ -47,8 +47,8 @@ func TestRefusalsInOneZoneDoNotEndTheUseOfSpot(t *testing.T) {
 	}
 }
 
-// The zone of spot-b has no capacity, and a schedule opens that allows no further spot node. Spot provides no node any more, so the group
-// falls back in the same tick, before a NodePool has the limit of the schedule. A further replica runs on demand.
+// The zone of spot-b has no capacity, and a schedule opens that allows no further spot node. Spot then provides no node, so the group must
+// fall back in the same tick, even before the limit of the schedule is written to a NodePool. A further replica runs on demand.
 func TestScheduledLimitOfTheLastOpenZoneEndsTheUseOfSpot(t *testing.T) {
 	opens := midnight.Add(5 * time.Minute)
 	c := newZones(t, func(g *Group) {
@@ -133,7 +133,8 @@ func TestSeveralNodePoolsSurviveALeaderChangeInEveryPhase(t *testing.T) {
 	c.untouched(before)
 }
 
-// The records of an older version, which knew one NodePool per capacity type, are read by a group to which NodePools were added.
+// An older version allowed one NodePool per capacity type. A group to which NodePools were added must be able to read the records of this
+// version.
 func TestRecordsOfAPairAreReadAfterNodePoolsWereAdded(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.Fallback = Hard })
 	chat := c.add("team-chat/llama", 1)
@@ -168,8 +169,8 @@ func TestRecordsOfAPairAreReadAfterNodePoolsWereAdded(t *testing.T) {
 	}
 }
 
-// A NodePool is removed from the group while it is overridden. Its record is sufficient to restore it, and the other NodePools stay
-// overridden.
+// A NodePool is removed from the group while it is overridden. Its record must be sufficient to restore it, and the other NodePools must
+// stay overridden.
 func TestRemovedNodePoolIsRestoredFromItsRecord(t *testing.T) {
 	c := newZones(t, func(g *Group) { g.Fallback = Hard })
 	before := c.specs()
@@ -196,7 +197,7 @@ func TestRemovedNodePoolIsRestoredFromItsRecord(t *testing.T) {
 	alone.untouched(before[1:2])
 }
 
-// spot-a is full and spot-b refuses: no spot NodePool is left, so the group falls back. A full NodePool alone is not a failure of spot.
+// spot-a is full and spot-b refuses, so no spot NodePool is left and the group falls back. A full NodePool alone is not a failure of spot.
 func TestFullNodePoolIsNoRoomAndNoFailure(t *testing.T) {
 	c := newZones(t, nil)
 	chat := c.add("team-chat/llama", 1)
@@ -333,8 +334,8 @@ func TestZeroLimitOfEveryNodePool(t *testing.T) {
 	c.untouched(before)
 }
 
-// The state of a group with few NodePools has the same JSON form as before groups could have more than four. The state of a group with the
-// most NodePools is not shortened.
+// The JSON form of the state of a group with few NodePools must not change when groups may have more. The state of a group with the most
+// NodePools must not be shortened.
 func TestSnapshotOmitsUnusedNodePools(t *testing.T) {
 	for used, saved := range map[int]int{1: 4, 4: 4, 6: 6, nodepool.MaxPools: nodepool.MaxPools} {
 		g := Group{Name: "chat", Resource: "nvidia.com/gpu"}
@@ -360,7 +361,7 @@ func TestSnapshotOmitsUnusedNodePools(t *testing.T) {
 	}
 }
 
-// The evidence of two spot NodePools: spot fails only if each of them has failed or cannot launch a node.
+// Spot must count as failed only if each of two spot NodePools has failed or cannot launch a node.
 func TestEvidenceOfSeveralNodePools(t *testing.T) {
 	now := midnight.Add(time.Hour)
 	refused := func(n int) (all []evidence.Failure) {
@@ -416,7 +417,7 @@ func TestEvidenceOfSeveralNodePools(t *testing.T) {
 func TestWeightsOfAFallbackWithSeveralNodePools(t *testing.T) {
 	for name, w := range map[string]struct {
 		before, after [4]nodepool.Value
-		fixed         bool // gpuscaler is not allowed to override the weights of the on-demand NodePools
+		fixed         bool // whether gpuscaler may not override the weights of the on-demand NodePools
 	}{
 		"on-demand is raised in its order": {[4]nodepool.Value{"80", "60", "20", "10"}, [4]nodepool.Value{"80", "60", "82", "81"}, false},
 		"equal weights stay equal":         {[4]nodepool.Value{"80", "80", "20", "20"}, [4]nodepool.Value{"80", "80", "81", "81"}, false},

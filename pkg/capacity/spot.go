@@ -59,7 +59,7 @@ func (t *tick) spotInput() statemachine.SpotInput {
 	return in
 }
 
-// spotFailure returns why spot fails at present, and CauseNone if it does not. While the on-demand NodePool has a limit cap, spot fails
+// spotFailure returns the reason why spot fails now, or CauseNone if it does not. While the on-demand NodePool has a limit cap, spot fails
 // only if pods have waited for the spot wait timeout.
 func (t *tick) spotFailure(waitOver bool, e statemachine.Evidence) explain.Cause {
 	switch {
@@ -68,14 +68,14 @@ func (t *tick) spotFailure(waitOver bool, e statemachine.Evidence) explain.Cause
 	case t.capsOnDemand():
 		return explain.CauseNone
 	}
-	// During a return, the on-demand NodePool grows by each successor that spot has no capacity for. This is not a failure of spot: the
-	// next batch only waits longer.
+	// During a return, the on-demand NodePool grows by each successor for which spot has no capacity. This is not a failure of spot: only
+	// the next batch waits longer.
 	e.Replaced = e.Replaced && t.s.Spot.Phase != statemachine.Returning
 	return e.Failure(t.short)
 }
 
-// settled reports whether a spot node has run for SettleTime in a NodePool that has lost no node since the parameter since (in Unix
-// milliseconds). Only nodes that were created after this time are included.
+// settled reports whether a spot node has run for SettleTime, in a NodePool without a lost node. It considers only nodes and losses after
+// the parameter since (in Unix milliseconds).
 func (a *analysis) settled(since int64) bool {
 	for _, i := range a.spot.all() {
 		if a.settledIn(&a.o.Pools[i], since) && a.evidence(int(i), since).Lost == 0 {
@@ -96,8 +96,8 @@ func (a *analysis) settledIn(v *PoolView, since int64) bool {
 	return false
 }
 
-// spotFirst reports whether Karpenter uses every spot NodePool before every on-demand NodePool without an override of their weights. In a
-// group with a spot wait timeout or a base, spot is used first in any case, because of the limit cap on on-demand.
+// spotFirst reports whether, without overridden weights, Karpenter uses every spot NodePool before every on-demand NodePool. In a group
+// with a spot wait timeout or a base it is true, because the limit cap on on-demand has this effect.
 func (t *tick) spotFirst() bool {
 	spot, _ := t.misplacedSpot()
 	return spot < 0 || t.spotWait() > 0
@@ -127,7 +127,7 @@ func (t *tick) stranded() explain.Cause {
 	for _, i := range t.onDemand.all() {
 		cause := t.closedBy(int(i))
 		if cause == explain.CauseNone && t.refusedSince(int(i), 0) {
-			cause = explain.CauseRefused // unlike in closedBy, refusals before the end of the last target cap are evidence, too
+			cause = explain.CauseRefused // unlike in closedBy, refusals before the end of the last target cap count too
 		}
 		if cause == explain.CauseNone && t.pools[i].exhausted {
 			cause = explain.CauseReservation
@@ -205,8 +205,8 @@ func (t *tick) preferOnDemand(rule explain.Rule) {
 	}
 }
 
-// weights appends the NodePools of a side, with their weights, to the parameter into. Fixed is true for a NodePool whose weight gpuscaler
-// is not allowed to override. In an advisory group it is always false, so that the plan shows what gpuscaler would write in mode auto.
+// weights appends the NodePools of a side, with their weights, to the parameter into. Fixed is set for a NodePool whose weight gpuscaler is
+// not allowed to override. In an advisory group it is always false, so that the plan shows what gpuscaler would write in mode auto.
 func (t *tick) weights(s *side, into []weights.Pool) []weights.Pool {
 	for _, i := range s.all() {
 		weight, _ := t.fields.Effective(int(i), nodepool.FieldWeight).Number()

@@ -20,30 +20,31 @@ type State struct {
 	memory
 }
 
-// memory contains all fields of State except the group. Its JSON form is the snapshot in a recording. The parts that must not be lost in a
-// crash have the same JSON form in the record on a NodePool. Stamps are Unix times in milliseconds, and 0 means that the time is not set.
+// memory contains all fields of State except the group. Its JSON form is the snapshot in a recording. The parts that must survive a crash
+// have the same JSON form in the record on a NodePool. Stamps are Unix times in milliseconds, and 0 means that the time is not set.
 type memory struct {
 	At int64 `json:"at"` // time of the last tick
 	override.State
 
-	KnownSince int64                  `json:"knownSince"` // time since which demand has been known without interruption
-	UnknownAt  int64                  `json:"unknownAt"`  // when demand was last unknown; 0: it has been known since the start
-	ShortSince int64                  `json:"shortSince"` // time since which pods have waited for which no node is being launched
+	KnownSince int64 `json:"knownSince"` // time since which demand has been known without interruption
+	UnknownAt  int64 `json:"unknownAt"`  // when demand was last unknown; 0: it was known since the start
+	// since when pods without a node have waited although no node is being launched for them
+	ShortSince int64                  `json:"shortSince"`
 	ZeroLimit  statemachine.ZeroLimit `json:"zeroLimit"`
 	TargetCap  statemachine.TargetCap `json:"targetCap"`
 	Move       statemachine.Move      `json:"move"`
 	Pace       statemachine.Pace      `json:"pace"`
 	Reserve    statemachine.Reserve   `json:"reserve"`
-	// Surges are the additional replicas for replicas on nodes that Karpenter is about to disrupt. LastSurge is the workload for which the
-	// last one began. Inherits is true until the first tick has looked for surges that the previous leader began.
+	// Surges are replicas that are added before Karpenter disrupts the node of a replica. LastSurge is the workload for which the last one
+	// began. Inherits is true until the first tick has looked for surges of the previous leader.
 	Surges            [statemachine.MaxSurges]statemachine.Surge `json:"surges,omitzero"`
 	LastSurge         string                                     `json:"lastSurge,omitempty"`
 	Inherits          bool                                       `json:"inherits,omitempty"`
-	statemachine.Sent                                            // writes that the next observation possibly does not show yet
+	statemachine.Sent                                            // writes that the next observation may not contain yet
 }
 
-// stamps returns pointers to the times of the state, in Unix milliseconds. The times in the entries of a consolidation freeze are not
-// included. If the clock was set back, begin changes the times that stamps returns.
+// stamps returns pointers to the times in the state, in Unix milliseconds, so that begin can change them if the clock was set back. The
+// times in the entries of a consolidation freeze are not included.
 func (s *State) stamps() []*int64 {
 	all := s.State.Stamps([]*int64{&s.At, &s.KnownSince, &s.UnknownAt, &s.ZeroLimit.Since, &s.ShortSince, &s.TargetCap.Since,
 		&s.TargetCap.Until, &s.Move.Since, &s.Pace.Until, &s.Reserve.At})
@@ -78,7 +79,7 @@ func (s *State) begin(g *Group, now time.Time) {
 }
 
 // adapt changes the state to a new version of the group, in which NodePools and limits may have other indexes. It drops the state of
-// NodePools that are no longer part of the group. Their overrides are in their records, see Orphan.
+// removed NodePools, whose overrides are in their records (see Orphan).
 func (s *State) adapt(g *Group) {
 	was := make([]int, 0, nodepool.MaxPools)
 	for i := range min(len(g.Pools), nodepool.MaxPools) {
@@ -114,7 +115,7 @@ type snapshot struct {
 	State   *memory `json:"state"`
 }
 
-// Snapshot returns the state without its group as JSON. A recording starts with it, so that a replay can repeat the decisions.
+// Snapshot returns the state as JSON, without its group. A recording starts with it, so that a replay can repeat the decisions.
 func (s *State) Snapshot() (json.RawMessage, error) {
 	return json.Marshal(snapshot{override.Version, &s.memory})
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
-// fill sets every number, flag and string in v to a non-zero value that depends on its position. n is the number of values set before. fill
-// returns the new number.
+// fill sets every number, flag and string in v to a different non-zero value. n is the number of values that were set before. It returns
+// the new number.
 func fill(v reflect.Value, n int) int {
 	v = reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem()
 	switch v.Kind() {

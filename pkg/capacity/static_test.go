@@ -40,7 +40,7 @@ func replicasOn(running, waiting int) Workload {
 }
 
 // Karpenter launches no node of a static NodePool beyond spec.replicas. Three of five replicas run on its three nodes: the target is capped
-// at four, and the finding has the number of nodes that all five need. After the owner has set it, the nodes that are not launched yet are
+// at four, and the finding has the number of nodes that all five need. After the owner has set this number, the missing nodes count as
 // room, and the cap ends.
 func TestStaticNodePoolIsFullAtItsReplicas(t *testing.T) {
 	g, err := NewGroup(Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"prepaid", OnDemand}}})
@@ -72,8 +72,8 @@ func TestStaticNodePoolIsFullAtItsReplicas(t *testing.T) {
 	}
 }
 
-// The owner of a static NodePool pays four nodes, and one is in use. The finding has the price of the three others. It is absent while the
-// nodes are reserved, while a pod waits, and while gpuscaler does not know the demand.
+// The owner of a static NodePool pays four nodes, and one is in use. The finding has the price of the three others. There must be no
+// finding if the nodes are reserved, a pod waits, or demand is unknown.
 func TestIdleNodesOfAStaticNodePoolAreReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind   CapacityType

@@ -163,7 +163,7 @@ func TestFewRefusalsCauseNoFallback(t *testing.T) {
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
 	c.pools[0].failures = []evidence.Failure{{UID: "a", At: c.now, Capacity: true}, {UID: "b", At: c.now, Capacity: true}}
-	// each refusal is in the list twice, because Kubernetes repeats Events
+	// each refusal is twice in the list, because Kubernetes repeats Events
 	c.pools[0].failures = append(c.pools[0].failures, c.pools[0].failures...)
 	for i := range 9 {
 		// not for lack of capacity: ignored
@@ -303,7 +303,7 @@ func TestPodsWaitForTheSpotWaitTimeout(t *testing.T) {
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
 	c.boot = 6 * time.Minute
-	c.run(15 * time.Minute) // a cold start is longer than the spot wait timeout, and does not count as waiting
+	c.run(15 * time.Minute) // a cold start is longer than the spot wait timeout, but does not count as waiting
 	if chat.ready() != 2 || c.nodes(0) != 2 || len(c.phases) != 1 {
 		t.Errorf("%d ready, %d on spot, %v", chat.ready(), c.nodes(0), c.phases)
 	}

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// fewReplicas is the greatest number of replicas of a workload that gets a surge. A workload with more replicas keeps most of them while
-	// Karpenter disrupts one node.
+	// fewReplicas is the greatest number of replicas of a workload that gets a surge. With more replicas, most of them stay while Karpenter
+	// disrupts one node.
 	fewReplicas = 2
-	// surgeNodes is the number of nodes of a group for each of which one surge may run at the same time. It corresponds to Karpenter's
-	// default disruption budget of 10 %. When all nodes drift at once, the group therefore does not double.
+	// surgeNodes limits the surges that run at the same time to one for each surgeNodes nodes of a group. This corresponds to Karpenter's
+	// default disruption budget of 10 %. The group therefore does not double if all nodes drift at once.
 	surgeNodes = 10
-	// surgeCost is the deletion cost of a replica that a surge replaces. No other rule uses this value, so a new leader recognizes the
-	// replica by it.
+	// surgeCost is the deletion cost of a replica that a surge replaces. A new leader recognizes the replica by it, because no other rule
+	// uses this value.
 	surgeCost = "-110"
 )
 
@@ -25,8 +25,8 @@ const (
 //
 // Karpenter 1.15 launches a replacement for the node and deletes the old node when the replacement is initialized. It does not wait until a
 // pod on it is ready (waitOrTerminate in pkg/controllers/disruption/queue.go). It also never disrupts a node with a pod that has
-// karpenter.sh/do-not-disrupt or a PodDisruptionBudget that allows no eviction, unless the NodePool has a terminationGracePeriod. The
-// workload is therefore without its only replica for the time of a cold start, or the node is never replaced.
+// karpenter.sh/do-not-disrupt or a PodDisruptionBudget that allows no eviction, unless the NodePool has a terminationGracePeriod. Without
+// this rule, either the workload has no replica during a cold start, or the node is never replaced.
 func (t *tick) surgeBeforeEviction() {
 	if t.g.Advisory {
 		t.s.Surges = [statemachine.MaxSurges]statemachine.Surge{}
@@ -52,8 +52,8 @@ func (s *State) runningSurges() (n int) {
 	return n
 }
 
-// freeSurge returns an unused element. If there is none, it returns the element whose surge is in the step SurgeResting and ends first. It
-// returns nil if every surge runs.
+// freeSurge returns an unused element. Without one, it returns the resting surge (step SurgeResting) that ends first. It returns nil if
+// every surge runs.
 func (s *State) freeSurge() (free *statemachine.Surge) {
 	for i := range s.Surges {
 		if g := &s.Surges[i]; !g.Runs() && (free == nil || g.Until < free.Until) {
@@ -75,8 +75,8 @@ func (s *State) surgeOf(workload, pod string) *statemachine.Surge {
 }
 
 // inheritSurges continues the surges of the previous leader. It recognizes them by the deletion cost of the old replica. If the workload
-// has a newer pod, this pod is the successor, and the time limit begins with its creation. Otherwise the previous leader has ended the
-// surge, or has begun it just now, and the workload rests.
+// has a newer pod, this pod is the successor, and the time limit begins with its creation. Otherwise the previous leader has just begun or
+// has ended the surge, and the workload rests.
 func (t *tick) inheritSurges() {
 	if !t.s.Inherits || t.o.Lost {
 		return
@@ -110,8 +110,8 @@ func (t *tick) inheritSurges() {
 	}
 }
 
-// surgeLimit returns how long the additional replica stays in the target if it does not become ready: the time limit of a move to spot. It
-// includes the cold start of the workload, if it is learned, or the lead time of the group.
+// surgeLimit returns how long the additional replica may take to become ready: the time limit of a move to spot. It includes the learned
+// cold start of the workload or, if it is unknown, the lead time of the group.
 func (a *analysis) surgeLimit(w *Workload) time.Duration {
 	return successorTimeout + max(a.g.LeadTime, w.ColdStart, 0)
 }
@@ -154,8 +154,8 @@ func (a *analysis) servesOn(p *Pod) bool {
 	return p.Ready && a.node(p) != nil && !a.endangered(p) && a.disruption(p) == explain.CauseNone
 }
 
-// isSucceeded reports whether enough replicas are ready on other nodes to delete the replica that the surge replaces. If more than one
-// replica of the workload must be replaced, the first successor is enough, because surges replace them one after the other.
+// isSucceeded reports whether the replica that the surge replaces can be deleted, because enough replicas are ready on other nodes. If more
+// than one replica of the workload must be replaced, the first successor is enough, because surges replace them one after the other.
 func (a *analysis) isSucceeded(w *Workload, s *statemachine.Surge) bool {
 	ready := a.readyElsewhere(w)
 	return ready >= w.needs() || ready > s.Others && slices.ContainsFunc(w.Pods, func(p Pod) bool {
@@ -253,8 +253,8 @@ func (t *tick) allowsSurge() bool {
 	return t.s.runningSurges() < min(max(1, nodes/surgeNodes), statemachine.MaxRunningSurges)
 }
 
-// placesSuccessor reports whether a pod of the given size gets a node that Karpenter is not about to disrupt. It is false if a drifted node
-// has space for the pod, because the pod could be scheduled to that node.
+// placesSuccessor reports whether a pod of the given size would get a node that Karpenter is not about to disrupt. It is false if a drifted
+// node has space for the pod, because kube-scheduler could use that node.
 func (t *tick) placesSuccessor(size int64) (places bool) {
 	for i := range t.views() {
 		v := &t.o.Pools[i]
@@ -293,14 +293,14 @@ func (t *tick) adviseSurge(s *statemachine.Surge) {
 		A: float64(s.Step - statemachine.SurgeAsked), Until: statemachine.Instant(s.Until)})
 }
 
-// isReplaced reports whether a surge replaces the pod. While it rests, the pod keeps its deletion cost, by which a new leader recognizes
-// that the workload had a surge.
+// isReplaced reports whether a surge replaces the pod. A resting surge counts too: its pod keeps the deletion cost, by which a new leader
+// recognizes that the workload had a surge.
 func (t *tick) isReplaced(p *Pod) bool {
 	return p.UID != "" && t.disruption(p) != explain.CauseNone && t.s.surgeOf("", p.UID) != nil
 }
 
-// surgeEnd returns the end of the time limit of the surge that replaces the pod, in Unix milliseconds, or 0 if there is none. The startup
-// shield of the group protects the pod until then, so that Karpenter does not evict it before its successor is ready.
+// surgeEnd returns the end of the time limit of the surge that replaces the pod, in Unix milliseconds; 0: none. Until then, the startup
+// shield of the group protects the pod, so that Karpenter does not evict it before its successor is ready.
 func (t *tick) surgeEnd(p *Pod) int64 {
 	if !t.isReplaced(p) {
 		return 0

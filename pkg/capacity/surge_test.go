@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// surging is a cluster in which every replica of its first workload is ready, and the node of the first replica can drift.
+// surging is a cluster whose first workload has only ready replicas. The node of its first replica can drift.
 type surging struct {
 	*cluster
 	chat *simLoad
@@ -41,7 +41,7 @@ func newSurging(t failer, replicas int32) *surging {
 	return s
 }
 
-// drift marks the node of the first replica as drifted, with the shield that its owner set.
+// drift marks the node of the first replica as drifted. Its owner may have set a shield.
 func (s *surging) drift() {
 	s.node.drifted = true
 	s.chat.minimum = s.chat.ready()
@@ -124,8 +124,8 @@ func TestBothReplicasAreReplacedOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// While the successor loads, the old replica is not ready for some seconds. The successor becomes ready and is then not ready for some
-// seconds. Neither ends the surge.
+// While the successor loads, the old replica is not ready for some seconds. Then the successor becomes ready and is not ready for some
+// seconds. Neither must end the surge.
 func TestReplicaThatIsNotReadyForSomeSecondsDoesNotEndTheSurge(t *testing.T) {
 	s := newSurging(t, 1)
 	s.drift()
@@ -184,7 +184,7 @@ func TestSuccessorThatIsNeverReadyIsWithdrawnForHours(t *testing.T) {
 	}
 }
 
-// The time limit includes the lead time of the group, and the learned cold start of the workload if that is longer.
+// The time limit includes the learned cold start of the workload, if it is longer than the lead time of the group.
 func TestTimeLimitOfASurgeIncludesTheColdStart(t *testing.T) {
 	for _, c := range []struct{ lead, learned, want time.Duration }{
 		{0, 0, successorTimeout},
@@ -211,8 +211,8 @@ func TestSuccessorOnADriftedNodeIsNoReplacementAndNotRepeated(t *testing.T) {
 	}
 }
 
-// Karpenter chooses the node, does not find a replacement, and removes its taint. The additional replica is removed, and the workload gets
-// one again when Karpenter chooses the node the next time.
+// Karpenter chooses the node, finds no replacement, and removes its taint. The additional replica is removed. When Karpenter chooses the
+// node again, the workload must get one again.
 func TestNodeThatKarpenterChoosesAgainGetsASecondSurge(t *testing.T) {
 	s := newSurging(t, 1)
 	s.node.disrupted = true
@@ -246,8 +246,8 @@ func TestReplicaStaysWhenAQuietTimeBegins(t *testing.T) {
 	}
 }
 
-// No node can have space for a further replica: a successor without a node is removed. A successor that already has a node and loads is
-// kept.
+// The autoscaler can add no node for a further replica. A successor without a node must be removed. A successor that already has a node and
+// loads must stay.
 func TestInfeasibleBufferEndsOnlyASurgeWithoutANode(t *testing.T) {
 	s := newSurging(t, 1)
 	s.drift()
@@ -340,7 +340,8 @@ func TestSurgeContinuesWhileReadingsAreMissing(t *testing.T) {
 	}
 }
 
-// No NodePool provides a node for the successor: it is withdrawn when the group caps its targets, and not requested again for hours.
+// No NodePool provides a node for the successor. The successor must be withdrawn when the group caps its targets, and must not be requested
+// again for hours.
 func TestSuccessorWithoutANodeIsWithdrawnWithTheCap(t *testing.T) {
 	s := newSurging(t, 1)
 	for _, p := range s.pools {
@@ -377,7 +378,7 @@ func TestNewLeaderContinuesASurge(t *testing.T) {
 	}
 }
 
-// With startupShield, Karpenter does not evict the old replica while its successor loads. The annotation contains a duration since the
+// With startupShield, Karpenter must not evict the old replica while its successor loads. The annotation contains a duration since the
 // start of the pod.
 func TestStartupShieldProtectsTheReplicaUntilItsSuccessorIsReady(t *testing.T) {
 	s := newSurging(t, 1)

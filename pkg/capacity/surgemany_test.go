@@ -49,8 +49,8 @@ func TestDriftOfAllNodesDoesNotDoubleTheGroup(t *testing.T) {
 	}
 }
 
-// The autoscaler can add no node, and a node that stays has free GPUs. One workload gets a surge, because the successor starts on this
-// node. If the node has no free GPU for a second successor, the other workload gets none.
+// The autoscaler can add no node, but a node that stays has one free GPU. One workload must get a surge, because its successor can use this
+// GPU. The other workload must get none.
 func TestInfeasibleBufferAllowsASurgeOnFreeGPUs(t *testing.T) {
 	for free, want := range map[int64]int{0: 0, 1: 1, 2: 2} {
 		s := newSurging(t, 1)
@@ -67,7 +67,7 @@ func TestInfeasibleBufferAllowsASurgeOnFreeGPUs(t *testing.T) {
 		for _, p := range s.pools {
 			p.until = s.now.Add(24 * time.Hour) // no node is launched
 		}
-		for range statemachine.MaxRunningSurges * surgeNodes { // as many nodes as two surges need, without free GPUs
+		for range statemachine.MaxRunningSurges * surgeNodes { // as many nodes as two surges require, without free GPUs
 			n := &simNode{name: s.id("busy"), created: s.now.Add(-time.Hour), usable: true, changed: s.now, pool: s.pools[0]}
 			s.pools[0].nodes = append(s.pools[0].nodes, n)
 			s.other = append(s.other, &simPod{uid: n.name, name: n.name, node: n, gpus: 1, owner: OwnerOther})
@@ -83,12 +83,12 @@ func TestInfeasibleBufferAllowsASurgeOnFreeGPUs(t *testing.T) {
 	}
 }
 
-// Successors of some workloads never become ready, and these workloads are the first of the group. The last workload must nevertheless get
-// its surge, even if the others may get another surge by then.
+// The first workloads of the group have successors that never become ready. The last workload must nevertheless get its surge, even if the
+// others may already try again.
 func TestFailingSurgesDoNotKeepOthersFromTheirs(t *testing.T) {
 	for name, lead := range map[string]time.Duration{
 		"the others rest": 0,
-		// each surge fails after two hours, so the first workload rests until the fourth one has failed
+		// each surge fails after two hours, so the first workload rests until the fourth surge has failed
 		"the others may try again": 100 * time.Minute,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,8 +189,8 @@ func (s *surging) disturb(random *rand.Rand) {
 	}
 }
 
-// The node of the only replica has a free GPU. While it has only drifted, kube-scheduler could start the successor on it, so no replica is
-// added. When Karpenter has chosen the node, its taint keeps the successor away, and the replica is replaced.
+// The node of the only replica has a free GPU. While the node has only drifted, kube-scheduler could start the successor on it, so no
+// replica is added. When Karpenter has chosen the node, its taint keeps the successor away, and the replica must be replaced.
 func TestReplicaOnAPartlyUsedNodeIsReplacedWhenKarpenterHasChosenTheNode(t *testing.T) {
 	s := &surging{cluster: newCluster(t, nil)}
 	for _, p := range s.pools {

@@ -95,7 +95,7 @@ func TestInfeasibleBufferLeavesTheFreeGPUsOfExistingNodes(t *testing.T) {
 	c.step()
 	chat.want = 6
 	c.step()
-	if a := c.d.Advice[0]; a.Cap != 5 { // four replicas on the node, and one more
+	if a := c.d.Advice[0]; a.Cap != 5 { // the four replicas on the node, and one more
 		t.Errorf("advice %+v\n%s", a, c.why())
 	}
 	c.run(5 * time.Minute)
@@ -294,8 +294,8 @@ func TestClockStepBackKeepsFreezesAndWaits(t *testing.T) {
 	c.untouched(before)
 }
 
-// When a target cap ends, the full target is tried although launches were refused shortly before. Only a new refusal starts another cap,
-// which lasts longer.
+// When a target cap ends, the full target must be tried, although launches were refused shortly before. Only a new refusal may start
+// another cap, which then lasts longer.
 func TestTargetCapIsRetriedAndReturnsAfterNewRefusals(t *testing.T) {
 	g, o := pairOf(t, nil)
 	var s State

@@ -34,8 +34,8 @@ func newWriter(t *testing.T) *writer {
 	return &writer{t: t, g: g, o: o}
 }
 
-// want runs a tick at the given time after midnight. In this tick, the value n is requested for the field, or no value if n is below 0.
-// want returns the patch and its last change. ok is false if the tick changes no field.
+// want runs a tick at the given time after midnight that requests the value n for the field; a negative n requests no value. It returns the
+// patch and its last change. ok is false if the tick changes no field.
 func (w *writer) want(at time.Duration, f nodepool.Field, n int64) (c override.Change, patch NodePoolPatch, ok bool) {
 	w.t.Helper()
 	var d Decision
@@ -95,14 +95,14 @@ func TestFieldIsTightenedEveryTwoMinutesAndLoosenedAtOnce(t *testing.T) {
 	if c, _, ok := w.want(time.Second, nodepool.FieldLimit, -1); !ok || !c.Restore {
 		t.Fatalf("a limit that no rule requests is not restored: %+v", c)
 	}
-	// The observation does not show the restore yet.
+	// the observation does not contain the restore yet
 	w.o.Pools[1].Limits = []nodepool.LimitView{{Resource: w.g.Resource, FieldView: nodepool.FieldView{Value: `"4"`, Ours: true}}}
 	if c, _, ok := w.want(2*time.Second, nodepool.FieldLimit, 2); !ok || c.To != `"2"` || c.Restore {
 		t.Errorf("a limit that is requested again while it is restored: written %v, %+v", ok, c)
 	}
 }
 
-// A previous version of the group also limited cpu. gpuscaler must still restore that limit, although the NodePool has limits for more
+// A previous version of the group also limited cpu. gpuscaler must still restore that limit, even if the NodePool has limits for more
 // resources than one group can override.
 func TestLimitOfAnotherGroupVersionIsRestored(t *testing.T) {
 	g, o := pairOf(t, nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// zeroLimitCluster returns a cluster whose NodePools have the zero limit, its workload without pods, and the original specs of the
+// zeroLimitCluster returns a cluster whose NodePools have the zero limit, its workload, which has no pods, and the original specs of the
 // NodePools.
 func zeroLimitCluster(t *testing.T) (*cluster, *simLoad, []string) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.LeadTime = true, 5*time.Minute })

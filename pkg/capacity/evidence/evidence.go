@@ -1,5 +1,5 @@
-// Package evidence counts refused launches and lost nodes, and estimates from the losses of the last hour how many replicas are lost next.
-// Its input is plain lists of what happened, and times are in Unix milliseconds.
+// Package evidence counts refused launches and lost nodes, and estimates from the losses of the last hour how many nodes and replicas will
+// be lost during a cold start. Its input is plain lists of what happened, and times are in Unix milliseconds.
 package evidence
 
 import (
@@ -13,7 +13,7 @@ import (
 type Failure struct {
 	UID string
 	At  time.Time
-	// true: the launch failed for lack of capacity, as its InsufficientCapacityError event shows; false: it failed for another reason
+	// whether the launch failed for lack of capacity, as an InsufficientCapacityError event shows
 	Capacity bool
 }
 

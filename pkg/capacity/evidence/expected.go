@@ -11,7 +11,7 @@ const (
 	// BurstWindow and minBurst define a burst: at least minBurst nodes were lost within BurstWindow. More losses usually follow a burst.
 	BurstWindow = 5 * time.Minute
 	minBurst    = 2
-	// RateWindow is the time over which the rate of losses is computed. One loss in this time is not sufficient to compute a rate.
+	// RateWindow is the time over which the rate of losses is computed. A single loss in this time gives no rate.
 	RateWindow = time.Hour
 	// interruptionSpan is the duration of one interruption. When a provider needs capacity, it takes several nodes within seconds. Losses
 	// that are less than interruptionSpan apart count as one interruption.
@@ -29,7 +29,7 @@ type Losses struct {
 	counted counter
 	at      [statemachine.MaxEvidence]int64
 	burst   int // losses within BurstWindow
-	squares int // sum of the squares of the number of nodes that each interruption took
+	squares int // sum over all interruptions of the squared number of lost nodes
 }
 
 // Add counts the losses of one NodePool.
@@ -74,7 +74,7 @@ func (s *Losses) Expected(leadTime time.Duration) int32 {
 type Exposure struct {
 	Pods   int64   // ready pods of the group's workloads, including pods of the reserve
 	Needed int32   // number of the ready replicas that are necessary for the demand
-	Nodes  float64 // number of spot nodes with these pods; a node that also has other ready pods is counted only in part
+	Nodes  float64 // number of spot nodes with these pods; a node counts only in part if it also has other ready pods
 }
 
 // ReplicasLostWith returns how many replicas are expected to be lost if the provider takes the given number of nodes. The result is at most

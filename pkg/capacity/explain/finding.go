@@ -22,16 +22,16 @@ const (
 	FindMixed                                // a NodePool of several capacity types is only observed
 	FindWeights                              // the weights do not put spot before on-demand, so replicas never return to spot
 	FindNever                                // consolidateAfter: Never keeps empty nodes
-	FindZeroBudget                           // a disruption budget of 0 keeps empty nodes
-	FindDoNotDisrupt                         // pods with karpenter.sh/do-not-disrupt keep an empty node
-	FindBlockingPods                         // pods that do not request the group's resource keep an otherwise empty node
+	FindZeroBudget                           // a disruption budget of 0 prevents the removal of empty nodes
+	FindDoNotDisrupt                         // pods with karpenter.sh/do-not-disrupt prevent the removal of an empty node
+	FindBlockingPods                         // pods without the group's resource prevent the removal of a node that is otherwise empty
 	FindBuffered                             // a CapacityBuffer keeps nodes
 	FindUnmovable                            // pods on on-demand nodes that cannot be moved to spot; Blocker is the reason
 	FindForeignAnnotation                    // a pod has a deletion cost of another manager, which gpuscaler does not change
-	// a limit is overridden, and the override would stay if gpuscaler were killed and not started again
+	// a limit is overridden, and would stay so if gpuscaler were killed and never started again
 	FindPermanentLimit
 	FindRecord // the record cannot be read; the fields that gpuscaler owns are removed
-	// gpuscaler.io/nudge does not list an overridden field any more, so the field cannot be restored; Name is the owner's value
+	// gpuscaler.io/nudge no longer lists an overridden field, so it cannot be restored; Name is the owner's value
 	FindConsentWithdrawn
 	// the devices of some claims cannot be counted, so demand is unknown; Name is the first of Count workloads or pods
 	FindClaims
@@ -66,7 +66,7 @@ const (
 	BlockedByNoOwner                         // the pod belongs to a Job or has no controller, so no successor is created for it
 	BlockedByLabels                          // it is unknown whether the pod can be scheduled to spot
 	BlockedByDoNotDisrupt                    // the pod has karpenter.sh/do-not-disrupt of another manager
-	BlockedByUnmanagedPod                    // a pod without a policy runs on a node that would otherwise become empty
+	BlockedByUnmanagedPod                    // a pod without a policy runs on the node, which would otherwise become empty
 	BlockedByClaims                          // by default Karpenter launches no node for a pod that claims devices
 	NumMoveBlockers
 )

@@ -12,7 +12,7 @@ import (
 type Names struct {
 	Group       string
 	Resource    string   // the resource that the group counts
-	Devices     bool     // the resource is the devices of a DeviceClass
+	Devices     bool     // whether the resource is the devices of a DeviceClass
 	Selector    string   // the labels of the group's nodes as key=value,key=value; "": the group has NodePools
 	MaxNodes    int64    // of a group with a Selector; 0: not set
 	Pools       []string // the NodePools in the order of the group
@@ -20,7 +20,7 @@ type Names struct {
 	Alternative []string // the NodePools that replace spot
 }
 
-// pool returns the name of a NodePool of the group, and the name of the group for an index without a NodePool.
+// pool returns the name of a NodePool of the group. For an index without a NodePool it returns the name of the group.
 func (n *Names) pool(i int8) string {
 	if i < 0 || int(i) >= len(n.Pools) {
 		return n.Group
@@ -53,8 +53,8 @@ func (p phrase) verb(one, several string) string {
 // one returns the phrase of a single NodePool.
 func (n *Names) one(i int8) phrase { return phrase{text: "NodePool " + n.pool(i)} }
 
-// side returns a phrase with all spot NodePools if NodePool i is one of them. If NodePool i replaces spot, it returns a phrase with all of
-// these. Otherwise it returns a phrase with NodePool i.
+// side returns a phrase with all spot NodePools if NodePool i is one of them. If NodePool i replaces spot, it returns a phrase with all
+// NodePools that replace spot. Otherwise it returns a phrase with NodePool i.
 func (n *Names) side(i int8) phrase {
 	switch name := n.pool(i); {
 	case slices.Contains(n.Spot, name):

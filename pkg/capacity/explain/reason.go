@@ -9,6 +9,6 @@ type Reason struct {
 	Name  string // name of a workload, a window, or a field
 	Node  string `json:",omitempty"` // name of a node
 	Cause Cause
-	A, B  float64   // their meaning is in the comment of the rule
+	A, B  float64   // numbers whose meaning depends on the rule and is described in its comment
 	Until time.Time // zero: no end is known
 }

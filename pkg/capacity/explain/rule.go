@@ -30,7 +30,7 @@ const (
 	RulePacking // some pods are deleted first in a scale-in. A: how many
 	// replicas are added to replace those at risk. A: replicas on nodes with an interruption notice; B: expected further losses
 	RuleAtRisk
-	RuleConstrained // no NodePool provides a node. Pool: the first one, with its Cause; A: replicas without a node; Until: next try
+	RuleConstrained // no NodePool provides a node. Pool and Cause: the first one and its cause; A: replicas without a node; Until: next try
 	RuleBuffer      // a CapacityBuffer keeps nodes. A: for how many replicas; Until: when they are needed
 	RuleRelease     // every field is restored
 	// RuleSurge adds a replica before Karpenter evicts one. Name: the workload; Node: the node of the replica; Cause: why Karpenter disrupts

@@ -18,7 +18,7 @@ type View struct {
 // FieldView is the observed state of one field of a NodePool's spec.
 type FieldView struct {
 	Value       Value
-	Owner       string // field manager other than gpuscaler that owns the field; "": none
+	Owner       string // a field manager other than gpuscaler that owns the field; "": none
 	Ours        bool   // the field manager of gpuscaler owns it
 	Unsupported bool   // the CRD does not have the field
 }
@@ -30,11 +30,11 @@ type LimitView struct {
 	Resource string
 	FieldView
 	Used float64 // sum of the resource over the nodes of the NodePool, as Karpenter counts it: cpu in cores, memory in bytes
-	Node float64 // amount of the resource in the smallest of these nodes; 0: unknown
+	Node float64 // amount of the resource in the NodePool's smallest node; 0: unknown
 }
 
-// Field returns the observed state of a field. For a limit, resource is its resource. A limit field without a resource is not in use; the
-// result is then Unsupported.
+// Field returns the observed state of a field. For a limit, resource is its resource. For an unused limit field, which has no resource, the
+// result is Unsupported.
 func (v *View) Field(f Field, resource string) FieldView {
 	switch f {
 	case FieldWeight:

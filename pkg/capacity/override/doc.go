@@ -1,8 +1,8 @@
 // Package override sets fields of a NodePool for a time, saves the values of the NodePool's owner, and restores them.
 //
-// Fields are the fields of a group's NodePools in one tick. The caller connects them with the state, with the observed values and with the
-// report of the tick. For each NodePool it calls Adopt and Settle, then its rules request values, and then Write returns the patch. A Write
-// without a request for an overridden field restores the owner's value.
+// Fields are the fields of a group's NodePools in one tick. The caller gives them the state, the observed values and the report of the
+// tick. For each NodePool it calls Adopt and Settle. Then its rules request values, and Write returns the patch. If an overridden field is
+// not requested, Write restores the owner's value.
 //
 //	override.go     Override: the state of one field of one NodePool
 //	state.go        State, Pool, Limits: the state of all NodePools of a group

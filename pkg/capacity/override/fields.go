@@ -15,7 +15,7 @@ type Fields struct {
 	Leaving   bool  // gpuscaler shuts down
 	State     *State
 	Views     [nodepool.MaxPools]*nodepool.View
-	Report    *explain.Report // receives what the owner of a NodePool or a user must know
+	Report    *explain.Report // receives reasons and findings for owners of NodePools and users
 
 	requests [nodepool.MaxPools][nodepool.NumFields]request
 }
@@ -23,8 +23,8 @@ type Fields struct {
 // Group contains the properties of a capacity group that this package needs.
 type Group struct {
 	Name, Resource string
-	Advisory       bool // nothing is overridden; Write returns the changes that it would make otherwise
-	CountsDevices  bool // its resource is a DeviceClass, for which a limit has no effect
+	Advisory       bool // nothing is overridden; Write only returns the changes that it would otherwise make
+	CountsDevices  bool // the group's resource is a DeviceClass, for which a limit has no effect
 }
 
 // request is the value that a rule needs for one field in this tick.
@@ -47,8 +47,8 @@ func (fs *Fields) Original(pool int, f nodepool.Field) nodepool.Value {
 	return v
 }
 
-// Effective returns the value that a field has in this tick: the value that a previous rule of the tick requested, or else the original
-// value.
+// Effective returns the value that a field has in this tick: the value that an earlier rule of the tick requested or, without a request,
+// the original value.
 func (fs *Fields) Effective(pool int, f nodepool.Field) nodepool.Value {
 	if r := &fs.requests[pool][f]; r.on {
 		return r.value
@@ -61,7 +61,7 @@ func (fs *Fields) view(pool int, f nodepool.Field) nodepool.FieldView {
 	return fs.Views[pool].Field(f, fs.State.Limits.Resource(f))
 }
 
-// MayOverride reports whether an override of the field would be written in this tick if a rule requests one.
+// MayOverride reports whether Write would override the field if a rule requested a value in this tick.
 func (fs *Fields) MayOverride(pool int, f nodepool.Field) bool {
 	p := &fs.State.Pools[pool]
 	return !fs.Advisory && fs.Views[pool].Consented(f) && !fs.view(pool, f).Unsupported && fs.At >= p.Overrides[f].Retry && p.newer == nil

@@ -9,13 +9,13 @@ import (
 )
 
 // This file reads records of a newer version of gpuscaler, which are on NodePools after a rollback. A version of gpuscaler that does not
-// understand a record completely must not lose the owner's values in the record. It therefore overrides no field of the NodePool, restores
-// the fields whose entries it understands, and keeps the record until no other entry is left. It then writes a record of its own version,
-// which contains only the waits after edits of other managers.
+// understand a record completely must not lose the owner's values in the record. It therefore overrides no field of the NodePool and
+// restores the fields whose entries it understands. It keeps the record while an entry that it does not understand is left. After that, it
+// writes a record of its own version, which contains only the waits after edits of other managers.
 
 // stableRecord is the part of a record that has the same meaning in every version of gpuscaler. A newer version may add keys and entries
-// with other paths. A version that changes the meaning of one of these keys stores its overrides in a list with another name; Fields is
-// then nil, and an older version changes nothing.
+// with other paths. A version that changes the meaning of one of these keys must store its overrides in a list with another name. Fields is
+// then nil for an older version, which changes nothing.
 type stableRecord struct {
 	Version  int           `json:"v"`
 	Group    string        `json:"group"`
@@ -48,8 +48,8 @@ func (n *lenientInt) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// wait returns an override that is not in force. It contains the number of counted edits of a field and the end of the wait after the last
-// one. wait returns the zero value if these edits need not be stored any more (see forgotten).
+// wait returns the part of a saved field that must survive without an override: the number of counted edits by other managers, and the end
+// of the wait after the last edit. It returns the zero value if these edits need not be stored any longer (see forgotten).
 func (fs *Fields) wait(saved *stableField) Override {
 	o := Override{Overwrites: uint8(min(max(saved.Overwrites, 0), maxOverwrites)), Yielded: fs.clip(int64(saved.Yielded)),
 		Retry: fs.clip(int64(saved.Retry))}
@@ -59,11 +59,11 @@ func (fs *Fields) wait(saved *stableField) Override {
 	return o
 }
 
-// newerRecord is a record that this version does not understand completely: it has a higher version, a key that this version does not
-// know, a value outside of the known range, or an override of another field. It is not changed after newNewerRecord.
+// newerRecord is a record that this version does not understand completely. It has a higher version, a key that this version does not know,
+// a value outside the known range, or an override of another field. It is immutable after newNewerRecord.
 type newerRecord struct {
 	version int
-	unknown string // path of the first override that this version cannot restore; "": none
+	unknown string // path of the first overridden field that this version cannot restore; "": none
 	fields  [nodepool.NumFields]stableField
 }
 
@@ -122,7 +122,7 @@ func (fs *Fields) examineRecord(pool int) {
 	switch {
 	case newer == nil && p.newer != nil:
 		*p = Pool{UID: p.UID, Overrides: p.waits()}
-	case newer != nil && p.Record != text: // if they are equal, the state was restored from a snapshot and continues
+	case newer != nil && p.Record != text: // equal: the state was restored from a snapshot and continues
 		*p = Pool{UID: p.UID, Record: text, Overrides: p.waits()}
 	}
 	p.examined, p.newer = text, newer
@@ -136,8 +136,8 @@ func (p *Pool) waits() (out [nodepool.NumFields]Override) {
 	return out
 }
 
-// adoptNewer reads those overrides of a newer record that the NodePool still has, so that they are restored. A field that gpuscaler does
-// not own has its owner's value already. A field whose value is neither the override nor the original value in the record is not changed.
+// adoptNewer reads the overrides of a newer record, so that they are restored. It skips a field that gpuscaler does not own, because it
+// already has its owner's value. It also skips a field whose value is neither the override nor the original value in the record.
 func (fs *Fields) adoptNewer(pool int) {
 	p := &fs.State.Pools[pool]
 	for f := range nodepool.NumFields {
@@ -145,7 +145,7 @@ func (fs *Fields) adoptNewer(pool int) {
 		if *o == (Override{}) {
 			*o = fs.wait(saved)
 		}
-		restored := view.Value.Same(saved.Original) // the value is restored, but gpuscaler still owns the field
+		restored := view.Value.Same(saved.Original) // if true, the owner's value is restored already, but gpuscaler still owns the field
 		if saved.On && !o.On && view.Ours && (restored || view.Value.Same(saved.To)) {
 			*o = Override{On: true, Seen: true, Releasing: restored, To: saved.To, Before: view.Value, Original: saved.Original, Owner: saved.Owner,
 				Rule: explain.RuleRelease, Since: fs.At, Overwrites: o.Overwrites, Yielded: o.Yielded, Retry: o.Retry}
@@ -154,8 +154,8 @@ func (fs *Fields) adoptNewer(pool int) {
 	fs.Report.Find(explain.Finding{Kind: explain.FindNewerRecord, Pool: int8(pool), Count: p.newer.version, Name: p.newer.unknown})
 }
 
-// writeNewer completes a patch that restores fields of a NodePool with a newer record, and reports whether the patch must be written. If no
-// override is left, the patch removes the record. If a field waits after an edit, the patch replaces the record by a record of this
+// writeNewer completes a patch that restores fields of a NodePool with a newer record, and reports whether the patch must be written. When
+// no override is left, the patch removes the record. If a field must wait after an edit, the patch replaces the record by a record of this
 // version.
 func (fs *Fields) writeNewer(pool int, patch *Patch) (due bool) {
 	p := &fs.State.Pools[pool]
@@ -172,8 +172,8 @@ func (fs *Fields) writeNewer(pool int, patch *Patch) (due bool) {
 	return true
 }
 
-// hasOverride reports whether a NodePool with a newer record has a field that gpuscaler owns or an override that this version cannot
-// restore.
+// hasOverride reports whether an override is left on a NodePool with a newer record: a field that gpuscaler owns, or a field that this
+// version cannot restore.
 func (fs *Fields) hasOverride(pool int) bool {
 	p := &fs.State.Pools[pool]
 	for f := range nodepool.NumFields {

@@ -32,14 +32,14 @@ type Override struct {
 	Releasing  bool           `json:"releasing,omitempty"`
 	Seen       bool           `json:"seen,omitempty"` // the written value was observed
 	To         nodepool.Value `json:"value,omitempty"`
-	Before     nodepool.Value `json:"before,omitempty"` // the value before the last write, which an observation may still show
+	Before     nodepool.Value `json:"before,omitempty"` // the value before the last write; an outdated observation can still contain it
 	Original   nodepool.Value `json:"original,omitempty"`
 	Owner      string         `json:"owner,omitempty"`
 	Rule       explain.Rule   `json:"rule,omitempty"`
 	At         int64          `json:"at,omitempty"`    // time of the last write
 	Since      int64          `json:"since,omitempty"` // time of the first write
 	Overwrites uint8          `json:"overwrites,omitempty"`
-	Yielded    int64          `json:"yielded,omitempty"` // when an edit of another manager was last seen
+	Yielded    int64          `json:"yielded,omitempty"` // when an edit of another manager was last observed
 	Retry      int64          `json:"retry,omitempty"`   // the field is not overridden before this time; 0: at any time
 }
 
@@ -51,10 +51,10 @@ const (
 	// shutdownRepeatInterval replaces RepeatInterval during Shutdown. Shutdown has only seconds to restore the limits, and an unnecessary
 	// patch does less harm than a limit that is not removed.
 	shutdownRepeatInterval = 500 * time.Millisecond
-	// shortYield is how long a field is not overridden after another manager edited it. longYield is this time after the third edit.
+	// shortYield is how long a field is not overridden after an edit by another manager. longYield is used after the third edit.
 	shortYield = 10 * time.Minute
 	longYield  = 6 * time.Hour
-	// overwriteMemory is how long an edit of another manager is counted.
+	// overwriteMemory is how long an edit by another manager counts.
 	overwriteMemory = 3 * time.Hour
 	maxOverwrites   = 3
 )
@@ -68,12 +68,12 @@ func (o *Override) yield() Override {
 	return Override{Overwrites: o.Overwrites, Yielded: o.Yielded, Retry: o.Retry}
 }
 
-// remembered reports whether the field is overridden, edits of other managers are counted, or the field waits after an edit. The record
-// contains the field in these cases.
+// remembered reports whether the record must contain the field: it is overridden, edits of other managers are counted, or it must wait
+// after an edit.
 func (o *Override) remembered() bool { return o.On || o.Overwrites > 0 || o.Retry > 0 }
 
-// overwritten returns the override after another manager edited the field. Unless the field was being restored, the edit is counted and the
-// field is not overridden again for shortYield or longYield.
+// overwritten returns the override after another manager has edited the field. Normally the edit is counted, and the field is not
+// overridden again for shortYield or longYield. If the field was being restored, the override just ends.
 func (o *Override) overwritten(at int64) Override {
 	if o.Releasing {
 		return o.yield()
@@ -85,8 +85,8 @@ func (o *Override) overwritten(at int64) Override {
 	return Override{Overwrites: count, Yielded: at, Retry: at + wait.Milliseconds()}
 }
 
-// forgotten reports whether the edits of a field that is not overridden need not be stored any more: the last edit is older than
-// overwriteMemory, and the wait after it is over.
+// forgotten reports whether the edits of a field that is not overridden can be dropped: the last edit is older than overwriteMemory, and
+// the wait after it is over.
 func (o *Override) forgotten(at int64) bool {
 	if o.Overwrites == 0 {
 		return o.Retry > 0 && at >= o.Retry

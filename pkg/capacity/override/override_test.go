@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
-// midnight is the time of the ticks of the tests, as a stamp.
+// midnight is the time of the ticks in these tests, in Unix milliseconds.
 const midnight = 1795392000000
 
 // settled is the expected effect of an observation on an override.
@@ -16,10 +16,10 @@ type settled uint8
 const (
 	stays          settled = iota // nothing changes
 	confirmed                     // the value was observed
-	kept                          // gpuscaler is not allowed to write the field: the value is kept, and a restore that has begun is stopped
-	keptAsObserved                // like kept; the last write was not applied, so the override has the observed value
-	freed                         // the override ends, and the number of earlier edits is kept
-	yields                        // the edit of another manager is kept and counted
+	kept                          // gpuscaler may not write the field: its value stays, and a restore that has begun is stopped
+	keptAsObserved                // like kept, but the last write was not applied, so the override gets the observed value
+	freed                         // the override ends, and the count of earlier edits stays
+	yields                        // the edit of another manager stays and is counted
 	forgotten                     // the override ends; the record is read again
 )
 
@@ -32,9 +32,10 @@ func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
 	seen, releasing := written, written
 	seen.Seen, releasing.Releasing = true, true
 	for name, c := range map[string]struct {
-		state          Override
-		ours, theirs   [4]settled // the expected effect for each element of values, if gpuscaler or another manager owns the field
-		withoutConsent [4]settled // gpuscaler owns the field, which its owner does not list any more
+		state Override
+		// the expected effect for each element of values: if gpuscaler owns the field, and if another manager does
+		ours, theirs   [4]settled
+		withoutConsent [4]settled // gpuscaler owns the field, but gpuscaler.io/nudge no longer lists it
 	}{
 		"written": {written, [4]settled{confirmed, stays, forgotten, forgotten}, [4]settled{yields, stays, yields, yields},
 			[4]settled{kept, keptAsObserved, forgotten, keptAsObserved}},
@@ -53,7 +54,7 @@ func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
 	}
 }
 
-// newFields returns the fields of the NodePools of a group, with a new state.
+// newFields returns Fields for NodePools with the given views and a new state.
 func newFields(views ...*nodepool.View) *Fields {
 	fs := &Fields{Group: Group{Name: "chat", Resource: "nvidia.com/gpu"}, At: midnight, State: &State{Limits: Limits{"nvidia.com/gpu"}},
 		Report: &explain.Report{}}

@@ -41,8 +41,7 @@ type recordField struct {
 	Override
 }
 
-// encode returns the record of one NodePool as JSON. It returns "" if no field is overridden and no edit of another manager is
-// remembered.
+// encode returns the record of one NodePool as JSON. It returns "" if the record would contain no field.
 func (fs *Fields) encode(pool int) string {
 	s := fs.State
 	p := &s.Pools[pool]
@@ -63,13 +62,13 @@ func (fs *Fields) encode(pool int) string {
 	}
 	text, err := json.Marshal(&r)
 	if err != nil {
-		return "" // not possible: a struct of strings and numbers can always be encoded
+		return "" // cannot occur: a struct of strings and numbers can always be encoded
 	}
 	return string(text)
 }
 
-// persistent returns the part of an override that is stored in the record on the NodePool. The other fields change with every write and are
-// not needed after a crash.
+// persistent returns the part of an override that the record contains. The other fields change with every write and are not needed after a
+// crash.
 func (o Override) persistent() Override {
 	o.Releasing, o.Seen, o.Before, o.At = false, false, "", 0
 	return o
@@ -137,8 +136,8 @@ func (fs *Fields) load(pool int, text string, fields nodepool.FieldSet) bool {
 	return ok
 }
 
-// clip limits a time in Unix milliseconds to a range around the current time. Without this, a record that was written with a wrong clock
-// could extend a freeze or a wait by years.
+// clip limits a time in Unix milliseconds to a range around the current time. Without this limit, a record from a process with a wrong
+// clock could extend a freeze or a wait by years.
 func (fs *Fields) clip(at int64) int64 {
 	if at == 0 {
 		return 0

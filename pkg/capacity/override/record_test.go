@@ -11,8 +11,8 @@ import (
 
 const everyField = nodepool.FieldSet(1<<nodepool.NumFields - 1)
 
-// If gpuscaler crashes between the writes of two NodePools, their records differ. The newest record determines the phase of the group, in
-// every order of the NodePools. A record of another group is ignored.
+// After a crash between the writes of two NodePools, their records differ. The newest record determines the phase of the group, in every
+// order of the NodePools. A record of another group is ignored.
 func TestNewestRecordSetsThePhase(t *testing.T) {
 	older := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":3,"spot":{"phase":2,"level":1,"since":1795392000000,"limit":4},` +
 		`"fields":[{"path":"/spec/weight","on":true,"original":"80","value":"19"}]}`

@@ -7,8 +7,8 @@ import (
 )
 
 // Adopt reads the overrides of a previous leader from the record of a NodePool that is observed for the first time. It reads the record
-// again for a field that gpuscaler owns without an override in the state. This happens if the first observation was older than the previous
-// leader's last write.
+// again if gpuscaler owns a field that is not overridden according to the state. This happens if the first observation was older than the
+// previous leader's last write.
 func (fs *Fields) Adopt(pool int) {
 	p, v := &fs.State.Pools[pool], fs.Views[pool]
 	if p.UID != "" && p.UID != v.UID {
@@ -46,15 +46,15 @@ func (fs *Fields) Adopt(pool int) {
 }
 
 // adopt checks an override that was read from a record. Record and value are written in one request. If gpuscaler does not own the field,
-// another manager therefore edited it while no leader ran.
+// another manager must therefore have edited it while no leader ran.
 func (fs *Fields) adopt(pool int, f nodepool.Field) {
 	o, view := &fs.State.Pools[pool].Overrides[f], fs.view(pool, f)
 	switch {
 	case !o.On || view.Ours:
 	case view.Value.Same(o.Original):
-		// The field has the owner's original value again, set by a user or by a restore that did not remove the record. The field is not
-		// overridden for shortYield. This does not count as an edit: after the third edit, the wait is longYield. The record contains the
-		// time of the next attempt, so that the next leader waits too.
+		// The field has the owner's original value again. Either a user has set it, or a restore has set it but not removed the record. The
+		// field is not overridden for shortYield. This does not count as an edit, because the third edit leads to longYield. The record
+		// contains the time of the next attempt, so that the next leader waits too.
 		retry := fs.At + shortYield.Milliseconds()
 		*o = o.yield()
 		o.Retry = retry
@@ -88,18 +88,19 @@ func (fs *Fields) settle(pool int, f nodepool.Field) {
 	case o.Releasing && value.Same(o.Original) && !view.Ours:
 		*o, p.Stale = o.yield(), true
 	case o.Releasing && value.Same(o.Original):
-		// The owner's value is restored, but gpuscaler still owns the field.
+		// the owner's value is restored, but gpuscaler still owns the field
 	case value.Same(o.To) && !o.Seen && !view.Ours && !fs.wasApplied(pool, f):
-		// Another manager set the value of the override before gpuscaler's write. This value is now the owner's value, instead of Original.
+		// another manager set the value of the override before gpuscaler's write, so this value and not Original is now the owner's
 		*o, p.Stale = o.overwritten(fs.At), true
 	case value.Same(o.To):
-		o.Seen = true // even if another manager also owns the field: Argo CD applies the observed value of a field that it ignores
+		// in force, even if another manager also owns the field: Argo CD applies the observed value of a field that it ignores
+		o.Seen = true
 	case fs.isBehind(pool, f):
 	case f == nodepool.FieldBudgets && !o.Releasing && statemachine.HasFreeze(value):
 		o.Original, _ = statemachine.WithoutFreeze(value)
 		o.To, o.Seen, p.Stale = value, true, true
 	case view.Ours:
-		// A previous leader wrote this value after this leader's first observation. Read the override from the record.
+		// a previous leader wrote this value after this leader's first observation, so read the override from the record
 		*o = Override{}
 		fs.load(pool, fs.Views[pool].Record, 1<<f)
 	default:
@@ -107,9 +108,10 @@ func (fs *Fields) settle(pool int, f nodepool.Field) {
 	}
 }
 
-// settleWithoutConsent is settle for a field that the owner does not list any more. The override stays until the owner lists the field
-// again or changes its value. A write that was sent before the owner's edit can have failed; the override then still has its earlier
-// value, which gpuscaler owns. The next server-side apply must contain this value. Otherwise the API server removes the field.
+// settleWithoutConsent does the work of Settle for an overridden field that gpuscaler.io/nudge no longer lists. The override stays until
+// the owner lists the field again or changes its value. A write that was sent before the owner's edit can have failed; the override then
+// still has its earlier value, which gpuscaler owns. The next server-side apply must contain this value. Otherwise the API server removes
+// the field.
 func (p *Pool) settleWithoutConsent(f nodepool.Field, view nodepool.FieldView) {
 	o := &p.Overrides[f]
 	switch {
@@ -122,15 +124,15 @@ func (p *Pool) settleWithoutConsent(f nodepool.Field, view nodepool.FieldView) {
 	}
 }
 
-// isBehind reports whether the observation still shows the value from before the last write. Either the write is not complete, or the cache
-// is not up to date.
+// isBehind reports whether the observation still contains the value from before the last write. Either the write is not complete, or the
+// cache is not up to date.
 func (fs *Fields) isBehind(pool int, f nodepool.Field) bool {
 	o, view := &fs.State.Pools[pool].Overrides[f], fs.view(pool, f)
 	return view.Value.Same(o.Before) && (o.Releasing || !o.Seen && !fs.wasReverted(pool, f))
 }
 
-// wasReverted reports whether gpuscaler's write was applied and another manager reverted it before the cache showed it. In this case the
-// record of the write exists, but gpuscaler does not own the field. For example, Argo CD can revert a write before the cache is updated.
+// wasReverted reports whether another manager reverted gpuscaler's write before the cache contained it, as Argo CD can. The record of the
+// write then exists, but gpuscaler does not own the field.
 func (fs *Fields) wasReverted(pool int, f nodepool.Field) bool {
 	return !fs.view(pool, f).Ours && fs.wasApplied(pool, f)
 }

@@ -13,7 +13,7 @@ type State struct {
 	Limits Limits                 `json:"limits"`
 	Pools  Pools                  `json:"pools"`
 	Spot   statemachine.SpotState `json:"spot"`
-	// revision of Spot: if two records differ, the one with the greater revision is newer
+	// revision of Spot: of two records, the record with the greater revision is newer
 	Revision uint32 `json:"revision"`
 }
 
@@ -39,14 +39,14 @@ type Pool struct {
 	Adopted   bool                         `json:"adopted"`       // the record on the NodePool was read
 	Stale     bool                         `json:"stale"`         // the record must be encoded again
 	Record    string                       `json:"record"`
-	Written   string                       `json:"written"` // the record that this process wrote last; WrittenAt is the time of that write
+	Written   string                       `json:"written"` // the record that this process last wrote; WrittenAt is the time of that write
 	WrittenAt int64                        `json:"writtenAt"`
 	Overrides [nodepool.NumFields]Override `json:"overrides"`
 	Freeze    statemachine.Freeze          `json:"freeze"`
 
 	examined string       // the record that examineRecord has parsed
-	newer    *newerRecord // the record of a newer version on the NodePool; nil: none
-	frozen   struct {     // the budgets with the entries of a freeze, stored so that they are not computed again in each tick
+	newer    *newerRecord // the newer version's record on the NodePool; nil: none
+	frozen   struct {     // the budgets with the entries of a freeze, cached because computing them is expensive
 		of         statemachine.Freeze
 		list, with nodepool.Value
 	}
@@ -62,8 +62,8 @@ func (p *Pool) WithFreeze(list nodepool.Value) (with nodepool.Value, ok bool) {
 	return with, ok
 }
 
-// Limits are the resources of the limit fields: first the resources whose limits the group may set, then the other resources in the records
-// on the NodePools, which contain the original values of overrides.
+// Limits are the resources of the limit fields: first the resources whose limits the group may set, then further resources with overrides
+// in the records on the NodePools.
 type Limits [nodepool.MaxLimits]string
 
 // Resource returns the resource of a limit, and "" for every other field.
@@ -89,7 +89,7 @@ func (l *Limits) Field(resource string) (f nodepool.Field, ok bool) {
 	return 0, false
 }
 
-// FieldAt returns the field at a JSON pointer. ok is false if there is none.
+// FieldAt returns the field that a JSON pointer refers to. ok is false if there is none.
 func (l *Limits) FieldAt(pointer string) (f nodepool.Field, ok bool) {
 	f, resource, ok := nodepool.FieldAt(pointer)
 	if !ok || f < nodepool.FieldLimit {
@@ -98,8 +98,8 @@ func (l *Limits) FieldAt(pointer string) (f nodepool.Field, ok bool) {
 	return l.Field(resource)
 }
 
-// Adapt changes the state to a new version of the group, in which NodePools and limits may have other indexes. The parameter was contains
-// the previous index of each NodePool, or -1 for a new one. The state of every other NodePool is dropped: its overrides are in its record.
+// Adapt changes the state to a new version of the group, in which NodePools and limits may have other indexes. was[i] is the previous index
+// of NodePool i, or -1 if it is new. The state of a removed NodePool is dropped, because its overrides are in its record.
 func (s *State) Adapt(limits []string, was []int) {
 	old := *s
 	s.Pools, s.Limits = Pools{}, Limits{}
@@ -133,7 +133,7 @@ func (s *State) MarkRecordsStale() {
 	}
 }
 
-// ForgetEdits drops the counts of edits by other managers, and the waits after them, of the fields that are not overridden.
+// ForgetEdits drops the counts of other managers' edits, and the waits after them, for the fields that are not overridden.
 func (s *State) ForgetEdits() {
 	for i := range s.Pools {
 		p := &s.Pools[i]
@@ -145,7 +145,7 @@ func (s *State) ForgetEdits() {
 	}
 }
 
-// LimitsPending reports whether a limit of a NodePool is still overridden, or was restored and no observation shows it yet.
+// LimitsPending reports whether a limit of a NodePool is still overridden, or was restored but no observation contains the restore yet.
 func (s *State) LimitsPending() bool {
 	for i := range s.Pools {
 		for f := nodepool.FieldLimit; f < nodepool.NumFields; f++ {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// Write compares the requests for a NodePool with its overrides and returns the patch. due is false if nothing must be written. plan has
-// the changes that would be written if the group were not advisory.
+// Write compares the requests for a NodePool with its overrides and returns the patch. due is false if there is nothing to write. plan
+// contains the changes that would be written if the group were not advisory.
 func (fs *Fields) Write(pool int) (patch, plan Patch, due bool) {
 	newer := fs.State.Pools[pool].newer != nil
 	if newer {
@@ -32,7 +32,7 @@ func (fs *Fields) writeField(pool int, f nodepool.Field, patch, plan *Patch) {
 	p, view, r := &fs.State.Pools[pool], fs.view(pool, f), fs.requests[pool][f]
 	o := &p.Overrides[f]
 	if r.on && r.value.Same(fs.Original(pool, f)) {
-		r.on = false // the field already has this value without an override
+		r.on = false // no override is needed, because the field already has this value
 	}
 	fs.reportYield(pool, f)
 	switch {
@@ -46,7 +46,7 @@ func (fs *Fields) writeField(pool int, f nodepool.Field, patch, plan *Patch) {
 		plan.Changes = append(plan.Changes, fs.change(f, view, &planned))
 		fs.restore(pool, f, view, patch)
 	case fs.At < o.Retry:
-		// Another manager edited the field, and the wait after the edit is not over: do not override it.
+		// another manager edited the field, and the wait after the edit is not over
 	case !o.On:
 		*o = Override{On: true, To: r.value, Before: view.Value, Original: fs.Original(pool, f), Owner: view.Owner, Rule: r.rule,
 			At: fs.At, Since: fs.At, Overwrites: o.Overwrites, Yielded: o.Yielded}
@@ -68,7 +68,7 @@ func (fs *Fields) writeField(pool int, f nodepool.Field, patch, plan *Patch) {
 	}
 }
 
-// allowed reports whether the field may be overridden. If not, it adds a finding with the reason.
+// allowed reports whether the field may be overridden. If it may not, allowed adds a finding with the reason.
 func (fs *Fields) allowed(pool int, f nodepool.Field, view nodepool.FieldView, r request) bool {
 	finding := explain.Finding{Pool: int8(pool), Field: f, Resource: fs.State.Limits.Resource(f), Rule: r.rule}
 	switch {
@@ -106,8 +106,8 @@ func (fs *Fields) addChange(pool int, f nodepool.Field, view nodepool.FieldView,
 	fs.State.Pools[pool].Stale = true
 }
 
-// restore adds the change that restores the owner's value of a field to the patch. The field is overridden, or gpuscaler owns it without a
-// record because of a previous leader.
+// restore adds the change that restores the owner's value of a field to the patch. The field is overridden, or gpuscaler has owned it since
+// a previous leader but has no record of it.
 func (fs *Fields) restore(pool int, f nodepool.Field, view nodepool.FieldView, patch *Patch) {
 	p := &fs.State.Pools[pool]
 	o := &p.Overrides[f]
@@ -127,8 +127,9 @@ func (fs *Fields) restore(pool int, f nodepool.Field, view nodepool.FieldView, p
 }
 
 // adoptWithoutRecord creates an override for a field that gpuscaler owns although the record was removed, so that the field can be
-// restored. A value that another manager owns too is kept. Otherwise, for budgets, the original value is the list without the entries of
-// a freeze. For every other field, the original value is unknown. The field is then removed, so that Karpenter's default applies.
+// restored. If another manager owns the value too, the value stays. Otherwise, the original value of budgets is the list without the
+// entries of a freeze, and the original value of every other field is unknown. Such a field is removed, so that Karpenter's default
+// applies.
 func (fs *Fields) adoptWithoutRecord(pool int, f nodepool.Field, view nodepool.FieldView) {
 	original := nodepool.Value("")
 	switch {
@@ -173,7 +174,7 @@ func (fs *Fields) writeRecord(pool int, patch *Patch) (due bool) {
 }
 
 // completePatch adds the unchanged overrides to the patch. Without them, the server-side apply would give up the ownership of these fields
-// and the API server would remove them. For the same reason it repeats each restore until an observation shows it.
+// and the API server would remove them. For the same reason it repeats each restore until an observation contains it.
 func (fs *Fields) completePatch(pool int, patch *Patch) {
 	for f := range nodepool.NumFields {
 		o := &fs.State.Pools[pool].Overrides[f]
@@ -211,7 +212,7 @@ func (fs *Fields) reportPermanentLimit(pool int, f nodepool.Field) {
 	}
 }
 
-// repeatDue reports whether a write that no observation shows must be repeated. at is the time of the write.
+// repeatDue reports whether a write at the time at must be repeated, because no observation contains it yet.
 func (fs *Fields) repeatDue(at int64) bool {
 	interval := statemachine.RepeatInterval
 	if fs.Leaving {

@@ -20,8 +20,8 @@ const (
 	numAnnotationStates
 )
 
-// CompareAnnotation returns the state of an annotation with the given value compared with the value that the rules need. ours reports
-// whether gpuscaler owns the annotation. If needed is "", the pod needs no annotation.
+// CompareAnnotation returns the state of an annotation with the given value. ours is true if gpuscaler owns the annotation. needed is the
+// value that the rules need, or "" if the pod needs no annotation.
 func CompareAnnotation(value string, ours bool, needed string) AnnotationState {
 	switch {
 	case value == "":

@@ -20,7 +20,7 @@ const (
 // BufferInput contains everything on which the action for a buffer depends.
 type BufferInput struct {
 	Current, Needed int32
-	Sent            bool // a write of the same size was sent recently
+	Sent            bool // whether a write of the same size was sent recently
 }
 
 // Action returns what must be done with the buffer.

@@ -11,8 +11,8 @@ import (
 type Evidence struct {
 	Refused, Attempts int  // launches that were refused for lack of capacity, and all launches, within RefusalWindow
 	Lost, Nodes       int  // nodes that the provider took, and all nodes, within LossWindow
-	Replaced          bool // an on-demand NodePool has grown in this time: it runs the pods that spot had no capacity for
-	Open              bool // one of several NodePools may launch nodes and has not failed: spot may have capacity
+	Replaced          bool // whether an on-demand NodePool has grown in this time, and so runs the pods for which spot had no capacity
+	Open              bool // whether one of several NodePools may launch nodes and has not failed, so that spot may have capacity
 }
 
 const (
@@ -24,7 +24,7 @@ const (
 	// only that offering (instance type and zone) and tries the next one.
 	ShortageMinimum = time.Minute
 	minRefusals     = 3
-	minLosses       = 2 // minimum of lost nodes; half of the NodePool must also be lost, because 3 of 60 nodes are normal
+	minLosses       = 2 // minimum number of lost nodes; at least half of the nodes must also be lost, because 3 of 60 would be normal
 	// MaxEvidence is the maximum number of NodeClaims that are counted. Karpenter can create a hundred NodeClaims per minute, and three
 	// refusals are sufficient evidence.
 	MaxEvidence = 32

@@ -11,8 +11,8 @@ const (
 	// FreezeRenewal is the remaining time below which a freeze entry gets a later end, if a rule needs the freeze for longer.
 	FreezeRenewal = 5 * time.Minute
 	// FreezeHandover is how long two protections of on-demand nodes (a consolidation freeze, or the weights of a fallback) overlap when one
-	// replaces the other. Weights and budgets may be fields of different NodePools, which cannot be written in one request, and a write may
-	// fail. During a gap of a second, Karpenter can choose every on-demand node for replacement.
+	// replaces the other. The overlap is necessary because weights and budgets can be on different NodePools, which cannot be written in
+	// one request, and because a write can fail. During a gap of a second, Karpenter can choose every on-demand node for replacement.
 	FreezeHandover = time.Minute
 )
 
@@ -37,10 +37,10 @@ type Freeze struct {
 	Start  int64 `json:"start,omitempty"`
 	Empty  int64 `json:"empty,omitempty"`
 	InUse  int64 `json:"inUse,omitempty"`
-	Unused int64 `json:"unused,omitempty"` // time since which no rule needs the freeze; 0: a rule needs it
+	Unused int64 `json:"unused,omitempty"` // since when no rule needs the freeze; 0: a rule needs it
 }
 
-// Persistent returns the part of a freeze that is stored in the record, the annotation of the NodePool in which gpuscaler saves overrides.
+// Persistent returns the part of a freeze that the record on the NodePool contains.
 func (h Freeze) Persistent() Freeze {
 	h.Unused = 0
 	return h
@@ -53,7 +53,7 @@ type FreezeState uint8
 const (
 	Thawed FreezeState = iota
 	Frozen
-	Ending // no rule needs the freeze, and its entries are kept
+	Ending // no rule needs the freeze, but its entries are kept
 	numFreezeStates
 )
 
@@ -63,7 +63,7 @@ const (
 	freezeUnused freezeEvent = iota // no rule needs a freeze
 	freezeOver                      // no rule has needed the freeze for FreezeHandover, or its entries have ended
 	freezeNeeded                    // a rule needs a freeze, and the existing entries last long enough
-	// a rule needs an entry for longer than it lasts, and the entry ends within FreezeRenewal or does not exist
+	// a rule needs the freeze for longer than an entry lasts, and this entry ends within FreezeRenewal or does not exist
 	freezeExtends
 	numFreezeEvents
 )

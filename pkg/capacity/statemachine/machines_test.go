@@ -40,7 +40,7 @@ func TestEveryPhaseAndSpotEvent(t *testing.T) {
 	}
 }
 
-// checkEntry fails the test if a change to another phase did not set the fields of the state correctly.
+// checkEntry fails the test if the fields of the state were not set correctly when the phase changed.
 func checkEntry(t *testing.T, was, s SpotState, event SpotEvent) {
 	t.Helper()
 	want := SpotState{Phase: s.Phase, Level: was.Level, Since: 1000, Moved: was.Moved}
@@ -215,7 +215,7 @@ func TestEveryStateAndEventOfTheTargetCap(t *testing.T) {
 	open, capped := TargetCap{Level: 2, Since: 5}, TargetCap{On: true, Level: 2, Since: 5, Until: 9}
 	again := TargetCap{On: true, Level: 3, Since: at, Until: at + jittered(4*firstTargetCap, "chat", 3).Milliseconds()}
 	for _, row := range [][]TargetCap{
-		// state, then the next state for: unchanged, shortage, nodesArrive, demandMet, retryDue
+		// each row: state, then the next state for unchanged, shortage, nodesArrive, demandMet, retryDue
 		{open, open, again, open, {Since: at}, open},
 		{capped, capped, capped, {Level: 2, Since: at}, {Since: at}, {Level: 2, Since: at, Until: 9}},
 	} {
@@ -267,7 +267,7 @@ func TestEveryStateAndEventOfTheConsolidationFreeze(t *testing.T) {
 	inputs := map[FreezeState]map[freezeEvent]FreezeInput{
 		Thawed: {
 			freezeOver:    {at, 0, 0},
-			freezeNeeded:  {at, -1, -1}, // this event occurs only with a clock before 1970
+			freezeNeeded:  {at, -1, -1}, // this event is possible only with a clock before 1970
 			freezeExtends: {at, at + 5*minute, at + 10*minute},
 		},
 		Frozen: {
@@ -343,7 +343,7 @@ func TestEveryStateOfAPodAnnotation(t *testing.T) {
 			t.Errorf("%s: state %d, writes %v", name, state, state.NeedsWrite(c.needed))
 		}
 	}
-	writes := [][2]bool{ // for each state: whether to write if no value is needed, and if a value is needed
+	writes := [][2]bool{ // for each state, whether to write: if no value is needed, and if a value is needed
 		AnnotationAbsent: {false, true}, AnnotationForeign: {}, AnnotationEqual: {}, AnnotationDifferent: {true, true},
 	}
 	if len(writes) != int(numAnnotationStates) {
@@ -373,8 +373,8 @@ func TestEveryStateOfABuffer(t *testing.T) {
 	}
 }
 
-// While an owner's limit allows no spot node, a probe ends at once if it has launched no node. If it has launched a node, it continues
-// until the node fails or proves that spot is available.
+// While the owner's limit allows no spot node, a probe that has launched no node must end at once. A probe that has launched a node must
+// continue until the node fails or proves that spot is available.
 func TestOwnersLimitEndsAProbeWithoutANode(t *testing.T) {
 	for launched, want := range map[bool]SpotEvent{false: ProbeUseless, true: SpotUnchanged} {
 		s := SpotState{Phase: Probing, Until: 2000}

@@ -37,7 +37,7 @@ const (
 // new leader computes the target without the surge and clears the annotations of the move.
 type Move struct {
 	Step     MoveStep         `json:"step,omitempty"`
-	Refused  bool             `json:"refused,omitempty"` // spot had no space for the complete batch
+	Refused  bool             `json:"refused,omitempty"` // whether spot had no space for the whole batch
 	Since    int64            `json:"since,omitempty"`   // start of the step Shrinking, or of the move in earlier steps
 	Workload string           `json:"workload,omitempty"`
 	Count    int32            `json:"count,omitempty"` // number of pods that the batch replaces (victims)
@@ -54,7 +54,7 @@ const (
 	NoMove     MoveStep = iota
 	Surging             // the target includes the additional replicas (surge); the new pods are not ready on spot yet
 	Annotating          // the new pods are ready: the pods on on-demand nodes get the lowest deletion cost
-	Shrinking           // the target includes no surge; the annotated pods are deleted
+	Shrinking           // the target no longer includes the surge; the annotated pods are deleted
 	numMoveSteps
 )
 
@@ -66,8 +66,8 @@ const (
 	MoveUnchanged     MoveEvent = iota
 	WorkloadUnknown             // the workload is gone, paused, or without a current decision
 	VictimsGone                 // every pod that the batch replaces is deleted
-	ForeignAnnotation           // a pod that the batch replaces has a deletion cost of another manager
-	SuccessorsReady             // enough replicas are ready; new pods on spot or reserved capacity are counted, the pods to replace are not
+	ForeignAnnotation           // another manager has set the deletion cost of a pod that the batch replaces
+	SuccessorsReady             // enough replicas are ready, counting new pods on spot or reserved capacity but not the pods to replace
 	SuccessorsRefused           // no new pod runs on spot, or none was ready in time
 	VictimsAnnotated            // every replaced pod has the lowest deletion cost, and enough other replicas are ready
 	MoveTimeout                 // the step takes too long
@@ -88,28 +88,28 @@ var moveTransitions = [numMoveSteps][numMoveEvents]MoveStep{
 // Successors counts the new pods of a batch, by where they run and whether they are ready.
 type Successors struct {
 	Ready    int32 // ready on spot nodes
-	Reserved int32 // ready on nodes of a reserved NodePool that Karpenter uses before spot
+	Reserved int32 // ready on nodes of a reserved NodePool, which Karpenter uses before spot
 	Loading  int32 // on spot or reserved nodes, not ready yet
 	Refused  int32 // on a new on-demand node, because spot had no capacity
-	Existing int32 // ready on an on-demand node older than the batch: the pod replaces a lost pod, so it is no evidence about spot
-	Spare    int32 // number of ready replicas that demand does not need
+	Existing int32 // ready on an on-demand node that is older than the batch: no evidence about spot, because the pod replaces a lost pod
+	Spare    int32 // number of ready replicas above the demand
 }
 
 // Moved returns the number of replicas that are ready on nodes to which a batch may move.
 func (c *Successors) Moved() int32 { return c.Ready + c.Reserved }
 
-// MoveInput is everything that the state machine reads.
+// MoveInput is everything that the state machine reads in a tick.
 type MoveInput struct {
 	Phase     Phase
 	Known     bool // the workload exists, has a current decision, and is not paused
 	Victims   int32
-	Foreign   bool          // a pod that the batch replaces has a deletion cost of another manager
+	Foreign   bool          // whether another manager has set the deletion cost of a pod that the batch replaces
 	Age       time.Duration // time since the start of the step Shrinking, or since the start of the move in earlier steps
 	Limit     time.Duration // maximum Age in the step Surging: successorTimeout plus the group's lead time
 	Came      Successors
-	Grew      bool  // the target is as high as the number of pods
-	Annotated bool  // the observation shows the lowest deletion cost on every replaced pod
-	ReadyGone int32 // number of ready pods that the batch replaces
+	Grew      bool  // whether the target is as high as the number of pods
+	Annotated bool  // whether the observation contains the lowest deletion cost on every replaced pod
+	ReadyGone int32 // number of ready pods among the pods to replace
 }
 
 // Event returns the event that the input causes in the current step.
@@ -138,7 +138,7 @@ func (m *Move) Event(in *MoveInput) MoveEvent {
 func (in *MoveInput) surgeEvent() MoveEvent {
 	c, late, ready := &in.Came, in.Age > in.Limit, in.Came.Moved()
 	over := late || c.Loading == 0 && ready+c.Refused+c.Existing >= in.Victims
-	// During a probe, a successor on reserved capacity does not show whether spot has capacity, but the replica has moved.
+	// during a probe, a successor on reserved capacity does not show that spot has capacity, but its replica has moved
 	moves := in.Phase == Returning && ready > 0 || c.Reserved > 0 && c.Reserved >= in.Victims
 	switch {
 	case moves && over && c.Spare >= min(ready, in.Victims):
@@ -149,7 +149,7 @@ func (in *MoveInput) surgeEvent() MoveEvent {
 	return MoveUnchanged
 }
 
-// DropGone removes the pods that do not exist any more from the pods that the batch replaces.
+// DropGone drops deleted pods from the list of the pods that the batch replaces.
 func (m *Move) DropGone(exists func(uid string) bool) {
 	count := m.Count
 	m.Count = 0

@@ -11,10 +11,10 @@ const (
 	// about 3 minutes after a refusal. With a fallback of only 3 minutes, the group would switch between spot and on-demand all the time.
 	FirstFallback = 15 * time.Minute
 	maxFallback   = 2 * time.Hour
-	// MaxLevel is the level at which a fallback has the maximum length: FirstFallback doubled four times is more than maxFallback.
+	// MaxLevel is the level from which on a fallback has the maximum length, because FirstFallback doubled four times exceeds maxFallback.
 	MaxLevel = 5
-	// SettleTime is how long a new spot node must run before spot counts as available again. It is longer than the time for which a
-	// provider repeats a refusal and than the time of an interruption notice.
+	// SettleTime is how long a new spot node must run before spot counts as available again. A provider repeats a refusal for a shorter
+	// time, and the time from an interruption notice to the interruption is also shorter.
 	SettleTime = 5 * time.Minute
 	// probeTimeout is the longest time that a probe waits until a pod uses spot.
 	probeTimeout = 30 * time.Minute
@@ -59,7 +59,7 @@ const (
 	PairLost                   // the group no longer has both a spot and an on-demand NodePool
 	SpotFails                  // launches are refused, nodes are lost, or pods waited for the spot wait timeout
 	FallbackOver               // the fallback has lasted for its full time, and a probe is possible
-	ProbeUseless               // no replica or pod is left that could show whether spot has capacity, or spot may launch no node
+	ProbeUseless               // no replica or pod can show whether spot has capacity, or spot may launch no node
 	ProbeFails                 // the probe was refused, its node was lost, or it took too long
 	ProbeSucceeds              // a node of the probe has run for SettleTime
 	ReplicasOnDemand           // replicas on on-demand nodes could run on spot
@@ -78,14 +78,14 @@ var spotTransitions = [numPhases][numSpotEvents]Phase{
 		ProbeFails: Returning, ProbeSucceeds: Returning, ReplicasOnDemand: Returning, ReturnComplete: PreferSpot},
 }
 
-// SpotState is the state of the state machine Phase. It is stored in the record, an annotation of each NodePool of the group, so it is not
-// lost in a crash.
+// SpotState is the state of a group in the state machine Phase. The record on each NodePool of the group contains it, so it survives a
+// crash.
 type SpotState struct {
 	Phase Phase         `json:"phase"`
-	Level uint8         `json:"level,omitempty"` // failures in a row: each doubles the length of the fallback
+	Level uint8         `json:"level,omitempty"` // number of consecutive failures; each doubles the length of the fallback
 	Cause explain.Cause `json:"cause,omitempty"`
 	Since int64         `json:"since,omitempty"` // start of the phase
-	Until int64         `json:"until,omitempty"` // end of a fallback (a probe then begins), or end of a probe
+	Until int64         `json:"until,omitempty"` // end of a fallback, at which a probe begins, or end of a probe
 	Limit int64         `json:"limit,omitempty"` // limit of the spot NodePool during a probe
 	Moved int64         `json:"moved,omitempty"` // when the move of the last node began
 	// Count and Of are the evidence for a fallback: the number of refused launches and of all launches, or the number of lost nodes and of all
@@ -94,24 +94,24 @@ type SpotState struct {
 	Of    int32 `json:"of,omitempty"`
 }
 
-// SpotInput is everything that the state machine reads.
+// SpotInput is everything that the state machine reads in a tick.
 type SpotInput struct {
 	At         int64
 	Group      string
 	Paired     bool
 	Known      bool          // demand is known
-	Peak       bool          // known demand arrives soon: no probe and no move starts in this time
-	WaitOver   bool          // pods have waited for the spot wait timeout
+	Peak       bool          // whether known demand arrives soon, so that no probe and no move may start
+	WaitOver   bool          // whether pods have waited for the spot wait timeout
 	Failure    explain.Cause // why spot fails; CauseNone: spot does not fail
 	Evidence   Evidence      // evidence since the start of the phase
 	ProbeUnits int64         // the limit of a probe that starts now
-	Candidates bool          // replicas or pending pods exist that could use spot
-	SpotFirst  bool          // Karpenter uses spot before on-demand without an override
+	Candidates bool          // whether there are replicas or pending pods that could use spot
+	SpotFirst  bool          // whether Karpenter uses spot before on-demand when no weight is overridden
 	Full       bool          // the owners' limits allow no spot node
-	Launched   bool          // spot has launched a node in this phase
-	Settled    bool          // a spot node of this phase has run for SettleTime
-	Returnable bool          // a replica on an on-demand node can move, and spot has space for it
-	Replaced   bool          // the successor of the probe's batch runs on a new on-demand node, because spot had no capacity
+	Launched   bool          // whether spot has launched a node in this phase
+	Settled    bool          // whether a spot node of this phase has run for SettleTime
+	Returnable bool          // whether a replica on an on-demand node can move, and spot has space for it
+	Replaced   bool          // whether the successor of the probe's batch runs on a new on-demand node, because spot had no capacity
 	Moving     bool          // a batch of replicas is moving
 }
 
@@ -152,9 +152,9 @@ func (s *SpotState) Event(in *SpotInput) SpotEvent {
 // probePossible reports whether a replica or a pod exists that can show whether spot has capacity.
 func (in *SpotInput) probePossible() bool { return in.Candidates && in.SpotFirst && !in.Full }
 
-// NeedsFreeze reports whether consolidation of the on-demand NodePool must be frozen because of the phase. While spot is preferred by
-// weight, Karpenter would otherwise replace every on-demand node by a spot node at once. During a fallback, the weights prevent this. The
-// freeze begins FreezeHandover before the fallback ends, so that it applies before the weights are restored.
+// NeedsFreeze reports whether the phase requires a consolidation freeze of the on-demand NodePool. While spot is preferred by weight,
+// Karpenter would replace every on-demand node by a spot node at once. During a fallback, the weights prevent this. The freeze begins
+// FreezeHandover before the fallback ends, and thus before the weights are restored.
 func (s *SpotState) NeedsFreeze(in *SpotInput) bool {
 	switch s.Phase {
 	case Probing, Returning:
@@ -173,7 +173,7 @@ func (s *SpotState) probeEvent(in *SpotInput) SpotEvent {
 	case in.Settled:
 		return ProbeSucceeds
 	case !in.Candidates, in.Full && !in.Launched, in.At >= s.Until && e.Attempts == 0:
-		return ProbeUseless // new pods will show whether spot has capacity
+		return ProbeUseless // no probe is needed, because new pods will show whether spot has capacity
 	case in.At >= s.Until:
 		return ProbeFails
 	}
@@ -201,7 +201,7 @@ func (s *SpotState) Apply(event SpotEvent, in *SpotInput) bool {
 	return true
 }
 
-// fallBack starts a fallback of twice the length of the previous one.
+// fallBack starts a fallback that is twice as long as the previous one.
 func (s *SpotState) fallBack(event SpotEvent, in *SpotInput) {
 	if s.Cause = in.Failure; event == ProbeFails {
 		s.Cause = explain.CauseProbe

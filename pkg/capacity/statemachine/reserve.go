@@ -2,8 +2,8 @@ package statemachine
 
 import "time"
 
-// ReserveDecay is how long a smaller reserve must be sufficient before the reserve decreases by one replica. It is as long as burstWindow.
-// A reserve that decreased too early would cost a cold start for each replica that is added again.
+// ReserveDecay is how long a smaller reserve must be sufficient before the reserve decreases by one replica. It is as long as
+// evidence.BurstWindow. After an early decrease, each replica that is added again would need a cold start.
 const ReserveDecay = 5 * time.Minute
 
 // Reserve is the number of additional replicas that compensate for expected losses of spot nodes. It is not stored on the NodePools: a new
@@ -13,9 +13,9 @@ type Reserve struct {
 	At   int64 `json:"at,omitempty"` // when a reserve of this size was last needed
 }
 
-// Step updates the size of the reserve and returns it. The reserve increases immediately and decreases by at most one replica per
-// ReserveDecay. mayDecrease is false while a batch of replicas moves to spot: if the target decreased then, the ReplicaSet would delete the
-// new replicas first.
+// Step updates the size of the reserve and returns it. The reserve increases at once, and decreases by at most one replica per
+// ReserveDecay. mayDecrease is false while a batch of replicas moves to spot: with a lower target, the ReplicaSet would delete the new
+// replicas first.
 func (r *Reserve) Step(at int64, needed int32, mayDecrease bool) int32 {
 	switch {
 	case needed >= r.Size:

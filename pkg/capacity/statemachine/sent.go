@@ -5,7 +5,7 @@ import "time"
 // RepeatInterval is the time after which a write is repeated if the observations do not show it.
 const RepeatInterval = 10 * time.Second
 
-// Sent contains the last writes of annotations and buffers. It is possible that an observation does not show them yet.
+// Sent contains the last writes of annotations and buffers, because an observation may not contain them yet.
 type Sent struct {
 	Writes [16]SentWrite `json:"sent"`
 	Next   uint8         `json:"sentNext"`
@@ -13,13 +13,13 @@ type Sent struct {
 
 // SentWrite is the last write of one value of one object.
 type SentWrite struct {
-	Key   uint64 `json:"key,omitempty"`   // hash of the UID of the object and of the kind of value, such as the name of an annotation
+	Key   uint64 `json:"key,omitempty"`   // hash of the UID of the object and of what was written, such as the name of an annotation
 	Value uint64 `json:"value,omitempty"` // a hash of the value
 	At    int64  `json:"at,omitempty"`
 }
 
-// Recently reports whether the same value was written within RepeatInterval, and no other value after it. If not, it records that the
-// value is written now. uid identifies the object, and kind its annotation.
+// Recently reports whether this value was the last one written, and was written within RepeatInterval. If not, it records that the value is
+// written now. uid identifies the object, and kind its annotation.
 func (s *Sent) Recently(uid string, kind uint8, value string, at int64) bool {
 	now := SentWrite{hash(uid, string(rune('a'+kind))), hash(value), at}
 	for i := range s.Writes {

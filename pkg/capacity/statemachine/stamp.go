@@ -14,8 +14,8 @@ func hash(parts ...string) uint64 {
 	return h.Sum64()
 }
 
-// jittered returns a duration between 80 and 120 percent of d that depends only on name and level. It differs between groups, so that
-// groups whose launches were refused at the same time do not retry at the same time.
+// jittered returns a duration between 80 and 120 percent of d that depends only on name and level. Because the names of groups differ,
+// groups whose launches were refused at the same time retry at different times.
 func jittered(d time.Duration, name string, level uint8) time.Duration {
 	return d*4/5 + d*2/5/1000*time.Duration(hash(name, string(rune('a'+level)))%1000)
 }

@@ -14,7 +14,7 @@ const (
 	// SurgeSettle is how long enough replicas must be ready on other nodes before the target decreases again. A replica that is ready for
 	// only some seconds is no successor.
 	SurgeSettle = 30 * time.Second
-	// SurgeRest is how long a workload gets no other surge after one that did not replace the replica.
+	// SurgeRest is how long a workload gets no other surge after a surge that did not replace the replica.
 	SurgeRest = 6 * time.Hour
 )
 
@@ -43,9 +43,9 @@ type Surge struct {
 	Node     string        `json:"node,omitempty"`
 	Cause    explain.Cause `json:"cause,omitempty"`   // why Karpenter disrupts the node
 	Size     int32         `json:"size,omitempty"`    // the greatest target that the surge may cause
-	Others   int32         `json:"others,omitempty"`  // ready replicas on other nodes at the start
-	Since    int64         `json:"since,omitempty"`   // creation time of the newest pod at the start; a newer pod is a successor
-	Ready    int64         `json:"ready,omitempty"`   // since when enough replicas have been ready on other nodes; 0: they are not
+	Others   int32         `json:"others,omitempty"`  // number of ready replicas on other nodes when the surge began
+	Since    int64         `json:"since,omitempty"`   // creation time of the newest pod when the surge began; only a newer pod is a successor
+	Ready    int64         `json:"ready,omitempty"`   // since when enough replicas have been ready on other nodes; 0: there are not enough
 	Until    int64         `json:"until,omitempty"`   // end of the time limit of the step
 	Expired  bool          `json:"expired,omitempty"` // SurgeResting follows SurgeAsked without a ready successor
 }
@@ -70,7 +70,7 @@ const (
 	SurgeUnchanged  SurgeEvent = iota
 	SurgeNotNeeded             // the workload is gone, paused, or needs no replica
 	SurgePodGone               // the old replica does not exist any more
-	SurgeNodeStays             // Karpenter does not disrupt the node any more, or not at this time
+	SurgeNodeStays             // Karpenter no longer disrupts the node, or must not at this time
 	SurgeNoCapacity            // no further replica can get a node
 	SurgeReady                 // enough replicas have been ready on other nodes for SurgeSettle
 	SurgeTimeout               // the time limit of the step is over
@@ -88,14 +88,14 @@ var surgeTransitions = [numSurgeSteps][numSurgeEvents]SurgeStep{
 		SurgeReady: SurgeResting},
 }
 
-// SurgeInput is everything that the state machine reads.
+// SurgeInput is everything that the state machine reads in a tick.
 type SurgeInput struct {
 	At         int64
 	Needed     bool // the workload exists, is not paused, and needs replicas
 	Exists     bool // the old replica exists, ready or not
-	Threatened bool // Karpenter is about to disrupt the node of the old replica
-	Replaced   bool // enough replicas are ready on nodes that Karpenter is not about to disrupt
-	Marked     bool // the old replica has its deletion cost, so that the ReplicaSet deletes it first
+	Threatened bool // whether Karpenter is about to disrupt the node of the old replica
+	Replaced   bool // whether enough replicas are ready on nodes that Karpenter is not about to disrupt
+	Marked     bool // whether the old replica has its deletion cost, so that the ReplicaSet deletes it first
 	Blocked    bool // no further replica can get a node
 }
 
@@ -155,8 +155,8 @@ func (s *Surge) Apply(event SurgeEvent, at int64) {
 // Runs reports whether the surge adds a replica, or whether the replica that it replaces is being deleted.
 func (s *Surge) Runs() bool { return s.Step == SurgeAsked || s.Step == SurgeReplacing }
 
-// Extra returns how many replicas the surge adds to the target of a workload that needs the given number of replicas. It is 1 at most.
-// Replicas that demand adds during the surge can be the successor, too, so they are included in Size.
+// Extra returns how many replicas the surge adds to the target of a workload that needs the given number of replicas, at most 1. Size
+// includes replicas that demand adds during the surge, because one of them can be the successor.
 func (s *Surge) Extra(needs int32) int32 {
 	if s.Step != SurgeAsked || needs <= 0 {
 		return 0

@@ -32,17 +32,17 @@ const (
 	targetCapUnchanged targetCapEvent = iota
 	shortage                          // no NodePool provides a node, and pods have waited for ShortageMinimum
 	nodesArrive                       // a NodePool provides nodes again
-	demandMet                         // no pod waits for a node; if no cap is set, the last one ended more than MaxTargetCap ago
+	demandMet                         // no pod waits for a node; without a cap, the last cap must also have ended more than MaxTargetCap ago
 	retryDue                          // the time of the cap is over
 	numTargetCapEvents
 )
 
-// TargetCapInput is everything that the state machine reads.
+// TargetCapInput is everything that the state machine reads in a tick.
 type TargetCapInput struct {
 	At      int64
 	Group   string
 	Closed  bool          // no NodePool provides a node
-	Waiting bool          // pods wait for which no node is being launched
+	Waiting bool          // whether pods wait for which no node is being launched
 	Short   time.Duration // how long they have waited
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 )
 
-// ZeroLimitDelay is how long there must be no demand before the limit is set to 0. Without this delay, a queue that is empty for only some
-// minutes would cause two writes of each NodePool every time.
+// ZeroLimitDelay is how long there must be no demand before the limit is set to 0. Without this delay, a queue that is often empty for some
+// minutes would each time cause two writes of each NodePool.
 const ZeroLimitDelay = 5 * time.Minute
 
 // ZeroLimit is the state machine of the zero limit, which is a limit of 0 while there is no demand:
@@ -36,7 +36,7 @@ const (
 type zeroLimitEvent uint8
 
 const (
-	demandExists zeroLimitEvent = iota // demand exists or may exist: in case of doubt it counts as demand
+	demandExists zeroLimitEvent = iota // demand exists or may exist, because doubtful cases count as demand
 	noDemand
 	noDemandLong // there has been no demand for ZeroLimitDelay, or there is none and the limit is already 0
 	numZeroLimitEvents
@@ -49,11 +49,11 @@ var zeroLimitTransitions = [numZeroLimitStates][numZeroLimitEvents]ZeroLimitStat
 	ZeroLimitOn:      {demandExists: ZeroLimitOff, noDemand: ZeroLimitPending, noDemandLong: ZeroLimitOn},
 }
 
-// ZeroLimitInput is everything that the state machine reads.
+// ZeroLimitInput is everything that the state machine reads in a tick.
 type ZeroLimitInput struct {
 	At      int64
 	Lift    explain.LiftReason
-	InForce bool // the limit of a NodePool is 0, set by this or a previous leader
+	InForce bool // whether the limit of a NodePool is 0 because this leader or a previous one set it
 }
 
 // state returns the current state. It depends on the time, because ZeroLimitPending becomes ZeroLimitOn after ZeroLimitDelay.

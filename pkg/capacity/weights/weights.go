@@ -16,16 +16,16 @@ const greatest = 100
 type Pool struct {
 	Index  int8  // index of the NodePool in its group
 	Weight int64 // 0: the NodePool has no weight
-	Fixed  bool  // gpuscaler is not allowed to override the weight
+	Fixed  bool  // whether gpuscaler may not override the weight
 }
 
-// PreferOnDemand appends to the parameter into the weights that must be requested so that every on-demand NodePool has a higher weight than
-// every spot NodePool. It appends nothing if this is the case already. It sorts and changes the other slices. spot and onDemand must not be
-// empty.
+// PreferOnDemand computes weights with which every on-demand NodePool is above every spot NodePool. It appends the weights that must be
+// requested to the slice into, and appends none if no change is necessary. It sorts and changes the other slices. spot and onDemand must
+// not be empty.
 //
-// It raises the weights of on-demand. If only the weights of spot may be overridden, it lowers these instead. NodePools of reserved
-// capacity that Karpenter uses before each on-demand NodePool stay before it, because the reservation is paid for in any case: their
-// weights are also raised. If the owner does not allow gpuscaler to override these, on-demand stays below them and spot is lowered.
+// It raises the weights of on-demand. If only the weights of spot may be overridden, it lowers these instead. If Karpenter uses a NodePool
+// of reserved capacity before every on-demand NodePool, this must stay so, because the reservation is paid for in any case. Its weight is
+// therefore raised too. If the owner does not allow that, on-demand stays below it and spot is lowered.
 func PreferOnDemand(into, spot, onDemand, reserved []Pool) []Pool {
 	sort(spot)
 	sort(onDemand)
@@ -69,7 +69,7 @@ func sort(all []Pool) {
 	slices.SortFunc(all, func(a, b Pool) int { return cmp.Or(cmp.Compare(a.Weight, b.Weight), cmp.Compare(a.Index, b.Index)) })
 }
 
-// above returns the NodePools with a weight of more than highest, the lowest weight first.
+// above returns the NodePools whose weight exceeds highest, the lowest weight first.
 func above(all []Pool, highest int64) []Pool {
 	sort(all)
 	for len(all) > 0 && all[0].Weight <= highest {
@@ -90,18 +90,17 @@ func request(into, all []Pool) []Pool {
 	return into
 }
 
-// spread raises weights, which are sorted in ascending order: the highest to at least the value to, the next lower one to at least to-1,
-// and so on. Weights that are higher already do not change.
+// spread raises weights, which are sorted in ascending order: the highest weight to at least `to`, the next lower weight to at least to-1,
+// and so on. It never lowers a weight.
 func spread(all []Pool, to int64) {
 	for i := range all {
 		all[i].Weight = max(all[i].Weight, to-int64(len(all)-1-i))
 	}
 }
 
-// raise changes weights, the lowest first, so that each is at least the value from. NodePools with different weights keep different
-// weights, in the same order.
+// raise raises weights so that each is at least `from`. NodePools with different weights keep different weights, in the same order.
 func raise(all []Pool, from int64) {
-	last := int64(0) // the weight of the previous NodePool before the change
+	last := int64(0) // weight of the previous NodePool, before the change
 	for i := range all {
 		w := all[i].Weight
 		switch {
@@ -124,10 +123,10 @@ func raised(all []Pool, from int64) int64 {
 	return changed[len(changed)-1].Weight
 }
 
-// lower changes weights, the lowest first, so that each is at most the value to. A changed weight is at least 1. NodePools with different
-// weights keep different weights, in the same order, unless they reach 1.
+// lower lowers weights so that each is at most `to`. A changed weight is at least 1. NodePools with different weights keep different
+// weights, in the same order, unless they reach 1.
 func lower(all []Pool, to int64) {
-	last := int64(0) // the weight of the next higher NodePool before the change
+	last := int64(0) // weight of the next higher NodePool, before the change
 	for i := len(all) - 1; i >= 0; i-- {
 		w := all[i].Weight
 		most := to

@@ -55,11 +55,11 @@ func TestOnDemandIsAboveSpotAndBelowReserved(t *testing.T) {
 	}
 }
 
-// For any weights, each on-demand NodePool is above each spot NodePool afterwards, and NodePools of one type keep their order.
+// For all weights, each on-demand NodePool must be above each spot NodePool afterwards, and NodePools of one type must keep their order.
 func TestEveryOnDemandNodePoolPrecedesEverySpotNodePool(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(label string, first int8, least int) []Pool {
-			// with at most three NodePools of a type, there are enough weights between 1 and 100
+			// with at most three NodePools of a type, 100 weights are enough
 			return pools(first, false, rapid.SliceOfN(rapid.Int64Range(0, greatest), least, 3).Draw(t, label)...)
 		}
 		spot := draw("spot", 0, 1)
