@@ -48,8 +48,12 @@ func (s *steady) at(now time.Time) {
 	}
 }
 
-func BenchmarkQuietTick10000(b *testing.B) {
-	const n = 10_000
+func BenchmarkQuietTick10000(b *testing.B) { quietTick(b, 10_000) }
+
+// A tick of 50,000 policies must take less than its period of one second on one core.
+func BenchmarkQuietTick50000(b *testing.B) { quietTick(b, 50_000) }
+
+func quietTick(b *testing.B, n int) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -68,8 +72,34 @@ func BenchmarkQuietTick10000(b *testing.B) {
 			b.Fatalf("not quiet: %d changes", len(out.Changes))
 		}
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/policy")
-	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "heap-B/policy")
+	perPolicy(b, n)
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(n), "heap-B/policy")
+}
+
+func perPolicy(b *testing.B, n int) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/policy")
+}
+
+// Every target rises or falls in each tick.
+func BenchmarkTickWithChanges50000(b *testing.B) {
+	const n = 50_000
+	s := newSteady(n)
+	for i := range s.workloads {
+		s.workloads[i].Policy.ScaleDown = scaling.Direction{}
+	}
+	e, now := New(s, s, s, Options{}), nine
+	s.at(now)
+	e.Tick(context.Background(), now)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		now = now.Add(time.Second)
+		s.at(now)
+		s.readings[0].Value = []float64{67, 87}[i%2]
+		if out := e.Tick(context.Background(), now); len(out.Changes) != n {
+			b.Fatalf("%d changes", len(out.Changes))
+		}
+	}
+	perPolicy(b, n)
 }
 
 func BenchmarkLookup(b *testing.B) {

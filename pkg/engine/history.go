@@ -14,9 +14,9 @@ const (
 	// historyPerWorkload is the maximum number of records of one workload: one change every three minutes for 24 hours. Without this limit,
 	// a workload that changes often would displace the records of others.
 	historyPerWorkload = 480
-	// historyTotal is the maximum number of records, which limits their memory to about 10 MB. This is enough for a day if each of a
-	// thousand workloads changes once an hour, but for less than half an hour if each of ten thousand workloads changes every ten minutes.
-	// Earlier changes are in the log.
+	// historyTotal is the maximum number of records of up to historyTotal/2 workloads, which limits their memory to about 10 MB. This is
+	// enough for a day if each of a thousand workloads changes once an hour, but for less than half an hour if each of ten thousand workloads
+	// changes every ten minutes. Earlier changes are in the log. With more workloads the maximum is higher; see most.
 	historyTotal = 24_000
 	// sweepInterval is the time between two deletions of the records of removed policies. These records can therefore be this much older
 	// than historyAge.
@@ -51,13 +51,17 @@ func (h *History) add(r *Record, w *scaling.Workload) {
 	list = append(list, made)
 	h.byKey[r.Workload.Key] = list
 	h.total += len(list) - before
-	if h.total > historyTotal {
+	if h.total > h.most() {
 		h.halve()
 	}
 }
 
-// halve deletes the older half of the records of each workload that has more than one. It runs when the history has reached historyTotal
-// records.
+// most returns the maximum number of records. One record of each workload is always kept, so with many workloads the maximum is higher than
+// historyTotal. Otherwise halve would run in each transition and leave only this record.
+func (h *History) most() int { return max(historyTotal, len(h.byKey)+historyTotal/2) }
+
+// halve deletes the older half of the records of each workload that has more than one. This is at least a quarter of historyTotal, so halve
+// runs at most once in historyTotal/4 transitions.
 func (h *History) halve() {
 	h.total = 0
 	for k, list := range h.byKey {

@@ -52,3 +52,39 @@ func TestHistoryOfTenThousandBusyPoliciesIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// With more policies than historyTotal, every policy keeps its previous record after a change of all policies, and the number of records
+// stays bounded although policies continue to change.
+func TestHistoryOfMorePoliciesThanItsTotalKeepsPreviousRecords(t *testing.T) {
+	const policies = historyTotal + 6000
+	h, p := newHistory(), &scaling.Policy{MinReplicas: 1, MaxReplicas: 5}
+	origin := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	workloads := make([]scaling.Workload, policies)
+	add := func(i int, at time.Time) { h.add(&Record{At: at, Workload: workloads[i]}, &workloads[i]) }
+	for i := range workloads {
+		workloads[i] = scaling.Workload{Key: scaling.Key{Namespace: "team", Name: fmt.Sprint("chat-", i)}, Policy: p}
+		add(i, origin)
+	}
+	const busy, changes = 100, 80 // 100 policies change 80 times: together fewer than the records above one for each policy
+	for round := range changes {
+		for i := range busy {
+			add(i, origin.Add(time.Duration(round+1)*time.Minute))
+		}
+	}
+	for i := range busy {
+		if got := len(h.Of(workloads[i].Key, origin, origin.Add(24*time.Hour))); got != changes+1 {
+			t.Fatalf("policy %d has %d records, want %d", i, got, changes+1)
+		}
+	}
+	for round := range 3 {
+		for i := range workloads {
+			add(i, origin.Add(time.Duration(3+round)*time.Hour))
+		}
+	}
+	if h.total > policies+historyTotal/2 {
+		t.Errorf("%d records of %d policies", h.total, policies)
+	}
+	if _, ok := h.At(workloads[0].Key, origin.Add(5*time.Hour)); !ok {
+		t.Error("the newest record was deleted")
+	}
+}
