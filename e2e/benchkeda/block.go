@@ -84,7 +84,7 @@ func block(ctx context.Context, m mode, s settings) (r result, err error) {
 	defer k8s.Stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	b := &bench{mode: m, settings: s, stack: k8s, queues: &queues{waiting: slices.Repeat([]int{5}, s.policies)}}
+	b := &bench{mode: m, settings: s, stack: k8s, queues: newQueues(s.policies)}
 	if err := errors.Join(b.connect(), k8s.ServeMetrics(ctx, "gateway", b.queues)); err != nil {
 		return r, err
 	}

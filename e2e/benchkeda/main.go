@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	ossignal "os/signal"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,12 +25,16 @@ func main() {
 	sizes := flag.String("n", "100", "numbers of policies, with commas")
 	measure := flag.Duration("measure", time.Minute, "duration of the measurement of a block")
 	rate := flag.Int("rate", 20, "reads a second by the benchmark, in addition to those of the HPAs")
-	only := flag.String("only", "", "only modes whose name contains this text, e.g. adapter")
+	only := flag.String("only", "", "only modes whose name matches this regular expression, e.g. 'default|adapter'")
+	changes := flag.Int("changes", 100, "number of loads that are raised, at most the number of policies")
 	limit := flag.Duration("limit", 10*time.Minute, "time after which a block is reported as not finished")
 	flag.Parse()
-	modes = slices.DeleteFunc(modes, func(m mode) bool { return !strings.Contains(m.name, *only) })
-	if len(modes) == 0 {
-		fmt.Fprintf(os.Stderr, "-only %q: no mode has this in its name\n", *only)
+	matches, err := regexp.Compile(*only)
+	if err == nil {
+		modes = slices.DeleteFunc(modes, func(m mode) bool { return !matches.MatchString(m.name) })
+	}
+	if err != nil || len(modes) == 0 || *changes < 1 {
+		fmt.Fprintf(os.Stderr, "-only %q, -changes %d: use a regular expression that matches a mode, and a positive number\n", *only, *changes)
 		os.Exit(2)
 	}
 	var policies []int
@@ -45,7 +50,7 @@ func main() {
 	ctx, stop := ossignal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for _, n := range policies {
-		run(ctx, settings{policies: n, measure: *measure, rate: *rate, limit: *limit})
+		run(ctx, settings{policies: n, measure: *measure, rate: *rate, changes: *changes, limit: *limit})
 	}
 }
 
@@ -53,6 +58,7 @@ type settings struct {
 	policies       int
 	measure, limit time.Duration
 	rate           int
+	changes        int // number of loads that are raised
 }
 
 // mode is one way to serve metrics to the HPAs.
@@ -97,7 +103,7 @@ func run(ctx context.Context, s settings) {
 func show(s settings, results map[string][]result) {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "N=%d\tGET p50\tp99\trefused\tCPU per 1,000 reads\tPrometheus queries/min\tresident\tHPA sync interval\tsignal to "+
-		"target\ttarget to replicas\tsignal to replicas\n", s.policies)
+		"target\tscrape to target\ttarget to replicas\tsignal to replicas\n", s.policies)
 	for _, m := range modes {
 		for i, r := range results[m.name] {
 			label := m.name + map[int]string{0: " (forth)", 1: " (back)"}[i]
@@ -105,11 +111,11 @@ func show(s settings, results map[string][]result) {
 				fmt.Fprintf(table, "%s\tdid not finish: %s\n", label, firstLine(r.failed))
 				continue
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%d of %d\t%s\t%.0f\t%d MiB\t%s\t%s\t%s\t%s\n", label, r.p50.Round(100*time.Microsecond),
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d of %d\t%s\t%.0f\t%d MiB\t%s\t%s\t%s\t%s\t%s\n", label, r.p50.Round(100*time.Microsecond),
 				r.p99.Round(100*time.Microsecond),
 				r.refused, r.reads, r.cpuPerThousand.Round(time.Millisecond), r.queriesPerMinute, r.resident>>20,
 				r.hpaEvery.Round(100*time.Millisecond),
-				r.signal.served, r.signal.scaled, r.signal.total)
+				r.signal.served, r.signal.polled, r.signal.scaled, r.signal.total)
 		}
 	}
 	_ = table.Flush() // Flush fails only if the reader closed the pipe, and the command ends then

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -70,8 +71,9 @@ func (b *bench) read(ctx context.Context) (took []time.Duration, refused int, fa
 }
 
 // signal contains the latencies after a change of the load. served is the time from the change until the HPA can read a new value (scrape,
-// query, tick). scaled is the time from then until spec.replicas changes (sync of the HPA). total is the sum of both.
-type signal struct{ served, scaled, total spread }
+// query, tick), and polled is the part of it after the scrape. scaled is the time from then until spec.replicas changes (sync of the HPA).
+// total is the sum of served and scaled.
+type signal struct{ served, polled, scaled, total spread }
 
 type spread struct{ median, longest time.Duration }
 
@@ -84,20 +86,20 @@ func spreadOf(took []time.Duration) spread {
 	return spread{took[len(took)/2], took[len(took)-1]}
 }
 
-// raised is the number of workloads whose load is raised, one after the other. apart is the time between two of them, so all are raised
-// within about three sync periods of the HPA controller. apart must not be a multiple of the sync period or of the scrape interval: HPAs
-// that were created together are synced together, and with such a multiple, the time from the raise to the next sync would be the same for
-// every load.
-const raised, apart = 20, 2300 * time.Millisecond
+// apart is the mean time between two changes of a load. The actual times are random, from 0 to twice the mean: HPAs that were created
+// together are synced together, so with constant times the loads could change at the same phases of the scrapes, polls and syncs. The seed
+// is the same for all blocks.
+const apart = time.Second
 
 func (b *bench) raise(ctx context.Context) (s signal, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute+2*apart*time.Duration(b.changes))
 	defer cancel()
-	n, step := min(raised, b.policies), max(b.policies/raised, 1)
+	n := min(b.changes, b.policies)
+	phases := rand.New(rand.NewPCG(uint64(n), 1)) //nolint:gosec // the phases must be the same in each block, not secret
 	var g errgroup.Group
-	numbers, looks, totals := make([]time.Duration, n), make([]time.Duration, n), make([]time.Duration, n)
+	numbers, polls, looks, totals := make([]time.Duration, n), make([]time.Duration, n), make([]time.Duration, n), make([]time.Duration, n)
 	for k := range n {
-		i := k * step
+		i := k * b.policies / n
 		before, _, err := b.get(ctx, i)
 		if err != nil {
 			return s, err
@@ -105,30 +107,35 @@ func (b *bench) raise(ctx context.Context) (s signal, err error) {
 		began := time.Now()
 		b.queues.set(i, 25)
 		g.Go(func() error {
-			if err := stack.Poll(ctx, 3*time.Minute, func(ctx context.Context) error {
-				now, _, err := b.get(ctx, i)
-				if err == nil && now == before {
-					err = fmt.Errorf("the target of %s is still %s", name(i), now)
-				}
-				if err != nil {
-					time.Sleep(200 * time.Millisecond)
-				}
-				return err
-			}); err != nil {
+			if err := b.changed(ctx, i, before); err != nil {
 				return err
 			}
-			numbers[k] = time.Since(began)
+			numbers[k], polls[k] = time.Since(began), time.Since(b.queues.scrapedAt(i))
 			err := stack.Poll(ctx, 3*time.Minute, func(ctx context.Context) error { return b.has(ctx, i, 3) })
 			totals[k] = time.Since(began)
 			looks[k] = totals[k] - numbers[k]
 			return err
 		})
-		time.Sleep(apart)
+		time.Sleep(time.Duration(phases.Int64N(int64(2 * apart))))
 	}
 	if err := g.Wait(); err != nil {
 		return s, err
 	}
-	return signal{served: spreadOf(numbers), scaled: spreadOf(looks), total: spreadOf(totals)}, nil
+	return signal{served: spreadOf(numbers), polled: spreadOf(polls), scaled: spreadOf(looks), total: spreadOf(totals)}, nil
+}
+
+// changed waits until the target of policy i is not the value of the parameter before.
+func (b *bench) changed(ctx context.Context, i int, before string) error {
+	return stack.Poll(ctx, 3*time.Minute, func(ctx context.Context) error {
+		now, _, err := b.get(ctx, i)
+		if err == nil && now == before {
+			err = fmt.Errorf("the target of %s is still %s", name(i), now)
+		}
+		if err != nil {
+			time.Sleep(200 * time.Millisecond)
+		}
+		return err
+	})
 }
 
 func (b *bench) has(ctx context.Context, i int, replicas int32) error {
