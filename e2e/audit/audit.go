@@ -126,7 +126,8 @@ func (l Log) read() (used map[right]bool, forbidden []string, err error) {
 	return used, forbidden, lines.Err()
 }
 
-// Requests returns the number of requests so far, by verb and resource, for example "update leases".
+// Requests returns the number of requests so far, by verb and resource, for example "update leases". A watch that begins with the existing
+// objects, with which an informer fills its cache, has the verb "list by watch".
 func (l Log) Requests() (map[string]int, error) {
 	f, err := os.Open(l.path())
 	if err != nil {
@@ -142,6 +143,9 @@ func (l Log) Requests() (map[string]int, error) {
 			return nil, fmt.Errorf("audit: %w", err)
 		}
 		if r.ObjectRef != nil {
+			if r.Verb == "watch" && strings.Contains(r.RequestURI, "sendInitialEvents=true") {
+				r.Verb = "list by watch"
+			}
 			counts[r.Verb+" "+strings.TrimSuffix(r.ObjectRef.Resource+"/"+r.ObjectRef.Subresource, "/")]++
 		}
 	}

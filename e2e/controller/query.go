@@ -62,6 +62,9 @@ func (c *Controller) ServedTarget(ctx context.Context, namespace, policy string)
 // PageURL returns the URL of a proxy to the leader's page. It replaces `kubectl port-forward`.
 func (c *Controller) PageURL() string { return "http://" + c.page.Address }
 
+// MetricsURL returns the URL of the leader's /metrics.
+func (c *Controller) MetricsURL() string { return "http://" + c.status.Address + "/metrics" }
+
 // Logs returns the pattern of the log files of gpuscaler's pods, including deleted pods.
 func (c *Controller) Logs() string {
 	return filepath.Join(c.Stack.Dir, "logs", Namespace+"-"+Name+"-*.log")
@@ -93,7 +96,7 @@ func (c *Controller) CLI(ctx context.Context, args ...string) (string, error) {
 // Metric returns the value of a sample in the leader's /metrics. The sample is selected by the name of its metric and by labels: pairs
 // contains names and values of labels alternately. Metric returns an error unless exactly one sample matches.
 func (c *Controller) Metric(ctx context.Context, name string, pairs ...string) (float64, error) {
-	return metricAt(ctx, "http://"+c.status.Address+"/metrics", name, pairs)
+	return metricAt(ctx, c.MetricsURL(), name, pairs)
 }
 
 func metricAt(ctx context.Context, url, name string, pairs []string) (float64, error) {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +23,8 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/e2e/audit"
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/kubelet"
+	"github.com/gpuscaler/gpuscaler/e2e/leaderproxy"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
@@ -32,6 +33,7 @@ const (
 	perNamespace = 100
 	perFile      = 100
 	templates    = 3
+	oneOffs      = 20             // number of policies with a query of their own
 	readerName   = "scale-reader" // the user that reads metrics; a ClusterRole allows it to read all external metrics
 	scrape       = 5 * time.Second
 	requestRate  = 200 // maximum rate of each client of the API server, in requests per second
@@ -48,7 +50,8 @@ type cluster struct {
 	reading  *rest.Config // credentials of readerName
 	// prometheus is the proxy through which gpuscaler queries the stack's Prometheus server.
 	prometheus *source
-	waiting    atomic.Int64 // requests that wait at each model server
+	ours       *controller.Controller // gpuscaler while it is installed; nil: it is not
+	waiting    atomic.Int64           // requests that wait at each model server
 }
 
 func newCluster(ctx context.Context, n int, requests audit.Log) (*cluster, error) {
@@ -123,38 +126,29 @@ func (c *cluster) gateway(ctx context.Context) error {
 	}))
 }
 
-// platform returns the PlatformConfig, with Prometheus as the only data source, and with one query for each metric waiting_0, waiting_1 and
-// so on.
-func (c *cluster) platform() string {
-	text := fmt.Sprintf("\ndataSources:\n- {name: prom, type: prometheus, default: true, address: %q, interval: %s}\nqueries:\n",
-		c.prometheus.url, scrape)
-	for k := range templates {
-		text += fmt.Sprintf("- {name: waiting-%d, source: prom, query: \"sum by (namespace, app) (waiting_%d)\", workloadLabel: app}\n", k, k)
-	}
-	return controller.Platform(text)
-}
-
-// writePolicies writes the files of the first n policies, a hundred in each, with the given minimum. Their scale-up rate of 9 pods in 15 s
-// never limits a target, because maxReplicas is 9.
-func (c *cluster) writePolicies(to controller.Policies, minReplicas, n int) error {
-	for first := 0; first < n; first += perFile {
-		var text []string
-		for i := first; i < min(first+perFile, c.n); i++ {
-			text = append(text, controller.Policy(namespaceOf(i), nameOf(i), fmt.Sprintf("\nminReplicas: %d\nmaxReplicas: 9\n"+
-				"behavior: {scaleUp: {policies: [{type: Pods, value: 9, periodSeconds: 15}]}}\nsignals:\n"+
-				"- {name: waiting, type: prometheus, queryRef: waiting-%d, target: 10}\n", minReplicas, i%templates)))
-		}
-		if err := to.Put(fmt.Sprintf("policies-%05d", first), strings.Join(text, "---\n")); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // frontProxy returns the paths of the certificate and the key with which the API server connects to adapters.
 func (c *cluster) frontProxy() (certificate, key string) {
 	base := filepath.Join(c.stack.Dir, "certificates", "front-proxy-client")
 	return base + ".crt", base + ".key"
+}
+
+// surroundings sends the requests that the kubelet and the proxies of an installed gpuscaler send to the API server until ctx ends, 25 a
+// second. Without them, the API server would have less other work while the null adapter is measured.
+func (c *cluster) surroundings(ctx context.Context) error {
+	kubelet.Run(ctx, c.stack)
+	for range 3 {
+		service := leaderproxy.Service{Namespace: controller.Namespace, Selector: map[string]string{"app": nullCommand}, Port: "https"}
+		if _, err := leaderproxy.Run(ctx, c.stack.Client, service, "127.0.0.1:0"); err != nil {
+			return err
+		}
+	}
+	go func() {
+		for ctx.Err() == nil {
+			_ = c.stack.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1") // the result is not used, only its cost
+			time.Sleep(200 * time.Millisecond)
+		}
+	}()
+	return nil
 }
 
 // nullAdapter is a running adapter that returns a constant for every metric.
@@ -195,7 +189,7 @@ func (c *cluster) startNull(ctx context.Context) (*nullAdapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = a.through.until(ctx, c.n, "1", time.Now())
+	_, err = a.through.until(ctx, sample(c.n), "1", time.Now())
 	return a, err
 }
 

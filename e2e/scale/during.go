@@ -2,14 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
@@ -17,61 +13,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// source is the proxy through which gpuscaler queries Prometheus. It can apply a fault to some of the responses.
-type source struct {
-	url           string
-	faulty, sound *faults.Prometheus
-	every         atomic.Int64 // every nth query has the fault; 0: no query
-	queries       atomic.Int64
-}
-
-// newSource serves a source until ctx ends.
-func newSource(ctx context.Context, k8s *stack.Stack) (*source, error) {
-	s := &source{}
-	var err error
-	if s.faulty, err = faults.NewPrometheus(k8s.Prometheus.URL); err != nil {
-		return nil, err
-	}
-	if s.sound, err = faults.NewPrometheus(k8s.Prometheus.URL); err != nil {
-		return nil, err
-	}
-	port, err := k8s.Port()
-	if err != nil {
-		return nil, err
-	}
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", "127.0.0.1:"+strconv.Itoa(port))
-	if err != nil {
-		return nil, err
-	}
-	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
-	context.AfterFunc(ctx, func() { server.Close() })
-	go server.Serve(l) //nolint:errcheck // always ErrServerClosed, after the line above closes the server
-	s.url = "http://" + l.Addr().String()
-	return s, nil
-}
-
-func (s *source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	n, to := s.queries.Add(1), s.sound
-	if every := s.every.Load(); every > 0 && n%every == 0 {
-		to = s.faulty
-	}
-	to.ServeHTTP(w, r)
-}
-
-// fail applies the fault f to each query whose number is a multiple of `every`. 0 means that no query has a fault.
-func (s *source) fail(every int64, f faults.Fault) {
-	s.faulty.Set(f)
-	s.every.Store(every)
-}
-
 // conditions maps each value of the flag -during to the method that measures gpuscaler during this condition.
 var conditions = map[string]func(*faultRun, context.Context) error{
-	"hang": (*faultRun).hang, "cut": (*faultRun).cut, "edit": (*faultRun).edit, "crash": (*faultRun).crash,
+	"hang": (*faultRun).hang, "cut": (*faultRun).cut, "edit": (*faultRun).edit, "pods": (*faultRun).pods, "expire": (*faultRun).expire,
+	"crash": (*faultRun).crash,
 }
 
 // order is the order in which conditions are measured.
-var order = []string{"hang", "cut", "edit", "crash"}
+var order = []string{"hang", "cut", "edit", "pods", "expire", "crash"}
 
 // parseDuring parses the flag -during and returns the names of the conditions.
 func parseDuring(text string) (names []string, err error) {
@@ -131,7 +80,7 @@ func (f *faultRun) served(ctx context.Context, what string, began time.Time) err
 	if err != nil {
 		return err
 	}
-	s, err := leader.through.until(ctx, f.n, strconv.Itoa(f.targets), began)
+	s, err := leader.through.until(ctx, sample(f.n), strconv.Itoa(f.targets), began)
 	f.report.events = append(f.report.events, fmt.Sprintf("%s: %s", what, s))
 	return err
 }
@@ -199,57 +148,11 @@ func (f *faultRun) cut(ctx context.Context) error {
 // edit raises minReplicas of half of the policies to one more than the target, and measures the reads of the leader during this change.
 // Then it raises all signals to the same number of replicas, and measures the time until all targets are served.
 func (f *faultRun) edit(ctx context.Context) error {
-	if err := f.writePolicies(f.ours.Policies, f.targets+1, f.n/2); err != nil {
+	if err := f.writePolicies(f.ours.Policies, f.targets+1, f.n/2, -1); err != nil {
 		return err
 	}
 	if err := f.readsOfLeader(ctx, "half of the policies are edited"); err != nil {
 		return err
 	}
 	return f.served(ctx, "change of all signals after half of the policies were edited", f.raise())
-}
-
-// crash kills the leader, measures the reads of the other replica from then on, and adds to the report how long reads failed.
-func (f *faultRun) crash(ctx context.Context) error {
-	standby, err := f.standby(ctx)
-	if err != nil {
-		return err
-	}
-	f.d = max(f.d, 2*lease) // at least two leases, because all reads fail until the lease expires
-	killed, err := killLeader(ctx, f.ours)
-	if err != nil {
-		return err
-	}
-	if err := f.reads(ctx, standby, "the leader was killed"); err != nil {
-		return err
-	}
-	failed := f.report.rows[len(f.report.rows)-1].lastFailure.Sub(killed)
-	f.report.events = append(f.report.events, "reads failed after the leader was killed for "+inLeases(failed))
-	return nil
-}
-
-// inLeases returns a duration as text, also as a multiple of the lease duration. The aim is at most one lease duration plus 2 s.
-func inLeases(d time.Duration) string {
-	return fmt.Sprintf("%s, %.2f times the lease of %s", d.Round(100*time.Millisecond), d.Seconds()/lease.Seconds(), lease)
-}
-
-// standby returns the replica that is not the leader. Its metrics are read only through the API server.
-func (f *faultRun) standby(ctx context.Context) (*target, error) {
-	leader, err := f.ours.Leader(ctx)
-	if err != nil {
-		return nil, err
-	}
-	pods, err := f.ours.Pods(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, pod := range pods {
-		if p := f.ours.Kubelet.Process(controller.Namespace, pod.Name); p != nil && pod.Name != leader.Name {
-			t, err := f.target("gpuscaler", pod.Status.PodIP+":6443", p)
-			if err == nil {
-				t.port = nil
-			}
-			return t, err
-		}
-	}
-	return nil, errors.New("there is no standby")
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/gpuscaler/gpuscaler/e2e/audit"
@@ -41,6 +40,7 @@ func main() {
 	measure := flag.Duration("measure", 20*time.Second, "duration of each measurement")
 	limit := flag.Duration("limit", 15*time.Minute, "time after which the benchmark is stopped")
 	during := flag.String("during", "", "also measure during these faults and changes: "+strings.Join(order, ","))
+	crashes := flag.Int("crashes", 1, "number of times that the leader of two replicas is lost")
 	flag.Parse()
 	names, err := parseDuring(*during)
 	if err != nil {
@@ -56,8 +56,10 @@ func main() {
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, *limit)
 	defer cancel()
-	r := &report{n: *n, during: names}
+	r := &report{n: *n, during: names, crashes: *crashes}
+	r.loads = append(r.loads, machineLoad())
 	err = run(ctx, r, *measure)
+	r.loads = append(r.loads, machineLoad())
 	r.print(os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "scale:", err)
@@ -100,11 +102,21 @@ func run(ctx context.Context, r *report, measure time.Duration) error {
 // null starts the null adapter, measures it and removes it.
 func (c *cluster) null(ctx context.Context, r *report, measure time.Duration) error {
 	step("null adapter")
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := c.surroundings(ctx); err != nil {
+		return err
+	}
 	a, err := c.startNull(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.measure(ctx, a.target, r, measure), c.stop(ctx, a))
+	if err := c.measure(ctx, a.target, r, measure); err != nil {
+		return err
+	}
+	text, err := c.quiet(ctx, "null adapter", measure)
+	r.quiet = append(r.quiet, text)
+	return errors.Join(err, c.stop(ctx, a))
 }
 
 // gpuscaler installs gpuscaler, measures it and removes it.
@@ -112,7 +124,7 @@ func (c *cluster) gpuscaler(ctx context.Context, r *report, measure time.Duratio
 	step("gpuscaler: start")
 	policies := controller.Policies{Dir: c.stack.Dir + "/policies"}
 	if err := errors.Join(os.MkdirAll(policies.Dir, 0o755), policies.Put("platform", c.platform()),
-		c.writePolicies(policies, 1, c.n)); err != nil {
+		c.writePolicies(policies, 1, c.n, -1)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -121,22 +133,30 @@ func (c *cluster) gpuscaler(ctx context.Context, r *report, measure time.Duratio
 	if err != nil {
 		return err
 	}
+	c.ours = ours
+	defer func() { c.ours = nil }()
 	g, err := c.leader(ctx, ours)
 	if err != nil {
 		return err
 	}
-	if _, err := g.through.until(ctx, c.n, "1", time.Now()); err != nil {
+	if _, err := g.through.until(ctx, sample(c.n), "1", time.Now()); err != nil {
 		return err
 	}
 	if err := c.measure(ctx, g, r, measure); err != nil {
 		return err
 	}
-	if r.quiet, err = c.quiet(ctx, measure); err != nil {
+	text, err := c.quiet(ctx, "gpuscaler", measure)
+	if err != nil {
 		return err
 	}
+	r.quiet = append(r.quiet, text)
 	if err := c.measure(ctx, g, r, measure); err != nil {
 		return err
 	}
+	if text, err = c.ship(ctx, policies); err != nil {
+		return err
+	}
+	r.events = append(r.events, text)
 	if err := c.changes(ctx, ours, g, r); err != nil {
 		return err
 	}
@@ -150,56 +170,4 @@ func (c *cluster) gpuscaler(ctx context.Context, r *report, measure time.Duratio
 		}
 		return nil
 	}), c.unregister(ctx))
-}
-
-// changes measures how long gpuscaler needs after an edit, a restart and a crash of the leader.
-func (c *cluster) changes(ctx context.Context, ours *controller.Controller, g *target, r *report) (err error) {
-	all := func(what, value string, began time.Time) error {
-		s, err := g.through.until(ctx, c.n, value, began)
-		r.events = append(r.events, fmt.Sprintf("%s: %s", what, s))
-		return err
-	}
-	step("gpuscaler: edits")
-	began := time.Now()
-	if err := c.writePolicies(ours.Policies, 2, c.n); err != nil {
-		return err
-	}
-	if err := all(fmt.Sprintf("edit of all %d policies", c.n), "2", began); err != nil {
-		return err
-	}
-	step("gpuscaler: crash of the only replica")
-	if began, err = killLeader(ctx, ours); err != nil {
-		return err
-	}
-	if err := all("crash of the only replica, which is restarted after 1 s", "2", began); err != nil {
-		return err
-	}
-	step("gpuscaler: crash of the leader of two replicas")
-	if err := c.stack.Client.Patch(ctx, ours.Deployment(), client.RawPatch("application/merge-patch+json",
-		[]byte(`{"spec":{"replicas":2}}`))); err != nil {
-		return err
-	}
-	if err := stack.Poll(ctx, time.Minute, ours.Ready(2)); err != nil {
-		return err
-	}
-	if began, err = killLeader(ctx, ours); err != nil {
-		return err
-	}
-	s, err := g.through.until(ctx, c.n, "2", began)
-	r.events = append(r.events, fmt.Sprintf("crash of the leader of two replicas: %s: all served after %s", s, inLeases(s.last)))
-	return err
-}
-
-// killLeader kills the process of the leader and returns the time.
-func killLeader(ctx context.Context, ours *controller.Controller) (time.Time, error) {
-	leader, err := ours.Leader(ctx)
-	if err != nil {
-		return time.Time{}, err
-	}
-	p := ours.Kubelet.Process(controller.Namespace, leader.Name)
-	if p == nil {
-		return time.Time{}, fmt.Errorf("pod %s has no process", leader.Name)
-	}
-	p.Kill()
-	return time.Now(), nil
 }

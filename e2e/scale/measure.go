@@ -1,15 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
-
-	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
@@ -83,7 +77,7 @@ func (c *cluster) measure(ctx context.Context, t *target, r *report, d time.Dura
 		}
 		row := row{adapter: t.name, during: t.during, where: way.where, latencies: l, pss: pss}
 		for name := range after {
-			spent := (after[name] - before[name]) * 1000 / time.Duration(l.reads)
+			spent := max(0, after[name]-before[name]) * 1000 / time.Duration(l.reads) // negative if the process was restarted
 			if name == t.process.Name {
 				row.own = spent
 			}
@@ -118,86 +112,4 @@ func with(separator, text string) string {
 		return ""
 	}
 	return separator + text
-}
-
-// quiet waits for the duration d, during which no policy is read or changed, and returns a text about gpuscaler's activity in this time.
-func (c *cluster) quiet(ctx context.Context, d time.Duration) (string, error) {
-	step("gpuscaler: without reads and changes")
-	return c.activity(ctx, "without reads and changes", func() error {
-		select {
-		case <-time.After(d):
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	})
-}
-
-// activity calls run and returns a text about gpuscaler's activity during the call: queries, requests to the API server, Events and CPU
-// time.
-func (c *cluster) activity(ctx context.Context, what string, run func() error) (string, error) {
-	queriesBefore := c.prometheus.queries.Load()
-	requestsBefore, err := c.requests.Requests()
-	if err != nil {
-		return "", err
-	}
-	cpuBefore, err := c.cpu()
-	if err != nil {
-		return "", err
-	}
-	began := time.Now()
-	if err := run(); err != nil {
-		return "", err
-	}
-	d := time.Since(began)
-	cpuAfter, err := c.cpu()
-	if err != nil {
-		return "", err
-	}
-	requestsAfter, err := c.requests.Requests()
-	if err != nil {
-		return "", err
-	}
-	queries := float64(c.prometheus.queries.Load() - queriesBefore)
-	var requests []string
-	for _, name := range slices.Sorted(maps.Keys(requestsAfter)) {
-		if made := requestsAfter[name] - requestsBefore[name]; made > 0 {
-			requests = append(requests, fmt.Sprintf("%d %s", made, name))
-		}
-	}
-	sent, err := c.events(ctx, began)
-	if err != nil {
-		return "", err
-	}
-	perHour := func(match string) (spent float64) {
-		for name := range cpuAfter {
-			if strings.Contains(name, match) && cpuAfter[name] > cpuBefore[name] { // lower if the process was restarted
-				spent += (cpuAfter[name] - cpuBefore[name]).Seconds() * 3600 / d.Seconds() / float64(c.n)
-			}
-		}
-		return spent
-	}
-	return fmt.Sprintf("%s, %s: %.0f Prometheus queries a minute; requests to the API server: %s; %s; CPU seconds per policy and hour: "+
-		"gpuscaler %.3f, Prometheus %.3f", what, d.Round(time.Second), queries/d.Minutes(), strings.Join(requests, ", "), sent,
-		perHour(controller.Namespace), perHour("prometheus")), nil
-}
-
-// events returns a text about the Events that gpuscaler sent since the given time: the number of each reason, and its oldest note.
-func (c *cluster) events(ctx context.Context, since time.Time) (string, error) {
-	var list eventsv1.EventList
-	if err := c.stack.Client.List(ctx, &list); err != nil {
-		return "", err
-	}
-	count, note := map[string]int{}, map[string]string{}
-	for _, e := range list.Items {
-		if e.ReportingController == "gpuscaler.io/gpuscaler" && e.EventTime.After(since) {
-			count[e.Reason]++
-			note[e.Reason] = cmp.Or(note[e.Reason], e.Note)
-		}
-	}
-	text := "no Events"
-	for _, reason := range slices.Sorted(maps.Keys(count)) {
-		text += fmt.Sprintf(", %d Events %s (%s)", count[reason], reason, note[reason])
-	}
-	return strings.TrimPrefix(text, "no Events, "), nil
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -14,16 +15,28 @@ type report struct {
 	n      int
 	during []string // the conditions of the flag -during
 	rows   []row
-	quiet  string
+	quiet  []string
 	events []string
+	// crashes is the number of times that the leader of two replicas is lost.
+	crashes int
+	loads   []string // load of the machine at the start and at the end
+}
+
+// machineLoad returns the load averages of the last 1, 5 and 15 minutes.
+func machineLoad() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if fields := strings.Fields(string(text)); err == nil && len(fields) > 2 {
+		return strings.Join(fields[:3], " ")
+	}
+	return "unknown"
 }
 
 // ways are the two ways to read a target.
 var ways = []string{"at its port", "through the API server"}
 
 func (r *report) print(out io.Writer) {
-	load, _ := os.ReadFile("/proc/loadavg") // the load of the machine, for the reader of the report
-	fmt.Fprintf(out, "%d policies, each read every %s; load of the machine at the end: %s", r.n, hpaPeriod, load)
+	fmt.Fprintf(out, "%d policies, each read every %s; load of the machine at the start and at the end: %s\n", r.n, hpaPeriod,
+		strings.Join(r.loads, ", "))
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "adapter\treads\tp50\tp99\tnumber\tfailed\tCPU per 1,000 reads\tthe whole chain's\tPSS")
 	for _, w := range r.rows {
@@ -46,10 +59,8 @@ func (r *report) print(out io.Writer) {
 			r.ratio(out, row{adapter: "gpuscaler", during: during, where: where}, row{adapter: "gpuscaler", where: where})
 		}
 	}
-	for _, line := range append([]string{r.quiet}, r.events...) {
-		if line != "" {
-			fmt.Fprintln(out, line)
-		}
+	for _, line := range slices.Concat(r.quiet, r.events) {
+		fmt.Fprintln(out, line)
 	}
 }
 

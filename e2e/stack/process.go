@@ -26,6 +26,7 @@ type Command struct {
 type Process struct {
 	Name    string
 	LogPath string
+	Started time.Time
 
 	command Command
 
@@ -69,7 +70,7 @@ func startProcess(c Command, logPath string) (*Process, error) {
 	if err := onStarter(cmd.Start); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Name, err)
 	}
-	p := &Process{Name: c.Name, LogPath: logPath, command: c, cmd: cmd, done: make(chan struct{})}
+	p := &Process{Name: c.Name, LogPath: logPath, Started: time.Now(), command: c, cmd: cmd, done: make(chan struct{})}
 	go func() {
 		p.err = cmd.Wait()
 		close(p.done)

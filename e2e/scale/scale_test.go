@@ -1,0 +1,53 @@
+package main
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// The policies that until reads are distinct, include the first and the last, and are all policies if there are few.
+func TestSampleCoversAllPolicies(t *testing.T) {
+	for _, n := range []int{100, 299, 300, 301, 1000, 10_000, 50_000} {
+		s := sample(n)
+		if len(s) != min(n, maxSample) || s[0] != 0 || s[len(s)-1] != n-1 || len(slices.Compact(slices.Clone(s))) != len(s) {
+			t.Errorf("of %d policies, %d are read, from %d to %d", n, len(s), s[0], s[len(s)-1])
+		}
+	}
+}
+
+func TestTwentyPoliciesHaveAQueryOfTheirOwn(t *testing.T) {
+	for _, n := range []int{100, 333, 10_000} {
+		c, queries := &cluster{n: n}, 0
+		for i := range n {
+			if c.oneOff(i) {
+				queries++
+			}
+		}
+		if queries != oneOffs {
+			t.Errorf("%d of %d policies have a query of their own", queries, n)
+		}
+	}
+}
+
+// A process that was restarted has less CPU time than before. Its time is then unknown, and the report leaves it out.
+func TestCPUOfARestartedProcessIsLeftOut(t *testing.T) {
+	began := time.Date(2026, 11, 28, 8, 0, 0, 0, time.UTC)
+	before := totals{at: began, cpu: map[string]time.Duration{"etcd": time.Second, "kube-apiserver": time.Minute}}
+	after := totals{at: began.Add(time.Hour), cpu: map[string]time.Duration{"etcd": 21 * time.Second, "kube-apiserver": time.Second}}
+	if got, want := after.cpuSince(before, 10), "etcd 2.000"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Counters from before the period do not count.
+func TestActivityCountsRequestsOfOnePeriod(t *testing.T) {
+	began := time.Date(2026, 11, 28, 8, 0, 0, 0, time.UTC)
+	before := totals{at: began, queries: 100, bytes: 1 << 20, ticks: 10, ticking: 1, requests: map[string]int{"list pods": 4, "get leases": 1}}
+	after := totals{at: began.Add(2 * time.Minute), queries: 124, bytes: 3 << 20, ticks: 130, ticking: 1.6,
+		requests: map[string]int{"list pods": 4, "get leases": 61}}
+	want := "12 queries and 1024 KiB a minute from Prometheus; a tick takes 5.0 ms; requests to the API server: 60 get leases"
+	if got := after.since(before); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
