@@ -95,8 +95,8 @@ POLICY is a file, of which all policies are printed, or NAMESPACE/NAME of a poli
 	c.Flags().StringVar(&from, "from", "", "file with the existing ScaledObject; the triggers that signals of type keda read are copied "+
 		"from it")
 	c.Flags().BoolVar(&mirror, "mirror", true, "add a trigger with a high target for each queue that KEDA can read itself")
-	c.Flags().BoolVar(&o.Formula, "formula", false, "use the target of gpuscaler, and the other triggers only if gpuscaler is unavailable (KEDA 2.20 "+
-		"and later; not with signals of type keda)")
+	c.Flags().BoolVar(&o.Formula, "formula", false, "use the target of gpuscaler, and the other triggers only if gpuscaler is unavailable "+
+		"(KEDA 2.20 and later; not with signals of type keda)")
 	scalerFlags(c, &o)
 	return c
 }

@@ -203,7 +203,8 @@ func (c *compiler) evidenceOf(t policy.SourceType) (names []string) {
 
 // checkEvidence checks that the signals measure all quantities that the objective needs. At least one signal must measure arrivals, queued
 // or inFlight. An interTokenLatency objective also needs a signal that measures latency, and a deadline objective a signal that measures
-// queued. Several signals may measure queued and inFlight. For every other measure, checkEvidence rejects a second signal.
+// queued. Several signals may measure queued and inFlight. For every other measure, checkEvidence rejects a second signal. It warns if all
+// signals measure inFlight: the requests in progress do not increase while others wait, so the target would stay too low.
 func (c *compiler) checkEvidence() {
 	o := c.policy.Objective
 	if o == nil || len(c.policy.Signals) < len(c.Spec.Signals) || c.waits {
@@ -229,5 +230,8 @@ func (c *compiler) checkEvidence() {
 	case o.Kind == objective.Deadline && count[scaling.MeasureQueued] == 0:
 		c.Reject(p, "has no signal that measures queued, which deadline needs",
 			"a signal of type redis, kueue or keda, or one with measures: queued")
+	case count[scaling.MeasureArrivals]+count[scaling.MeasureQueued] == 0:
+		c.Warn(p, "measures only inFlight for the objective, so the target does not increase when requests wait",
+			"also a signal that measures queued, such as {type: vllm, metric: requestsWaiting}")
 	}
 }

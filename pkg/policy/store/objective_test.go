@@ -87,6 +87,18 @@ func TestWhatEachSignalIsEvidenceOf(t *testing.T) {
 	}
 }
 
+// A policy whose only evidence is inFlight is accepted with a warning. In a replay, its target stayed at one replica while requests waited.
+func TestAnObjectiveWithOnlyInFlightHasAWarning(t *testing.T) {
+	const running, waiting = "{name: running, type: vllm, metric: requestsRunning}", "{name: waiting, type: vllm}"
+	const warning = "policy.yaml:9:12: warning: spec.signals: measures only inFlight for the objective, so the target does not increase when"
+	for signals, want := range map[string]bool{running: true, running + ", " + waiting: false, waiting: false} {
+		compiled, problems := objectivePolicy(t, "  objective: {wait: 10s}\n  signals: ["+signals+"]\n")
+		if compiled == nil || strings.HasPrefix(problems, warning) != want || !want && problems != "" {
+			t.Errorf("%s: %q", signals, problems)
+		}
+	}
+}
+
 // A policy with an objective has no windows, tolerances, rates and cooldown, except if the policy itself sets them. The defaults are only
 // for policies with explicit targets.
 func TestAnObjectiveHasNoDefaultWindows(t *testing.T) {
