@@ -163,7 +163,7 @@ func (c *compiler) selector(s *spec.Signal, p *decode.Path, source *policy.Sourc
 		}
 	}
 	query, err := ask.Build()
-	if err != nil {
+	if err != nil && !c.FollowsFromDecoding(p.Key("aggregate").String()) {
 		c.Reject(p.Key("metric"), "cannot be made into a query: "+err.Error(), "a metric name and label names as in Prometheus")
 	}
 	source.Query, source.NamespaceLabel = query, d.NamespaceLabel

@@ -18,6 +18,9 @@ type Scalar interface {
 	Pattern() string         // the syntax as a regular expression, for editors
 }
 
+// errRange is the error for a value that is too low or too high.
+var errRange = errors.New("is out of range")
+
 // Names is a list of names. A list with one name may be written as the name itself.
 type Names []string
 
@@ -47,7 +50,7 @@ func (d *Duration) Parse(text string) error {
 func parseDuration(text string) (time.Duration, error) {
 	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil {
 		if seconds < 0 || seconds > int64(maxDuration/time.Second) {
-			return 0, errors.New("is out of range")
+			return 0, errRange
 		}
 		return time.Duration(seconds) * time.Second, nil
 	}
@@ -56,7 +59,7 @@ func parseDuration(text string) (time.Duration, error) {
 		return 0, errors.New("is not a duration")
 	}
 	if d < 0 || d > maxDuration {
-		return 0, errors.New("is out of range")
+		return 0, errRange
 	}
 	return d, nil
 }
@@ -97,7 +100,7 @@ func (a *Amount) Parse(text string) error {
 	number, percent := strings.CutSuffix(text, "%")
 	if v, err := strconv.ParseFloat(number, 64); err == nil && IsPlainNumber(number) {
 		if math.IsInf(v, 0) || v < 0 || v > 1e12 {
-			return errors.New("is out of range")
+			return errRange
 		}
 		*a = Amount{Text: text, Value: v}
 		if percent {
@@ -106,7 +109,10 @@ func (a *Amount) Parse(text string) error {
 		return nil
 	}
 	d, err := parseDuration(text)
-	if err != nil {
+	switch {
+	case errors.Is(err, errRange):
+		return err
+	case err != nil:
 		return errors.New("is not a number, a percentage or a time")
 	}
 	*a = Amount{Text: text, Value: d.Seconds(), Unit: scaling.Seconds}
@@ -151,7 +157,7 @@ func (p *Percent) Parse(text string) error {
 		return fmt.Errorf("is a fraction: write %s%%", strconv.FormatFloat(v*100, 'g', 4, 64))
 	}
 	if v < 0 || v > 10000 {
-		return errors.New("is out of range")
+		return errRange
 	}
 	*p = Percent(v / 100)
 	return nil
@@ -183,7 +189,7 @@ func (p *Percentile) Parse(text string) error {
 		return errors.New("is not a percentage")
 	}
 	if v < 50 || v > 99.99 {
-		return errors.New("is out of range")
+		return errRange
 	}
 	*p = Percentile(v)
 	return nil
@@ -214,7 +220,7 @@ func (t *Tolerance) Parse(text string) error {
 		return fmt.Errorf("is above 1: write %s%%", number)
 	}
 	if v < 0 || v > 1 {
-		return errors.New("is out of range")
+		return errRange
 	}
 	*t = Tolerance(v)
 	return nil
@@ -245,7 +251,7 @@ func (b *Bytes) Parse(text string) error {
 		return errors.New("is not a size")
 	}
 	if v <= 0 || v > (16<<30)/factor {
-		return errors.New("is out of range")
+		return errRange
 	}
 	*b = Bytes(v * factor)
 	return nil
