@@ -39,6 +39,10 @@ var equivalents = []equivalent{
 	{identity{"pkg/engine/groupobservation.go", "groupTick.observe", "boundary",
 		"len(o.Workloads) < len(g.workloads)", "len(o.Workloads) <= len(g.workloads)", 0},
 		"the next statement cuts the slice to its length"},
+	{identity{"pkg/engine/grouptick.go", "adviceOf", "boundary", "a.Cap >= 0", "a.Cap > 0", 0},
+		capped},
+	{identity{"pkg/engine/grouptick.go", "adviceOf", "constant", "0", "1", 0},
+		capped},
 	{identity{"pkg/engine/grouptick.go", "nodeTicks.tick", "statement", "n.cancel()", "removed", 0},
 		"the context ends by itself after ApplyTimeout"},
 	{identity{"pkg/engine/grouptick.go", "nodeTicks.release", "constant", "0", "(-1)", 0},
@@ -57,6 +61,7 @@ var equivalents = []equivalent{
 const (
 	everyYear = "the search covers 41 years and the expression matches every year, or every 40 years, so its first second does not matter"
 	hour24    = "a compiled cron expression has no bit for hour 24"
+	capped    = "a cap is at least 1, because it includes one pending replica; -1 means no cap"
 	sign      = "the sort uses only whether the result is negative"
 )
 

@@ -63,3 +63,38 @@ func TestDecisionContainsWhyTheGroupCapsTheTarget(t *testing.T) {
 		t.Errorf("without the limit: %+v, advice %+v", r.Decision.CapCause, r.View.Advice)
 	}
 }
+
+// A NodePool is full, and a workload without replicas gets work. Its target is one replica, which stays pending, so that Karpenter tries to
+// launch a node. When the limit is removed, the target is what the queue needs.
+func TestAFullGroupCapsAWorkloadWithoutReplicas(t *testing.T) {
+	w := newFakeCluster("chat", "batch")
+	chat, batch := w.workloads[0].Key, w.workloads[1].Key
+	for i := range w.workloads {
+		w.workloads[i].Group = "gpu"
+	}
+	w.workloads[1].Policy.MinReplicas = 0
+	w.views[chat] = View{Replicas: 6, Ready: 5, Pending: 1, GPUs: 1, Operator: scaling.NoOperator}
+	w.views[batch] = View{GPUs: 1, Operator: scaling.NoOperator}
+	w.backlog[chat], w.backlog[batch] = 90, 0
+	g := newFakeNodes(onDemandGroup("gpu"))
+	g.pools["gpu-pool"].Nodes = []capacity.Node{{Name: "n", GPUs: 5, Used: 5, Stage: capacity.Usable, Ready: true}}
+	g.pools["gpu-pool"].Limits = []nodepool.LimitView{{Resource: "nvidia.com/gpu", FieldView: nodepool.FieldView{Value: "5"}}}
+	for i := range 5 {
+		g.pods["team/chat"] = append(g.pods["team/chat"], capacity.Pod{UID: strconv.Itoa(i), GPUs: 1, Ready: true})
+	}
+	g.pods["team/chat"] = append(g.pods["team/chat"], capacity.Pod{UID: "waits", GPUs: 1, Pool: -1, Pending: true})
+	e := New(w, w, w, Options{Groups: g, Nodes: g})
+	w.after(e, time.Minute)
+	w.backlog[batch] = 30
+	w.after(e, 30*time.Second)
+	r, _ := e.Decisions().Record(batch)
+	if r.Decision.Replicas != 1 || r.Decision.Binding != scaling.RuleCapacity || r.Decision.CapCause == nil {
+		t.Errorf("%d replicas by %v because of %+v, want 1 by the capacity of the group", r.Decision.Replicas, r.Decision.Binding,
+			r.Decision.CapCause)
+	}
+	g.pools["gpu-pool"].Limits = nil
+	w.after(e, 5*time.Second)
+	if r, _ = e.Decisions().Record(batch); r.Decision.Replicas != 3 {
+		t.Errorf("%d replicas without the limit, want 3", r.Decision.Replicas)
+	}
+}

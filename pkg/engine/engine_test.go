@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -398,5 +399,46 @@ func TestEachSignalHasAReading(t *testing.T) {
 		if r, _ := e.Decisions().Record(l.workloads[0].Key); l.last != n || len(r.Readings) != n {
 			t.Errorf("%d signals: %d readings requested, %d recorded", n, l.last, len(r.Readings))
 		}
+	}
+}
+
+// slowToApply is a cluster whose writes never end.
+type slowToApply struct{ *fakeCluster }
+
+func (slowToApply) Apply(ctx context.Context, _ []Change) error { <-ctx.Done(); return ctx.Err() }
+
+// A tick waits for the writes of the cluster for ApplyTimeout, and for one second if it is not set.
+func TestApplyTimeout(t *testing.T) {
+	for timeout, want := range map[time.Duration]time.Duration{-1: time.Second, 0: time.Second, 1: 1, 2 * time.Second: 2 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w := slowToApply{newFakeCluster("chat")}
+			w.workloads[0].Activate = true
+			chat := w.workloads[0].Key
+			w.workloads[0].Policy.MinReplicas = 0
+			w.views[chat] = View{Operator: scaling.NoOperator}
+			e := New(w, w, w, Options{ApplyTimeout: timeout})
+			origin := time.Now()
+			out := e.Tick(t.Context(), nine)
+			if took := time.Since(origin); took != want || len(out.Errors) != 1 {
+				t.Errorf("ApplyTimeout %v: the tick took %v, errors %v, want %v and one error", timeout, took, out.Errors, want)
+			}
+		})
+	}
+}
+
+// The record of a transition has the replicas before it. A transition to mode hold does not change the replicas, so it has the same number,
+// and not the one before the last change.
+func TestRecordOfATransitionHasTheReplicasBeforeIt(t *testing.T) {
+	w := newFakeCluster("chat")
+	chat := w.workloads[0].Key
+	var got [][2]int32
+	e := New(w, w, w, Options{OnTransition: func(r Record) { got = append(got, [2]int32{r.Before, r.Decision.Replicas}) }})
+	w.after(e, time.Second)
+	w.backlog[chat] = 90
+	w.after(e, time.Second)
+	w.workloads = []scaling.Workload{{Key: chat, Policy: w.workloads[0].Policy, Mode: scaling.Hold}}
+	w.after(e, time.Second)
+	if want := [][2]int32{{2, 2}, {2, 9}, {9, 9}}; !slices.Equal(got, want) {
+		t.Errorf("replicas before and after each transition: %v, want %v", got, want)
 	}
 }

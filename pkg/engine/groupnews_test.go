@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -205,5 +206,34 @@ func TestNextStepAfterARejection(t *testing.T) {
 		if got := rejection.NextStep("team"); got != want {
 			t.Errorf("%v: %q, want %q", rejection, got, want)
 		}
+	}
+}
+
+// The history of a group has the changes of the last day, and the change before them, because it was the state at the start of the day. It
+// has at most historyPerWorkload changes.
+func TestHistoryOfAGroupIsBounded(t *testing.T) {
+	record := func(at time.Time) GroupRecord { return GroupRecord{Group: &capacity.Group{Name: "gpu"}, At: at} }
+	h := &groupHistory{}
+	hours := func() (out []int) {
+		for _, r := range h.of("gpu", time.Time{}, nine.Add(1000*time.Hour)) {
+			out = append(out, int(r.At.Sub(nine).Hours()))
+		}
+		return out
+	}
+	for _, step := range []struct {
+		hour int
+		want []int
+	}{{0, []int{0}}, {1, []int{0, 1}}, {2, []int{0, 1, 2}}, {25, []int{0, 1, 2, 25}}, {26, []int{1, 2, 25, 26}}, {27, []int{2, 25, 26, 27}},
+		{300, []int{27, 300}}} {
+		if h.add(record(nine.Add(time.Duration(step.hour) * time.Hour))); !slices.Equal(hours(), step.want) {
+			t.Errorf("after a change in hour %d: %v, want %v", step.hour, hours(), step.want)
+		}
+	}
+	for i := range historyPerWorkload + 2 {
+		h.add(record(nine.Add(400*time.Hour + time.Duration(i)*time.Second)))
+	}
+	all := h.of("gpu", time.Time{}, nine.Add(1000*time.Hour))
+	if n, first := len(all), all[0].At.Sub(nine)-400*time.Hour; n != historyPerWorkload || first != 2*time.Second {
+		t.Errorf("%d changes from %v, want %d from 2s", n, first, historyPerWorkload)
 	}
 }

@@ -192,3 +192,41 @@ func TestManualScaleUpFromZeroStartsTheCooldown(t *testing.T) {
 		t.Errorf("the cooldown of 10 minutes is over, and the target is %d", got)
 	}
 }
+
+// While a workload is at zero, each tick continues from the last one: the stabilization window of scale-up keeps the target at zero for its
+// length and no longer. A workload that a user scales from zero to one is observed from its replica, so it stays for the cooldown.
+func TestAWorkloadAtZeroContinuesUntilItIsScaled(t *testing.T) {
+	w := newFakeCluster("chat")
+	chat := w.workloads[0].Key
+	p := w.workloads[0].Policy
+	p.MinReplicas, p.CooldownPeriod, p.ScaleUp.StabilizationWindow = 0, 10*time.Minute, 30*time.Second
+	w.views[chat], w.backlog[chat] = View{Operator: scaling.NoOperator}, 0
+	e := New(w, w, w, Options{})
+	w.after(e, time.Hour)
+	target := func() int32 {
+		served, err := e.Decisions().Lookup(chat, w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return served.Replicas
+	}
+	if origin := e.Decisions().StateOrigin(chat); origin != Continued {
+		t.Errorf("at zero without a change: the recording contains the origin %v, want Continued", origin)
+	}
+	w.views[chat] = View{Replicas: 1, Ready: 1, Operator: scaling.NoOperator}
+	if w.after(e, 9*time.Minute); target() != 1 {
+		t.Errorf("%d replicas nine minutes after a user scaled it to 1, want 1", target())
+	}
+	if w.after(e, time.Hour); target() != 0 {
+		t.Errorf("%d replicas after the cooldown, want 0", target())
+	}
+	w.views[chat] = View{Operator: scaling.NoOperator}
+	w.after(e, time.Minute)
+	w.backlog[chat] = 40
+	if w.after(e, 29*time.Second); target() > 1 {
+		t.Errorf("%d replicas within the window of scale-up, want at most 1", target())
+	}
+	if w.after(e, 10*time.Second); target() != 4 {
+		t.Errorf("%d replicas after the window of scale-up, want 4", target())
+	}
+}

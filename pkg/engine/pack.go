@@ -74,7 +74,7 @@ func (p *packer) write(v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.Bool:
-		// a bool that is written is true, because false is the zero value and fields with zero values are omitted
+		// a bool that is written is true, because false is the zero value and fields with zero values are omitted; a record has no list of bool
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		p.signed(v.Int())
 	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
@@ -108,12 +108,7 @@ func (p *packer) list(v reflect.Value) {
 	}
 	p.unsigned(uint64(n))
 	for i := range n {
-		// zero elements of a list are written too, so a bool needs its value
-		if e := v.Index(i); e.Kind() == reflect.Bool {
-			p.buffer = append(p.buffer, bit(e.Bool()))
-		} else {
-			p.write(e)
-		}
+		p.write(v.Index(i))
 	}
 }
 
@@ -190,12 +185,7 @@ func (u *unpacker) read(v reflect.Value) {
 
 func (u *unpacker) list(v reflect.Value, n int) {
 	for i := range n {
-		if e := v.Index(i); e.Kind() == reflect.Bool {
-			e.SetBool(u.data[0] == 1)
-			u.data = u.data[1:]
-		} else {
-			u.read(e)
-		}
+		u.read(v.Index(i))
 	}
 }
 

@@ -28,6 +28,7 @@ func TestRoomOfASurge(t *testing.T) {
 	}{
 		"the team has two units left":                     {5, func(*fakeTeam) {}, 2},
 		"the team has none left":                          {3, func(*fakeTeam) {}, 0},
+		"the team has more than its limit":                {2, func(*fakeTeam) {}, 0},
 		"a replica requests two units":                    {10, func(w *fakeTeam) { w.requests[w.workloads[0].Key] = 2 }, 2},
 		"pods without a policy use the rest":              {5, func(w *fakeTeam) { w.unmanaged = 1 }, 1},
 		"another workload still has more replicas":        {5, func(w *fakeTeam) { w.view(1, func(v *View) { v.Replicas = 3 }) }, 0},

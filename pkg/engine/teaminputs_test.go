@@ -242,3 +242,18 @@ func TestFailedMemberIsNotCountedAsCut(t *testing.T) {
 		t.Errorf("with little load, %d are cut, want none", u.Cut)
 	}
 }
+
+// A workload in mode hold without replicas uses nothing of the limit, also if its number of replicas is not known.
+func TestHeldWorkloadWithoutReplicasUsesNothing(t *testing.T) {
+	for _, running := range []int32{0, -1} {
+		w := newTeamOfTwo(t, 5)
+		w.unmanaged = 1
+		w.workloads[0].Mode = scaling.Hold
+		w.set(0, 3, running)
+		w.set(1, 9, 0)
+		w.tick(w.e)
+		if served, err := w.e.Decisions().Lookup(w.workloads[1].Key, w.now); err != nil || served.Replicas != 4 {
+			t.Errorf("%d replicas run in mode hold: the other workload has the target %d, %v, want 4", running, served.Replicas, err)
+		}
+	}
+}
