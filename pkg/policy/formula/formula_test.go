@@ -78,6 +78,10 @@ func TestAFormulaWithoutANumericResultIsRejected(t *testing.T) {
 		"dyn(1)":                            "dyn",
 		"Signal{value: 1.0}":                "Signal",
 		"duration('5m')":                    "not a number",
+		"double(ready)":                     "double",
+		"{'a': 2.0}.a":                      "a field of a value that is not a signal",
+		"[gateway][0].value":                "no matching overload for '_[_]'",
+		"[1.0, 2.0][0]":                     "_[_]",
 		"gateway.value.value":               "does not support field selection",
 		"has(gateway.value, gateway.value)": "",
 	} {

@@ -22,7 +22,10 @@ var cronParser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month 
 const cronAllowed = `five cron fields: minute, hour, day of month, month, day of week, such as "0 8 * * 1-5"`
 
 func parseCron(text string) (calendar.Cron, error) {
-	if len(text) > 200 || strings.Contains(text, "TZ=") {
+	switch {
+	case len(text) > 200:
+		return calendar.Cron{}, errors.New("it has more than 200 characters")
+	case strings.Contains(text, "TZ="):
 		return calendar.Cron{}, errors.New("the time zone belongs into the field timezone")
 	}
 	parsed, err := cronParser.Parse(text)

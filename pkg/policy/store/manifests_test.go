@@ -32,6 +32,10 @@ func TestValidateChecksTheManifestOfAConfigMap(t *testing.T) {
 	if want := fmt.Sprintf("-:%d:%d: spec.signals[0].target: ", 7+1+8+8+7, column); !strings.HasPrefix(text, want) || documents != 3 {
 		t.Errorf("%d documents, problems:\n%swant %s", documents, text, want)
 	}
+	text, documents = check(simple("z", 2) + "---\n" + configMapManifest("team-chat", simple("a", 3)) + "---\n" + wrong)
+	if want := fmt.Sprintf("-:%d:%d: spec.signals[0].target: ", 7+1+8+7+1+7, column-4); !strings.HasPrefix(text, want) || documents != 3 {
+		t.Errorf("a policy after the manifest: %d documents, problems:\n%swant %s", documents, text, want)
+	}
 	if text, _ := check(configMapManifest("team-batch", simple("a", 3))); !strings.Contains(text, "metadata.namespace: policies of this "+
 		`namespace are not accepted from a ConfigMap of namespace team-batch; found "team-chat"`) {
 		t.Errorf("a policy of another namespace:\n%s", text)

@@ -21,7 +21,7 @@ var valueTable = slices.Concat(
 		{"policy.minReplicas", "minReplicas: $", "1 12", "13 -1 1.5"},
 		{"policy.minReplicas", "minReplicas: $\nsignals: [{name: s, type: prometheus, queryRef: q, target: 10}]", "0", ""},
 		{"policy.maxReplicas", "maxReplicas: $", "1 100000", "0 100001 -1"},
-		{"policy.cooldownPeriod", "cooldownPeriod: $", "0 1s 90 8784h", "8784h1s -1s 31622401"},
+		{"policy.cooldownPeriod", "cooldownPeriod: $", "0 0s 1s 90 8784h", "8784h1s -1s 31622401"},
 		{"policy.activation", "activation: $", "", "every"},
 		{"policy.mode", "mode: $", "", "off"},
 		{"policy.activate", "activate: $", "", "maybe"},
@@ -106,6 +106,10 @@ func signalValues(p string) []values {
 		{p + ".rate", prometheus + "rate: $}]", "1m 90s", "-1m"},
 		{p + ".quantile", latencyOf + "quantile: $}]", "0 0.01 0.99", "1 1.5 -0.5"},
 		{p + ".quantile", prometheus + "quantile: $}]", "0.5", "1"},
+		{p + ".quantile", "objective: {wait: 10s}\nsignals: [{name: n, type: vllm}, " +
+			"{name: s, type: prometheus, metric: m, measures: latency, quantile: $}]", "0.99", "0.5"},
+		{p + ".quantile", "objective: {wait: 10s}\nsignals: [{name: n, type: vllm}, " +
+			"{name: s, type: prometheus, metric: m, measures: arrivals, quantile: $}]", "0.5", "1"},
 		{p + ".window", latencyOf + "window: $}]", "0 15s 1h", "14s 3601s"},
 		{p + ".measures", "objective: {wait: 10s}\nsignals: [{name: n, type: vllm}, {name: s, type: prometheus, metric: m, measures: $}]",
 			"arrivals queued inFlight served busy", "waiting"},
