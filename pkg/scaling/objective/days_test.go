@@ -76,7 +76,9 @@ var days = []day{
 		w.change = func(e *Evidence) {
 			e.Latency = known(0.02+0.04*e.Served.V/float64(max(w.ready, 1)), w.now)
 		}
-	}, func(w *workload, r *rand.Rand) float64 { return (1 + 5*hump(w.hour(), 2, 11)) * (0.9 + 0.2*r.Float64()) }},
+	}, func(w *workload, r *rand.Rand) float64 {
+		return (1 + 5*hump(w.hour(), 2, 11)) * (0.9 + 0.2*r.Float64())
+	}},
 	{"jobs with a deadline, of which only the queue is known", 30 * time.Hour, func(w *workload, r *rand.Rand) {
 		w.o, w.ready, w.capacity, w.cold = Objective{Kind: Deadline, Limit: 30 * time.Minute, Percentile: 98}, 0, 0.05, 4*time.Minute
 		w.change = func(e *Evidence) { e.Arrivals, e.Served = Value{}, Value{}; w.vary(e, r) }
