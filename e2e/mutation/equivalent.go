@@ -55,6 +55,50 @@ var equivalents = []equivalent{
 		sign},
 	{identity{"pkg/engine/saved.go", "Engine.SaveModels", "logic", "m != nil && learned != nil", "m != nil || learned != nil", 0},
 		"a tick sets both or none"},
+	{identity{"pkg/policy/compile/interner.go", "Interner.canonicalText", "comparison", "len(text) > 64", "len(text) <= 64", 0},
+		"only determines which texts share memory"},
+	{identity{"pkg/policy/compile/targets.go", "compiler.amount", "boundary", "a.Value < 1", "a.Value <= 1", 0},
+		"the condition before it is true for 1"},
+	{identity{"pkg/policy/compiled.go", "Source.Fingerprint", "constant", "1", "2", 0},
+		sameHash},
+	{identity{"pkg/policy/spec/scalars.go", "parseDuration", "constant", "0", "1", 1},
+		ignored},
+	{identity{"pkg/policy/spec/scalars.go", "parseDuration", "constant", "0", "(-1)", 1},
+		ignored},
+	{identity{"pkg/policy/spec/scalars.go", "parseDuration", "constant", "0", "1", 2},
+		ignored},
+	{identity{"pkg/policy/spec/scalars.go", "parseDuration", "constant", "0", "(-1)", 2},
+		ignored},
+	{identity{"pkg/policy/spec/scalars.go", "parseDuration", "constant", "0", "1", 4},
+		ignored},
+	{identity{"pkg/policy/spec/scalars.go", "parseDuration", "constant", "0", "(-1)", 4},
+		ignored},
+	{identity{"pkg/policy/spec/scalars.go", "Amount.Parse", "constant", "64", "63", 0},
+		size64},
+	{identity{"pkg/policy/spec/scalars.go", "Amount.Parse", "constant", "64", "65", 0},
+		size64},
+	{identity{"pkg/policy/spec/scalars.go", "Percent.Parse", "constant", "64", "63", 0},
+		size64},
+	{identity{"pkg/policy/spec/scalars.go", "Percent.Parse", "constant", "64", "65", 0},
+		size64},
+	{identity{"pkg/policy/spec/scalars.go", "Percentile.Parse", "constant", "64", "63", 0},
+		size64},
+	{identity{"pkg/policy/spec/scalars.go", "Percentile.Parse", "constant", "64", "65", 0},
+		size64},
+	{identity{"pkg/policy/spec/scalars.go", "Tolerance.Parse", "constant", "64", "63", 0},
+		size64},
+	{identity{"pkg/policy/spec/scalars.go", "Tolerance.Parse", "constant", "64", "65", 0},
+		size64},
+	{identity{"pkg/scaling/objective.go", "Policy.Work", "arithmetic", "w[i]+s.identity()", "w[i] - s.identity()", 0},
+		sameHash},
+	{identity{"pkg/scaling/objective.go", "Policy.Work", "constant", "1", "2", 0},
+		sameHash},
+	{identity{"pkg/scaling/objective/rules.go", "holdSeconds", "constant", "0", "1", 0},
+		"the first element means four cold starts, and no code reads it"},
+	{identity{"pkg/scaling/propose.go", "tick.formula", "constant", "0", "1", 1},
+		"the text of a formula does not contain the value of a signal"},
+	{identity{"pkg/scaling/rate.go", "tick.rate", "boundary", "t.n < t.lastTarget", "t.n <= t.lastTarget", 0},
+		"the limit of the rates is at most the last target"},
 }
 
 // Reasons of several mutants.
@@ -62,6 +106,9 @@ const (
 	everyYear = "the search covers 41 years and the expression matches every year, or every 40 years, so its first second does not matter"
 	hour24    = "a compiled cron expression has no bit for hour 24"
 	capped    = "a cap is at least 1, because it includes one pending replica; -1 means no cap"
+	ignored   = "callers ignore the number if there is an error"
+	sameHash  = "callers only compare the numbers, and equal inputs still have equal numbers"
+	size64    = "strconv treats every size other than 32 as 64"
 	sign      = "the sort uses only whether the result is negative"
 )
 

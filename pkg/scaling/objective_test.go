@@ -330,3 +330,39 @@ func TestAPolicyWithoutAnObjectiveHasNoModel(t *testing.T) {
 		t.Errorf("model %v, plan %v", s.Learned(), d.Plan)
 	}
 }
+
+// Two policies measure the same work if their sources are the same, in any order. Every byte of the number of a source counts, and the unit
+// of its rate.
+func TestWorkIdentifiesTheSources(t *testing.T) {
+	with := func(sources ...uint64) *Policy {
+		p := &Policy{}
+		for _, s := range sources {
+			p.Signals = append(p.Signals, Signal{Name: "s", Source: s, Measures: MeasureQueued})
+		}
+		return p
+	}
+	if !with(1, 2).Work().Same(with(2, 1).Work()) {
+		t.Error("the order of the signals matters")
+	}
+	if with(1, 2).Work().Same(with(1).Work()) || with(1, 1).Work().Same(with(1).Work()) {
+		t.Error("a second source does not matter")
+	}
+	for i := range 64 {
+		if with(1<<i|1<<63).Work().Same(with(1<<63).Work()) && i < 63 {
+			t.Errorf("bit %d of a source does not matter", i)
+		}
+	}
+	if other := with(7); !with(7).Work().Same(other.Work()) {
+		t.Error("equal policies differ")
+	} else if other.Signals[0].PerSecond = 60; with(7).Work().Same(other.Work()) {
+		t.Error("the unit of a rate does not matter")
+	} else if other.Signals[0].Measures = MeasureInFlight; !with(7).Work().Same(other.Work()) {
+		t.Error("a measure that only one policy has matters")
+	}
+	named := func(name, kind string) Work {
+		return (&Policy{Signals: []Signal{{Name: name, Type: kind, Measures: MeasureArrivals}}}).Work()
+	}
+	if named("ab", "c").Same(named("a", "bc")) || named("a", "b").Same(named("b", "a")) || !named("a", "b").Same(named("a", "b")) {
+		t.Error("without a number, the name and the type identify a source")
+	}
+}

@@ -79,8 +79,8 @@ func examined(s *Signal, r *Reading, ready int32, now time.Time) SignalStatus {
 	return SignalOK
 }
 
-// read collects the evidence. A signal that is stale or has low coverage is used only above the last target, which is the observed number of
-// replicas if that is greater and the tick is degraded.
+// read collects the evidence. A signal that is stale or has low coverage is used only above the last target. If the tick is degraded and
+// more replicas are observed, this is the observed number.
 func (m *oracle) read(p *Policy, o *Observation, now time.Time) (e signalEvidence) {
 	ready, current := max(o.Ready, 0), max(o.Replicas, 0)
 	usable, broken := 0, 0

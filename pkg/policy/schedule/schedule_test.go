@@ -72,8 +72,8 @@ func TestWindowsThatAreRefused(t *testing.T) {
 		{"until a second after from", func(w *Text) { w.From, w.Until = "2026-01-01T07:59:59", "2026-01-01T08:00:01" }, ""},
 		{"never open within from and until", func(w *Text) { w.From, w.Until = "2026-01-01T21:00", "2026-01-02T07:00" },
 			"start: the window never opens"},
-		{"an end that never comes", func(w *Text) { w.End = "0 0 30 2 *" }, "end: the window never closes"},
-		{"an end that never comes, and until", func(w *Text) { w.End, w.Until = "0 0 30 2 *", "2026-01-02" }, ""},
+		{"an end on a day that does not exist", func(w *Text) { w.End = "0 0 30 2 *" }, "end: the window never closes"},
+		{"an end on a day that does not exist, and until", func(w *Text) { w.End, w.Until = "0 0 30 2 *", "2026-01-02" }, ""},
 	} {
 		w := good
 		c.change(&w)
@@ -83,8 +83,8 @@ func TestWindowsThatAreRefused(t *testing.T) {
 	}
 }
 
-// FirstOverlap must find the same time as a search in steps of ten minutes. The windows have random times of the day and days, and they begin and
-// end on random days.
+// FirstOverlap must find the same time as a search in steps of ten minutes. The windows have random times of the day and days, and they
+// begin and end on random days.
 func TestFirstOverlapIsTheFirstTimeInBothWindows(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	day := func(n int) string { return time.Date(2026, 3, 27+n, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) }

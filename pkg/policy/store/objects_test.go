@@ -345,6 +345,12 @@ func TestTwoObjectsForOneTargetOrPolicyAreRefused(t *testing.T) {
 		t.Errorf("over a file's target: %s", policy.Render(problems))
 	}
 	expect(t, policies, "all objects", "filed 3, llama 10")
+	// The problem of a refused object names the policy that scales its target.
+	for name, want := range map[string]store.State{"llama": store.InForce, "second": store.Refused, "over": store.Refused} {
+		if st := state(policies, "ScaledObject team-chat/"+name); st.State != want || (st.InForce != "") != (want == store.InForce) {
+			t.Errorf("%s: %+v, want the state %v", name, st, want)
+		}
+	}
 	// After the first object is deleted, the policy of the object "second" scales the target.
 	deleteObject(policies, "ScaledObject", "team-chat", "llama")
 	expect(t, policies, "the first was deleted", "filed 3, second 10")

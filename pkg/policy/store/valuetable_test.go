@@ -21,7 +21,7 @@ var valueTable = slices.Concat(
 		{"policy.minReplicas", "minReplicas: $", "1 12", "13 -1 1.5"},
 		{"policy.minReplicas", "minReplicas: $\nsignals: [{name: s, type: prometheus, queryRef: q, target: 10}]", "0", ""},
 		{"policy.maxReplicas", "maxReplicas: $", "1 100000", "0 100001 -1"},
-		{"policy.cooldownPeriod", "cooldownPeriod: $", "0 0s 1s 90 8784h", "8784h1s -1s 31622401"},
+		{"policy.cooldownPeriod", "cooldownPeriod: $", "0 0s 1s 90 8784h", "8784h1s -1s -1 -1ns 31622401"},
 		{"policy.activation", "activation: $", "", "every"},
 		{"policy.mode", "mode: $", "", "off"},
 		{"policy.activate", "activate: $", "", "maybe"},

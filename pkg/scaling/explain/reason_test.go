@@ -55,6 +55,7 @@ func TestTextOfEachReason(t *testing.T) {
 		{p, scaling.Reason{Rule: scaling.RuleStabilize, Index: -1, From: 6, To: 9, A: 600, B: at(74 * time.Minute)}},
 		{p, scaling.Reason{Rule: scaling.RuleStabilize, Index: -1, From: 9, To: 6, A: 60, B: at(30 * time.Second)}},
 		{p, scaling.Reason{Rule: scaling.RuleIdle, Index: -1, From: 0, To: 0, A: 900, B: at(0)}},
+		{p, scaling.Reason{Rule: scaling.RuleIdle, Index: -1, From: 1, To: 0, A: 0, B: at(0)}},
 		{p, scaling.Reason{Rule: scaling.RuleIdle, Index: -1, From: 0, To: 1, A: 840, B: at(time.Minute)}},
 		{p, scaling.Reason{Rule: scaling.RuleIdle, Index: -1, From: 1, To: 0, A: 5400, B: at(0)}},
 		{p, scaling.Reason{Rule: scaling.RuleIdle, Index: -1, From: 0, To: 1, A: 0, B: at(0)}},

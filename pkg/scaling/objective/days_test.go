@@ -149,9 +149,9 @@ var days = []day{
 	}},
 }
 
-// Each simulated day must have the plans of the golden file. It contains, for each two hours, the sum of what was paid and of what was late until
-// then, so that a change of a plan at any time changes the file. The model is saved and restored every six hours. A change of the file shows
-// what a change of the model means for users; `make bench-decisions` shows whether it is an improvement.
+// Each simulated day must have the plans of the golden file. It contains, every two hours, the sum of what was paid and of what was late
+// until then, so that a change of a plan at any time changes the file. The model is saved and restored every six hours. A change of the
+// file shows what a change of the model means for users; `make bench-decisions` shows whether it is an improvement.
 func TestSimulatedDaysHaveTheRecordedPlans(t *testing.T) {
 	var out strings.Builder
 	for i, d := range days {
@@ -173,6 +173,10 @@ func TestSimulatedDaysHaveTheRecordedPlans(t *testing.T) {
 				w.restart(t)
 			}
 		}
+	}
+	fmt.Fprintln(&out, "# rules")
+	for i := range rules {
+		fmt.Fprintf(&out, "%2d %v %s\n", i, rules[i].first, Plan{Rule: uint8(i)}.RuleText())
 	}
 	golden.Compare(t, "testdata/days.txt", out.String())
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"os"
+	"reflect"
 	"testing"
 	"time"
 
@@ -112,4 +114,79 @@ func TestPhasesOfEarlierVersions(t *testing.T) {
 	if lead := m.LeadTime(&Objective{ColdStart: 2 * time.Minute}); lead != 2*time.Minute {
 		t.Errorf("lead time %v, want the 2m of the objective", lead)
 	}
+}
+
+// numbers calls visit for each number of a model.
+func numbers(v reflect.Value, visit func(reflect.Value)) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			numbers(v.Field(i), visit)
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			numbers(v.Index(i), visit)
+		}
+	default:
+		if v.CanSet() {
+			visit(v)
+		}
+	}
+}
+
+// A saved model with a negative or infinite number is refused, except for the few numbers that may be negative. The bytes are from the API
+// server, and any user with access to the object can write them.
+func TestImplausibleNumbersAreRefused(t *testing.T) {
+	m := taught(t).m
+	signed, refused := 0, 0
+	try := func(what string, want bool) {
+		data, err := m.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := New().UnmarshalBinary(data); errors.Is(err, ErrEncoding) != want {
+			t.Errorf("%s: %v, refused is to be %v", what, err, want)
+		}
+		refused++
+	}
+	numbers(reflect.ValueOf(&m.saved).Elem(), func(v reflect.Value) {
+		if refused%97 > 0 && v.Kind() == reflect.Float32 {
+			refused++ // the arrays of the history have thousands of equal elements
+			return
+		}
+		before := m.saved
+		switch may := v.Type() == reflect.TypeFor[signedInt]() || v.Type() == reflect.TypeFor[signedFloat](); v.Kind() {
+		case reflect.Int32, reflect.Int64:
+			v.SetInt(-1)
+			try(v.Type().String(), !may)
+		case reflect.Float32, reflect.Float64:
+			for _, x := range []float64{-1, math.Inf(1), math.NaN()} {
+				v.SetFloat(x)
+				try(fmt.Sprint(v.Type(), x), !may || x != -1)
+			}
+			if may {
+				signed++
+			}
+		}
+		m.saved = before
+	})
+	if signed < 2 || refused < 100 {
+		t.Errorf("%d numbers, %d of them signed", refused, signed)
+	}
+	for what, set := range map[string]func(s *saved){
+		"the index of a peak":    func(s *saved) { s.F.Recent[1].At = buckets },
+		"the index of the trend": func(s *saved) { s.F.Trend.At = buckets },
+		"the index of a hold":    func(s *saved) { s.F.Hold[holds-1].At = buckets },
+		"the index of the ring":  func(s *saved) { s.F.Head = ringSlots },
+		"the part of a start":    func(s *saved) { s.B.At = buckets },
+		"the best rule":          func(s *saved) { s.B.Best = numRules },
+		"the length of a slot":   func(s *saved) { s.Slot = 1.1e12 },
+		"the time of the day":    func(s *saved) { s.F.Bin = seasonBins },
+	} {
+		before := m.saved
+		set(&m.saved)
+		try(what, true)
+		m.saved = before
+	}
+	try("the model itself", false)
 }

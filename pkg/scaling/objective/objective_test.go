@@ -130,3 +130,32 @@ func TestPlanAsText(t *testing.T) {
 		}
 	}
 }
+
+// A kind of rules that is disabled is never chosen. The kinds are disjoint, and together with the means of half a minute to ten minutes
+// they are all rules.
+func TestDisabledKindsOfRulesAreNotChosen(t *testing.T) {
+	counts := map[Rules]int{TrendRules: 4, SeasonRules: 4, PeakRules: 34, HourRules: 8}
+	for kind, want := range counts {
+		n := 0
+		for i := range rules {
+			if rules[i].isIn(kind) {
+				n++
+			}
+		}
+		if n != want || rules[0].isIn(kind) {
+			t.Errorf("%d rules of kind %d, want %d", n, kind, want)
+		}
+		w := newWorkload()
+		tuning := DefaultTuning()
+		tuning.Without = kind
+		w.m = NewTuned(tuning)
+		w.change = func(*Evidence) {
+			if r := &rules[w.m.saved.B.Best]; r.isIn(kind) {
+				t.Fatalf("%s is chosen without its kind", w.plan.RuleText())
+			}
+		}
+		for minute := range 6 * 60 {
+			w.run(t, time.Minute, float64(1+minute/10%5))
+		}
+	}
+}

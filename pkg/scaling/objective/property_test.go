@@ -128,28 +128,6 @@ func TestHostileBytes(t *testing.T) {
 	})
 }
 
-// TestImplausibleNumbersAreRefused checks bytes with a correct checksum that contain numbers with which the model could not calculate.
-func TestImplausibleNumbersAreRefused(t *testing.T) {
-	for name, change := range map[string]func(*saved){
-		"not a number": func(s *saved) { s.F.Level[0] = math.NaN() },
-		"infinite":     func(s *saved) { s.Growth = signedFloat(math.Inf(1)) },
-		"negative":     func(s *saved) { s.Capacity.Value = -1 },
-		"index":        func(s *saved) { s.B.Best = numRules },
-		"head":         func(s *saved) { s.F.Head = ringSlots },
-		"count":        func(s *saved) { s.Cold.Total.Count = -1 },
-	} {
-		m := New()
-		change(&m.saved)
-		data, err := m.AppendBinary(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := New().UnmarshalBinary(data); !errors.Is(err, ErrEncoding) {
-			t.Errorf("%s: error %v, want %v", name, err, ErrEncoding)
-		}
-	}
-}
-
 // TestTicksDoNotAllocate checks two kinds of ticks: one that does not complete a slot, and one that completes a slot.
 func TestTicksDoNotAllocate(t *testing.T) {
 	w := newWorkload()
