@@ -43,7 +43,7 @@ const podSpec = `{"containers":[{"name":"server","image":"vllm/vllm-openai:v0.11
 "volumes":[{"name":"models","persistentVolumeClaim":{"claimName":"models"}},{"name":"shm","emptyDir":{"medium":"Memory"}}],
 "nodeName":"node-1","serviceAccountName":"default","tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}`
 
-// cachedKind is a kind that gpuscaler watches, with objects as a large cluster has them.
+// cachedKind is a kind that gpuscaler watches, with an object as large as in a real cluster.
 type cachedKind struct {
 	object func() any // an empty object, as the informer decodes it
 	text   func(i int) string
@@ -77,7 +77,7 @@ var cachedKinds = map[string]cachedKind{
 "nvidia.com/gpu":"4","pods":"110"},
 "conditions":[{"type":"Launched","status":"True","reason":"Launched"},{"type":"Registered","status":"True","reason":"Registered"},
 {"type":"Initialized","status":"True","reason":"Initialized"}]}}`
-	}, karpenter.TrimNodeClaim, 1750}, // with its labels, to which NodeOverlays refer, and the times of its conditions
+	}, karpenter.TrimNodeClaim, 1750}, // with its labels, which NodeOverlays refer to, and with the times of its conditions
 	"HorizontalPodAutoscaler": {func() any { return &autoscalingv2.HorizontalPodAutoscaler{} }, func(i int) string {
 		return `{` + metadata(i, "") + fmt.Sprintf(`,"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment",
 "name":"model-%[1]d"},"minReplicas":1,"maxReplicas":9,
@@ -105,7 +105,7 @@ var cachedKinds = map[string]cachedKind{
 	}, cache.TrimScaledObject, 1850},
 }
 
-// sizes returns the bytes of live heap of one object as the API server sends it, and as the cache stores it.
+// sizes returns how many bytes of heap one object takes: as the API server sends it, and as the cache stores it.
 func (k *cachedKind) sizes(t testing.TB) (received, stored int) {
 	const n = 500
 	all := make([]any, n)
@@ -136,8 +136,8 @@ func (k *cachedKind) sizes(t testing.TB) (received, stored int) {
 	return int(decoded-before) / n, int(after-before) / n
 }
 
-// The caches contain every pod, node and HPA of the cluster, so an object in a cache must not keep those parts of the received object in
-// memory that no code reads.
+// The caches contain every pod, node and HPA of the cluster. A cached object must not keep parts of the received object in memory that no
+// code reads.
 func TestCachesStoreOnlyWhatIsRead(t *testing.T) {
 	for name, k := range cachedKinds {
 		t.Run(name, func(t *testing.T) {

@@ -63,7 +63,7 @@ type Options struct {
 	// PolicyStatusIn. nil: the annotation is not written.
 	PolicyStatuses policystatus.Policies
 	PolicyStatusIn []string
-	// ActivateIn are the namespaces in which /scale may be written between zero and one replica. Empty: none.
+	// ActivateIn are the namespaces in which gpuscaler may write /scale between zero and one replica. Empty: none.
 	ActivateIn []string
 	// Groups are the capacity groups, whose NodePools are read and overridden. nil: no node is read.
 	Groups engine.Groups
@@ -74,7 +74,7 @@ type Options struct {
 	Hourly func(cost.Offer) float64
 	// SourceLimits returns the namespaces that exceed a limit at a data source; an Event is sent for each. nil: none.
 	SourceLimits func() []findings.SourceLimit
-	// Leading reports whether this process may write; a standby only reads. nil: it may always write.
+	// Leading reports whether this process is the leader and may write; a standby only reads. nil: it may always write.
 	Leading func() bool
 	// Release is the Lease of this Helm release, NAMESPACE/NAME. It is written to each NodePool together with the record annotation, so
 	// that another release of gpuscaler does not override the same NodePool. Empty: it is not written, and overrides by other releases are
@@ -82,14 +82,14 @@ type Options struct {
 	Release string
 	// ClusterName returns the cluster's name, for an annotation of every Event. nil or an empty name: no annotation.
 	ClusterName func() string
-	// Instance names this process in Events; the pod's name.
+	// Instance is the name of this process in Events: the name of its pod.
 	Instance string
 	// DiscoveryPeriod is the interval at which gpuscaler checks which kinds the API server serves; 0 means 10 seconds.
 	DiscoveryPeriod time.Duration
 	Log             *slog.Logger          // nil: slog.Default()
 	Metrics         prometheus.Registerer // nil: nothing is registered
 
-	schemas func() (karpenter.Schema, error) // replaces, in tests, the reading of the NodePool schema; nil: it is read from the API server
+	schemas func() (karpenter.Schema, error) // replaces the read of the NodePool schema in tests; nil: it is read from the API server
 }
 
 // Cluster implements the engine's interfaces for a Kubernetes cluster. It is safe for concurrent use.
@@ -193,17 +193,17 @@ func (c *Cluster) activationOptions(metrics prometheus.Registerer) activation.Op
 	}
 }
 
-// Activate sets the source of the targets by which the Activator scales workloads with activate: true between zero and one replica. It is
-// called before Run. Without Activate or without Options.Policies, /scale is never written.
+// Activate sets the source of the targets by which the Activator scales workloads with activate: true between zero and one replica. It must
+// be called before Run. Without Activate or without Options.Policies, /scale is never written.
 func (c *Cluster) Activate(served activation.Served) {
 	c.served = served
 	c.activator.Serve(served)
-	c.reporter = c.newReporter() // here or in Run: newReporter registers a metric, so it is called only once
+	c.reporter = c.newReporter() // create the reporter here or in Run, but only once, because newReporter registers a metric
 }
 
 func (c *Cluster) leading() bool { return c.options.Leading == nil || c.options.Leading() }
 
-// Run reads the cluster until ctx ends. It returns nil then, and an error if it could not start.
+// Run reads the cluster until ctx ends, and then returns nil. It returns an error if it could not start.
 func (c *Cluster) Run(ctx context.Context) error {
 	c.cache.SetServerMinor(c.serverMinor())
 	var running sync.WaitGroup
@@ -219,7 +219,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 		running.Go(func() { c.nodes.Run(ctx, c.typed, c.crds.Checked(), c.options.DiscoveryPeriod) })
 	}
 
-	// Scale targets are read before pods. The reverse order would be slower: for each target, all pods of its namespace would be searched.
+	// Scale targets are read before pods. Otherwise each new target would search all pods of its namespace.
 	for _, start := range []func(context.Context, *sync.WaitGroup) error{c.informTargets, c.informPods} {
 		if err := start(ctx, &running); err != nil {
 			if ctx.Err() != nil {

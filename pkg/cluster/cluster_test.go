@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// begin runs a Cluster over fake clients and waits until its caches are synced.
+// begin runs a Cluster with fake clients and waits until its caches are synced.
 func begin(t *testing.T, client *fake.Clientset, objects ...runtime.Object) *Cluster {
 	t.Helper()
 	kinds := map[schema.GroupVersionResource]string{
@@ -67,7 +67,7 @@ func TestPodsAreCountedByState(t *testing.T) {
 	if v.Version == 0 {
 		t.Error("the version of the ready pod is not known")
 	}
-	v.Version = 0 // Version is a hash, which the tests of package cache check
+	v.Version = 0 // the tests of package cache check this hash
 	if v != want {
 		t.Errorf("view\n%+v, want\n%+v", v, want)
 	}

@@ -90,7 +90,7 @@ func TestWorkloadWhoseTemplateClaimsGPUs(t *testing.T) {
 	}
 }
 
-// Without Karpenter the role has no right to read claims, and the API server would reject every list.
+// Without Karpenter, the role has no permission to read claims, so the API server would reject every list.
 func TestDeviceClaimsAreNotWatchedWithoutNodePools(t *testing.T) {
 	cluster := clusterWithPools(t)
 	if len(cluster.nodes.devices) == 0 {
@@ -103,7 +103,7 @@ func TestDeviceClaimsAreNotWatchedWithoutNodePools(t *testing.T) {
 	}
 }
 
-// observeClaims returns the observation of the group chat, whose resource is given, and what package capacity decides from it.
+// observeClaims returns the observation of the group chat, which counts the given resource, and the decision of package capacity for it.
 func observeClaims(t *testing.T, c *Cluster, resource string, members ...*scaling.Workload) (capacity.Observation, capacity.Decision) {
 	t.Helper()
 	g, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: resource, ZeroLimit: true,
@@ -130,7 +130,7 @@ func twoGPUs(name string) string {
 		spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com, allocationMode: ExactCount, count: 2}}]}}}`, name)
 }
 
-// Two pods share a claim of two GPUs on a node, and a third pod requests GPUs by the name of their class. All of them count as GPUs, the
+// Two pods on a node share a claim of two GPUs. A third pod requests GPUs by the name of their class. All GPUs must count, those of the
 // shared claim once. While the third pod is pending, the demand is unknown.
 func TestClaimsWithAKnownCountAreDemand(t *testing.T) {
 	running := func(name string) string {

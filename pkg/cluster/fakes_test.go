@@ -15,7 +15,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// refuse is the reaction of an API server that cannot be reached.
+// refuse is the reaction of a fake API server that rejects a request as unavailable.
 func refuse(clienttesting.Action) (bool, runtime.Object, error) {
 	return true, nil, errors.New("connection refused")
 }
@@ -52,7 +52,7 @@ func takeEvents(c *Cluster) []sentEvent {
 	return all
 }
 
-// notes returns the Events that were sent since the last call, "reason: note".
+// notes returns the Events that were sent since the last call, in the form "reason: note".
 func notes(c *Cluster) (all []string) {
 	for _, e := range takeEvents(c) {
 		all = append(all, e.reason+": "+e.note)
@@ -60,8 +60,8 @@ func notes(c *Cluster) (all []string) {
 	return all
 }
 
-// still returns a Cluster whose Run is not called. Its cache is empty, and the test puts objects into it. objects are the objects on the
-// fake API server.
+// still returns a Cluster whose Run is not called. The test puts objects into its empty cache. objects are the objects in the fake API
+// server.
 func still(o Options, objects ...runtime.Object) *Cluster {
 	o.Log = slog.New(slog.DiscardHandler)
 	scales := runtime.NewScheme()

@@ -14,7 +14,7 @@ import (
 // gang is how a framework creates the pods of a gang: their metadata, and the fields of their spec that differ from the pods of gpuPodOn.
 type gang struct{ metadata, spec string }
 
-// gangs are the frameworks, with the labels and controllers that they set on pods.
+// gangs are the frameworks, by name, with the labels and the controller that each sets on pods.
 var gangs = map[string]gang{
 	"JobSet": {`labels: {jobset.sigs.k8s.io/jobset-name: train, jobset.sigs.k8s.io/job-index: "0", batch.kubernetes.io/job-name: train-w-0}
   ownerReferences: [{apiVersion: batch/v1, kind: Job, name: train-w-0, uid: u1, controller: true}]`, ""},
@@ -31,7 +31,7 @@ var gangs = map[string]gang{
 // kueueGate is the scheduling gate of a pod that Kueue has not admitted.
 const kueueGate = "schedulingGates: [{name: kueue.x-k8s.io/admission}]"
 
-// pods returns the manifests of four pods of the gang. The first ones run on the given nodes, and the others have no node.
+// pods returns the manifests of four pods of the gang. The first pods run on the given nodes, and the others have no node.
 func (g gang) pods(nodes ...string) (manifests []string) {
 	for i := range 4 {
 		node := ""
@@ -50,7 +50,7 @@ func (g gang) pods(nodes ...string) (manifests []string) {
 	return manifests
 }
 
-// decideGang observes a group with zero limits and consolidation freezes, and decides twenty minutes of ticks, in which no policy needs a
+// decideGang observes a group with zero limits and consolidation freezes, and runs ticks for twenty minutes, in which no policy needs a
 // replica. It returns the last decision and every action.
 func decideGang(t *testing.T, objects ...string) (last capacity.Decision, actions []string) {
 	t.Helper()
@@ -60,8 +60,8 @@ func decideGang(t *testing.T, objects ...string) (last capacity.Decision, action
 	return last, actions
 }
 
-// decideTicks decides twenty minutes of ticks. The target of each workload is 1. It returns the last decision and adds each action to
-// actions.
+// decideTicks runs ticks for twenty minutes, in which the target of each workload is 1. It returns the last decision and adds each action
+// to actions.
 func decideTicks(t *testing.T, c *Cluster, g *capacity.Group, members []*scaling.Workload, actions *[]string) (last capacity.Decision) {
 	t.Helper()
 	state := capacity.State{}
@@ -83,8 +83,9 @@ func decideTicks(t *testing.T, c *Cluster, g *capacity.Group, members []*scaling
 	return last
 }
 
-// A gang starts only if all of its pods get nodes, so the pods that wait are demand together with those that run. While one of them runs,
-// no limit, weight or disruption setting of a NodePool is changed, so that gpuscaler is no reason for a node of the gang to be removed.
+// A gang starts only if all its pods get nodes. The demand is therefore the running and the waiting pods together. While a pod of the gang
+// runs, gpuscaler must not change a limit, a weight or a disruption setting of a NodePool, because Karpenter could then remove a node of
+// the gang.
 func TestGangIsDemandWithAllItsPods(t *testing.T) {
 	nodes := []string{
 		claim("s1", "l40s-spot", "spot", "n1"), readyNode("n1"), claim("o1", "l40s-od", "on-demand", "n2"), readyNode("n2"),
@@ -98,7 +99,7 @@ func TestGangIsDemandWithAllItsPods(t *testing.T) {
 			"on spot and on-demand, 2 wait": {g.pods("n1", "n2"), 2},
 		} {
 			d, actions := decideGang(t, append(slices.Clone(nodes), c.pods...)...)
-			// a pod that fits on an idle node of the group does not wait for a new one
+			// a pod does not wait for a new node if it fits on an idle node of the group
 			if d.Demand.UnmanagedPods != 4 || d.Demand.Unknown || d.Demand.Pending > c.pending {
 				t.Errorf("%s, %s: demand %+v, want all 4 GPUs and at most %d pending", name, state, d.Demand, c.pending)
 			}
@@ -109,8 +110,8 @@ func TestGangIsDemandWithAllItsPods(t *testing.T) {
 	}
 }
 
-// The pods of a gang that Kueue has not admitted have a scheduling gate, so no node is launched for them: they are no demand, and the zero
-// limit stays. Kueue admits the gang as a whole. All its pods are then demand, and the zero limit is not set.
+// Before Kueue admits a gang, its pods have a scheduling gate, and no node is launched for them. They must not count as demand, and the
+// zero limit must stay. Kueue admits the whole gang at once. After that all pods are demand, and there must be no zero limit.
 func TestGangIsDemandOnceKueueAdmitsIt(t *testing.T) {
 	admitted := gangs["Kueue, admitted"]
 	gated := gang{admitted.metadata, kueueGate}
@@ -123,8 +124,8 @@ func TestGangIsDemandOnceKueueAdmitsIt(t *testing.T) {
 	}
 }
 
-// Kueue removes the scheduling gates of an admitted gang one after another. From the first one on, all pods of the gang are demand, but
-// only pods without a gate wait for nodes.
+// Kueue removes the scheduling gates of an admitted gang one after another. When the first gate is removed, all pods of the gang are
+// demand, but only pods without a gate wait for nodes.
 func TestPodsWithAGateAreDemandOnceAPodOfTheirGangHasNone(t *testing.T) {
 	admitted := gangs["Kueue, admitted"]
 	gated := gang{admitted.metadata, kueueGate}
@@ -141,9 +142,9 @@ func TestPodsWithAGateAreDemandOnceAPodOfTheirGangHasNone(t *testing.T) {
 	}
 }
 
-// Each pod of a Kueue gang has an annotation with the size of the gang, which is its number of pods. Pods that do not exist yet are demand.
-// Pods without GPUs are counted as existing pods. If all existing pods have nodes, the missing pods have finished. A size that no gang can
-// have must be reported and must not change the demand.
+// Each pod of a Kueue gang has an annotation with the size of the gang, which is its number of pods. Pods that do not exist yet are demand,
+// and pods without GPUs count as existing. If all existing pods have nodes, the missing pods have finished. An impossible size must be
+// reported and must not change the demand.
 func TestMissingPodsOfAGangAreDemand(t *testing.T) {
 	const labels = `labels: {kueue.x-k8s.io/pod-group-name: train}`
 	sized := func(size string) gang {
@@ -180,8 +181,8 @@ func TestMissingPodsOfAGangAreDemand(t *testing.T) {
 	}
 }
 
-// Neither Karpenter nor Cluster Autoscaler launches nodes for pods that wait for admission by Kueue, or for which Volcano reports that
-// other pods of the gang lack space. If such pods wait for hours, the group must not leave spot.
+// No autoscaler launches nodes for pods that wait for admission by Kueue, or for which Volcano reports that other pods of the gang lack
+// space. Even if such pods wait for hours, the group must not leave spot.
 func TestPodsThatWaitForAdmissionDoNotWaitForNodes(t *testing.T) {
 	const condition = `{conditions: [{type: PodScheduled, status: "False", reason: `
 	state := func(pod, reason string) string {

@@ -23,7 +23,7 @@ type watched struct {
 	handler  toolscache.ResourceEventHandler
 }
 
-// start runs informers and returns when their first lists were handled.
+// start runs informers. It returns when their first lists have been handled.
 func (c *Cluster) start(ctx context.Context, running *sync.WaitGroup, all ...watched) error {
 	var synced []toolscache.InformerSynced
 	for _, w := range all {
@@ -69,7 +69,7 @@ func (c *Cluster) informPods(ctx context.Context, running *sync.WaitGroup) error
 func (c *Cluster) addKinds() {
 	c.crds.Add(
 		&informer.Kind{GVK: cache.LeaderWorkerSetKind, Trim: cache.TrimLeaderWorkerSet, Handler: c.targetHandler()},
-		// ScaledObjects are Required: if they are not read yet, the Activator could write /scale of a workload that KEDA scales.
+		// Required, because the Activator could otherwise write /scale of a workload whose ScaledObject is not read yet
 		&informer.Kind{GVK: cache.ScaledObjects, Trim: cache.TrimScaledObject, Handler: c.scaledObjectHandler(), Required: true},
 	)
 	if c.nodes != nil {

@@ -28,8 +28,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// ReasonYielded is the reason of an Event: another client edited a field that gpuscaler overrides, and gpuscaler does not override it
-// again for some time.
+// ReasonYielded is the reason of an Event: another client edited a field that gpuscaler overrides, so gpuscaler does not override it for
+// some time.
 const ReasonYielded = "OverrideYielded"
 
 // nodeAdapter implements engine.Nodes: it connects the cache of Karpenter's objects with the writers.
@@ -52,8 +52,8 @@ type nodeAdapter struct {
 	buffer  *informer.Kind
 	devices []*informer.Kind // informers of the kinds of dynamic resource allocation
 
-	// yielded contains an entry for each overridden field that another client edited: the time until which gpuscaler does not override the
-	// field, as the last Event reported it. The key is "<NodePool> <field>". Only the tick uses the map.
+	// yielded contains an entry for each overridden field that another client edited. The key is "<NodePool> <field>". The value is the
+	// time until which the field is not overridden, as stated in the last Event. Only the tick uses the map.
 	yielded map[string]time.Time
 }
 
@@ -87,15 +87,15 @@ func newNodeAdapter(c *Cluster) *nodeAdapter {
 	return n
 }
 
-// nodeStart returns the times of the start of a node as package cache needs them.
+// nodeStart returns the times at which a node started, in the form that package cache needs.
 func (n *nodeAdapter) nodeStart(node string) cache.NodeStart {
 	s := n.StartOf(node)
 	return cache.NodeStart{Launched: cache.Stamp(s.Launched), Registered: cache.Stamp(s.Registered), Allocatable: cache.Stamp(s.Initialized)}
 }
 
-// newKinds creates the kinds whose CRD can be absent. If karpenters returns false, Karpenter's kinds are not watched. The kinds of dynamic
-// resource allocation are also watched only while NodePools are watched. Without NodePools gpuscaler sets no limits and does not need these
-// kinds, and its role has no permission to read them.
+// newKinds creates the kinds whose CRD can be absent. Karpenter's kinds are watched only if karpenters returns true. The kinds of dynamic
+// resource allocation are watched only while NodePools are: without NodePools gpuscaler sets no limits, so it does not need these kinds and
+// has no permission to read them.
 func (n *nodeAdapter) newKinds(karpenters func(context.Context) bool) {
 	n.pool = &informer.Kind{GVK: karpenter.NodePoolKind, Trim: untrimmed, Allowed: karpenters, Handler: informer.Handler(
 		func(_, u *unstructured.Unstructured) { n.PutNodePool(u) },
@@ -155,7 +155,7 @@ func (n *nodeAdapter) allowed(ctx context.Context, verb string) (bool, error) {
 	return allowed, err
 }
 
-// Act starts the writes for the actions of a group and returns a channel that is closed after all of them have ended. The patch of a
+// Act starts the writes for the actions of a group. The channel that it returns is closed when all of them have ended. The patch of a
 // NodePool is based on the version that the last Observe of the group returned. A standby writes nothing.
 func (n *nodeAdapter) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{} {
 	done := make(chan struct{})
@@ -192,7 +192,7 @@ func (c *Cluster) Nodes() engine.Nodes {
 	return c.nodes
 }
 
-// Offers returns the instance type, capacity type and location of GPU nodes, by node name. It is empty without capacity groups.
+// Offers returns the instance type, the capacity type and the location of each GPU node, by node name. It is empty without capacity groups.
 func (c *Cluster) Offers() map[string]cost.Offer {
 	if c.nodes == nil {
 		return map[string]cost.Offer{}
@@ -200,8 +200,8 @@ func (c *Cluster) Offers() map[string]cost.Offer {
 	return c.nodes.Offers()
 }
 
-// ReportYields sends an Event for each overridden field that another client edited, so that the owner of the NodePool learns of the
-// conflict. An edit is reported once. Only the tick calls ReportYields; it does not wait for the API server.
+// ReportYields sends an Event for each overridden field that another client has edited, so that the owner of the NodePool learns about the
+// conflict. It reports each edit once. Only the tick calls ReportYields, which does not wait for the API server.
 func (c *Cluster) ReportYields(r *engine.GroupRecord) {
 	if c.nodes != nil {
 		c.nodes.reportYields(r)

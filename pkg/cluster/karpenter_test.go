@@ -215,7 +215,7 @@ func TestOrphanedAnnotationsAreRemovedInBatches(t *testing.T) {
 		t.Errorf("%d pods have annotations after %d ticks", len(left), ticks)
 	}
 
-	// If the API server is slow and no object changes between the ticks, the next ticks must still return the remaining annotations.
+	// The API server is slow, and no object changes between the ticks. The next ticks must still return the remaining annotations.
 	c = clusterWithPools(t, pods...)
 	for tick := range 3 {
 		if _, actions := c.nodes.Orphans(g, nil); len(actions) == 0 {
@@ -224,7 +224,7 @@ func TestOrphanedAnnotationsAreRemovedInBatches(t *testing.T) {
 	}
 }
 
-// A pod that one of several spot NodePools accepts can move to spot.
+// A pod is accepted by only one of several spot NodePools. It can still move to spot.
 func TestPodThatMayUseOneOfSeveralSpotNodePoolsIsNotPinned(t *testing.T) {
 	other := strings.NewReplacer("name: l40s-spot", "name: l40s-spot-b", "{pool: l40s", "{pool: h100").Replace(fixture.SpotNodePool)
 	for selector, pinned := range map[string]bool{"l40s": false, "h100": false, "b200": true} {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 )
 
-// serve lets the API server serve these resources while on is true.
+// serve makes the API server serve these resources while on is true.
 func serve(client *fake.Clientset, resources map[string][]metav1.APIResource) (on *atomic.Bool) {
 	discovery, on := client.Discovery().(*fakediscovery.FakeDiscovery), &atomic.Bool{}
 	on.Store(true)
@@ -73,7 +73,7 @@ func TestScaledObjectsAreReadWhileKEDAIsInstalled(t *testing.T) {
 
 var rollouts = schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Rollout"}
 
-// A kind that the configuration lists is read through its /scale, as an HPA reads it.
+// A kind in the configuration must be read through its /scale, as an HPA reads it.
 func TestConfiguredKindIsReadThroughScale(t *testing.T) {
 	scale := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": map[string]any{"name": "chat", "namespace": "team"},

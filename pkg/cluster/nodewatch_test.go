@@ -84,8 +84,8 @@ func TestKarpenterIsInstalledLater(t *testing.T) {
 	}
 }
 
-// A role without permissions on NodePools may still read Nodes. If the cluster serves NodePools, gpuscaler must not request them: the API
-// server would reject each request, and the group whose nodes are found by their labels would wait for them.
+// The role may read Nodes but not NodePools, and the cluster serves NodePools. gpuscaler must not request NodePools: the API server would
+// reject each request, and a group whose nodes are found by their labels would wait for them.
 func TestNodesOfAGroupAreReadWithoutPermissionsOnNodePools(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "gpu-0", Labels: map[string]string{"accelerator": "l40s"}}}
 	node.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}

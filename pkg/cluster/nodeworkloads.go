@@ -16,8 +16,8 @@ var (
 // NodeWorkloads lets package nodes read the cache of scale targets and pods.
 type NodeWorkloads struct{ *cache.Cache }
 
-// NodeTarget returns the scale target of a workload, with the resources that one replica and its largest pod request. ok is false if the
-// cache does not have that target.
+// NodeTarget returns the scale target of a workload with the resources that one replica and its largest pod request. ok is false if the
+// scale target is not in the cache.
 func (w NodeWorkloads) NodeTarget(work *scaling.Workload) (t nodes.Target, ok bool) {
 	found := w.TargetOf(work)
 	if found == nil {
@@ -31,7 +31,7 @@ func (w NodeWorkloads) NodeTarget(work *scaling.Workload) (t nodes.Target, ok bo
 	}, true
 }
 
-// TargetPods returns the pods of a workload's scale target, and none if the cache does not have that target.
+// TargetPods returns the pods of a workload's scale target. It returns none if the scale target is not in the cache.
 func (w NodeWorkloads) TargetPods(work *scaling.Workload) []nodes.Pod {
 	if w.TargetOf(work) == nil {
 		return nil

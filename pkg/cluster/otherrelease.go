@@ -13,7 +13,7 @@ import (
 )
 
 // OtherReleaseError reports that another gpuscaler release leads and overrides a NodePool that is also in a capacity group of this release.
-// Both releases write with the same field manager, so each would restore what the other one overrides.
+// Both releases write with the same field manager, so each would revert the overrides of the other.
 type OtherReleaseError struct{ Pool, Group, Holder, Why string }
 
 func (e *OtherReleaseError) Error() string {
@@ -38,8 +38,8 @@ func (c *Cluster) OtherRelease(ctx context.Context) error {
 	return err
 }
 
-// FindOtherRelease returns an *OtherReleaseError for the first NodePool of the groups that another leading release overrides, nil if there
-// is none. nodePool returns a NodePool by its name, nil if it does not exist.
+// FindOtherRelease returns an *OtherReleaseError for the first NodePool of the groups that another leading release overrides, or nil if
+// there is none. nodePool returns the NodePool with the given name, or nil if it does not exist.
 func FindOtherRelease(ctx context.Context, releases *leader.Releases, groups []*capacity.Group,
 	nodePool func(name string) *karpenter.NodePool) *OtherReleaseError {
 	for _, g := range groups {
@@ -56,8 +56,8 @@ func FindOtherRelease(ctx context.Context, releases *leader.Releases, groups []*
 	return nil
 }
 
-// OverriddenByOther returns why another release of gpuscaler, whose record is on the NodePool, is assumed to lead. It returns "" if no
-// other release has a record on the NodePool or if that release does not lead.
+// OverriddenByOther returns the reason why another release, whose record is on the NodePool, is assumed to lead. It returns "" if no other
+// release has a record on the NodePool, or if that release does not lead.
 func OverriddenByOther(ctx context.Context, releases *leader.Releases, p *karpenter.NodePool) string {
 	if p.Record() == "" {
 		return ""

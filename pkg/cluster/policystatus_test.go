@@ -90,7 +90,7 @@ func (c *team) scaledRead(s *unstructured.Unstructured) {
 	c.scaled = s
 }
 
-// apply is the API server's server-side apply of the annotation.
+// apply simulates the API server's server-side apply of the annotation.
 func (c *team) apply(action clienttesting.Action) (bool, runtime.Object, error) {
 	var u unstructured.Unstructured
 	if err := json.Unmarshal(action.(clienttesting.PatchAction).GetPatch(), &u.Object); err != nil {
@@ -120,13 +120,13 @@ func (c *team) apply(action clienttesting.Action) (bool, runtime.Object, error) 
 	return true, &u, nil
 }
 
-// expect lets the writer work for ten minutes, and compares the writes by their beginnings.
+// expect runs the writer for ten minutes and compares its writes with want. Each element of want is the beginning of a write.
 func (c *team) expect(why string, want ...string) {
 	c.t.Helper()
 	c.writes = nil
 	for range 600 {
 		c.now = c.now.Add(time.Second)
-		c.policies.Publish() // the loop of the controller also does this before each tick
+		c.policies.Publish() // as the loop of the controller does before each tick
 		c.statuses.Round(c.t.Context(), c.now)
 	}
 	if !slices.EqualFunc(c.writes, want, strings.HasPrefix) {
@@ -134,8 +134,8 @@ func (c *team) expect(why string, want ...string) {
 	}
 }
 
-// A team makes a mistake on an HPA, corrects it, and removes the policies. The annotation follows, and no write makes the store compile
-// a policy again.
+// A team makes a mistake in the policy on an HPA, corrects it, and removes the policy. The annotation must follow. The writes must not
+// cause another compilation of a policy.
 func TestPolicyStatusIsWrittenToTheObjectsThatCarryPolicies(t *testing.T) {
 	const (
 		good = "signals:\n- {name: q, type: dcgm, target: 70}"

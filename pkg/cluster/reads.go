@@ -20,7 +20,7 @@ func (c *Cluster) View(w *scaling.Workload) (engine.View, bool) {
 	return c.cache.View(w)
 }
 
-// Refusal returns why a workload has no view although its scale target exists. It is empty if it has a view.
+// Refusal returns why a workload has no view although its scale target exists, or "" if it has a view.
 func (c *Cluster) Refusal(w *scaling.Workload) string { return c.cache.Refusal(w) }
 
 // TargetUID returns the UID of a workload's scale target. It does no I/O and allocates nothing.
@@ -31,13 +31,13 @@ func (c *Cluster) TargetUID(w *scaling.Workload) (string, bool) {
 	return c.cache.UID(w)
 }
 
-// Pods returns the pods of a workload that have not finished and do not terminate, by name. The slice is shared: the caller must not
-// write to it.
+// Pods returns the pods of a workload, sorted by name, without pods that have finished or are terminating. The caller must not change the
+// slice, because it is shared.
 func (c *Cluster) Pods(w *scaling.Workload) []engine.Pod { return c.cache.Pods(w) }
 
-// Exporters returns the DCGM exporter pods: the pods in a namespace that have all of the given labels, sorted by name. A DaemonSet runs
-// them, so they belong to no workload. Exporters skips pods that have finished or are terminating and pods without a node or an IP address.
-// It returns no pod if the namespace or the labels are empty. It sends no request.
+// Exporters returns the pods of the DCGM exporter: the pods in a namespace that have all of the given labels, sorted by name. A DaemonSet
+// runs them, so they belong to no workload. Pods that have finished, are terminating, or have no node or no IP address are skipped. Without
+// a namespace or labels, no pod is returned. Exporters sends no request.
 func (c *Cluster) Exporters(namespace string, by map[string]string) []engine.Pod {
 	if namespace == "" || len(by) == 0 {
 		return nil
@@ -61,9 +61,9 @@ func (c *Cluster) Unmanaged(team *scaling.Team, of []*scaling.Workload, resource
 	return c.cache.Unmanaged(team, of, resource)
 }
 
-// SharesGPUs reports whether several pods share the GPUs of a node, by the node's labels. Nodes are read only if Options.Groups is set;
-// without it SharesGPUs returns false. A shared GPU is then detected by the resource that a pod requests and by the series of the DCGM
-// exporter. SharesGPUs sends no request.
+// SharesGPUs reports whether several pods share the GPUs of a node, by the node's labels. Without Options.Groups, nodes are not read and
+// SharesGPUs returns false. A shared GPU is then detected only by the resource that a pod requests and by the series of the DCGM exporter.
+// SharesGPUs sends no request.
 func (c *Cluster) SharesGPUs(node string) bool {
 	if c.nodes == nil || node == "" {
 		return false

@@ -1,9 +1,9 @@
 // Package activation scales workloads between zero and one replica where no other controller does, and sets KEDA's annotations on
 // ScaledObjects that allow it.
 //
-// Once a second, an Activator compares the served target of each workload with its replicas in the cache. If a workload has 0 replicas and
-// a target above 0, the Activator writes 1 to its /scale. If a workload has 1 replica and a target of 0, the Activator writes 0. The HPA
-// scales between 1 and the maximum. A KEDAManager sets KEDA's annotations on ScaledObjects with the annotation gpuscaler.io/manage-keda.
+// Once a second, an Activator compares the served target of each workload with its replicas in the cache. It scales a workload with 0
+// replicas and a target above 0 to 1 replica, and a workload with 1 replica and a target of 0 to 0. The HPA scales between 1 and the
+// maximum. A KEDAManager sets KEDA's annotations on ScaledObjects with the annotation gpuscaler.io/manage-keda.
 package activation
 
 import (
@@ -39,7 +39,7 @@ type Served interface {
 
 const (
 	writeTimeout  = 5 * time.Second
-	maxConcurrent = 8 // maximum of concurrent writes; at the start of a working day many workloads are activated at once
+	maxConcurrent = 8 // maximum number of concurrent writes, because many workloads are activated at the start of a working day
 	// retryDelay is the time before the next attempt after a failed write. It doubles with each failure up to maxRetryDelay, so that a
 	// forbidden write is not repeated each second.
 	retryDelay, maxRetryDelay = time.Second, time.Minute
@@ -62,7 +62,7 @@ type Options struct {
 }
 
 // Activator writes /scale 0 -> 1 and 1 -> 0 for workloads whose policy has activate: true, and that have neither a ScaledObject nor an HPA
-// with minReplicas 0. An HPA with minReplicas 1 or more does not scale to zero, nor from zero. The Activator compares the replicas with the
+// with minReplicas 0. An HPA with minReplicas 1 or more scales neither to zero nor from zero. The Activator compares the replicas with the
 // target once a second and repeats a write that failed or that another client reverted.
 type Activator struct {
 	options Options
@@ -100,7 +100,8 @@ func New(o Options) *Activator {
 	}
 	for _, direction := range []string{"up", "down"} {
 		for _, result := range []string{"written", "conflict", "failed"} {
-			a.writes.WithLabelValues(direction, result) // Prometheus sees no increase from a missing series to 1
+			// initialize the series, because Prometheus sees no increase from a missing series to 1
+			a.writes.WithLabelValues(direction, result)
 		}
 	}
 	return a
@@ -137,13 +138,14 @@ func (a *Activator) Run(ctx context.Context) {
 	}
 }
 
-// allowed reports whether the policy has activate: true and mode auto, and its namespace is one in which /scale may be written.
+// allowed reports whether gpuscaler may activate a workload: the policy has activate: true and mode auto, and /scale may be written in its
+// namespace.
 func (a *Activator) allowed(w *scaling.Workload) bool {
 	return w.Activate && w.Mode == scaling.Auto && slices.Contains(a.options.Namespaces, w.Key.Namespace)
 }
 
 // authorized reports whether a current policy still permits the write: a policy with the same key and scale target exists, and allowed
-// returns true for it. authorized is called right before the write, because the policy can change while the write waits for other writes.
+// returns true for it. It is called immediately before the write, because the policy can change while the write waits for others.
 func (a *Activator) authorized(s step) bool {
 	return slices.ContainsFunc(a.options.Policies.Current(), func(w scaling.Workload) bool {
 		return a.allowed(&w) && w.Key == s.workload.Key && cache.RefOfWorkload(&w) == s.target.Ref
@@ -176,7 +178,7 @@ func (a *Activator) round(ctx context.Context, now time.Time) {
 	_ = group.Wait() // no function of the group returns an error; each step reports its own result
 }
 
-// next returns the step that changes the replicas of a workload toward its target. needed is false if no write of /scale is needed.
+// next returns the write that brings the replicas of a workload closer to its target. needed is false if no write is needed.
 func (a *Activator) next(w *scaling.Workload, now time.Time) (s step, needed bool) {
 	served, err := a.served.Lookup(w.Key, now)
 	if err != nil {
@@ -184,14 +186,14 @@ func (a *Activator) next(w *scaling.Workload, now time.Time) (s step, needed boo
 	}
 	state, ok := a.options.Cache.ScaleState(cache.RefOfWorkload(w))
 	// An HPA with minReplicas 0 (feature gate HPAScaleToZero, on by default from Kubernetes 1.37) scales to and from zero itself. A write
-	// would race with it, and would start a workload that a user scaled to zero, which the HPA does not touch.
+	// would conflict with it. It would also start a workload that a user scaled to zero, which the HPA leaves at zero.
 	if !ok || state.Paused || state.HasScaledObject || state.MinReplicas == 0 {
 		return s, false
 	}
 	s = step{workload: w, target: state.Target, from: state.Target.Replicas}
 	switch {
 	case s.from == 0 && served.Replicas > 0:
-		s.to = 1 // always 1, even for a greater target: the HPA scales up from one replica
+		s.to = 1 // 1 even for a greater target, because the HPA scales up from one replica
 		return s, true
 	case s.from == 1 && served.Replicas == 0:
 		s.to = 0
@@ -278,7 +280,7 @@ func (a *Activator) succeed(k scaling.Key) {
 	delete(a.failures, k)
 }
 
-// Refused returns the scale targets whose policy has activate: true in a namespace in which gpuscaler is not allowed to write /scale.
+// Refused returns the scale targets of policies with activate: true in a namespace in which gpuscaler may not write /scale.
 func (a *Activator) Refused() (all []cache.Problem) {
 	if !a.Enabled() {
 		return nil

@@ -30,7 +30,7 @@ var night = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
 var workloadResource = schema.GroupResource{Group: "apps", Resource: "deployments"}
 
-// fakeScale is /scale of a Deployment on the API server; writes contains the written replicas.
+// fakeScale is /scale of a Deployment in the API server. writes contains the replicas that were written.
 type fakeScale struct {
 	replicas int64
 	writes   []int64
@@ -77,7 +77,7 @@ func (s servedTargets) Lookup(k scaling.Key, _ time.Time) (engine.Served, error)
 	return engine.Served{}, engine.ErrUnknown
 }
 
-// sentEvents contains the Events that were sent, "reason: note".
+// sentEvents contains the Events that were sent, in the form "reason: note".
 type sentEvents []string
 
 func (s *sentEvents) Send(_ corev1.ObjectReference, _, reason, note string) {
@@ -114,7 +114,7 @@ func activatingWorkload(change func(w *scaling.Workload)) scaling.Workload {
 	return w
 }
 
-// newTestActivator returns an Activator over the Deployment chat with these replicas, and the Events that it sends.
+// newTestActivator returns an Activator for the Deployment chat with the given replicas, and the Events that it sends.
 func newTestActivator(replicas int32, target any, policies engine.Policies) (*Activator, *sentEvents) {
 	o, sent := testOptions(policies)
 	o.Cache.PutTarget(fixture.Must[*cache.Target](cache.TrimDeployment(fixture.Deployment("chat", replicas, "1"))))
@@ -123,8 +123,8 @@ func newTestActivator(replicas int32, target any, policies engine.Policies) (*Ac
 	return a, sent
 }
 
-// The HPA of a workload reads another metrics server, because that server is registered for external metrics. gpuscaler still scales
-// between zero and one replica, and does not change any other number of replicas.
+// The HPA of a workload reads another metrics server, which is registered for external metrics. gpuscaler must still scale between zero and
+// one replica, and must not write any other number of replicas.
 func TestStepsBetweenZeroAndOneReplicaBesideAnHPAOfAnotherMetricsServer(t *testing.T) {
 	for _, c := range []struct {
 		replicas int32
@@ -204,7 +204,7 @@ func TestStepsBetweenZeroAndOneReplica(t *testing.T) {
 
 func TestWriteOfAnotherClientIsNotOverwritten(t *testing.T) {
 	a, sent := newTestActivator(1, 0, fixed{activatingWorkload(nil)})
-	scale := &fakeScale{replicas: 6} // the HPA scaled to 6 replicas, and the cache does not show this yet
+	scale := &fakeScale{replicas: 6} // the HPA has scaled to 6 replicas, but the cache does not contain this yet
 	scale.serve(a.options)
 	a.round(t.Context(), night)
 	if all := sent.take(); scale.replicas != 6 || len(all) != 0 {
@@ -243,7 +243,7 @@ func TestRefusedWriteIsReportedOnceAndRetriedWithBackoff(t *testing.T) {
 	}
 }
 
-// The alert ActivationFailing needs the series before the first failure: Prometheus sees no increase from a missing series to 1.
+// The alert ActivationFailing needs the series before the first failure, because Prometheus sees no increase from a missing series to 1.
 func TestEveryResultOfActivationsIsCountedFromZero(t *testing.T) {
 	a, _ := newTestActivator(0, 5, fixed{})
 	if n := testutil.CollectAndCount(a.writes); n != 6 {
@@ -251,8 +251,7 @@ func TestEveryResultOfActivationsIsCountedFromZero(t *testing.T) {
 	}
 }
 
-// withdrawing is a source of policies that are removed. Current returns the workloads in the first calls, as many as the field reads says,
-// and nil after that.
+// withdrawing is a source whose policies are removed: Current returns the workloads for the first `reads` calls and then nil.
 type withdrawing struct {
 	workloads []scaling.Workload
 	reads     int
@@ -265,7 +264,7 @@ func (p *withdrawing) Current() []scaling.Workload {
 	return p.workloads
 }
 
-// A policy that is removed between the decision and the write does not authorize the write.
+// A policy is removed between the decision and the write. The write must not be sent.
 func TestStepIsNotWrittenWithoutACurrentPolicy(t *testing.T) {
 	a, sent := newTestActivator(0, 5, &withdrawing{[]scaling.Workload{activatingWorkload(nil)}, 1})
 	scale := &fakeScale{}

@@ -16,7 +16,7 @@ import (
 func TestKEDAAnnotationsAreSetWhileTheyAreNeeded(t *testing.T) {
 	for name, c := range map[string]struct {
 		manage  string
-		served  any // the target, or the error with the reason why no target is served
+		served  any // the target, or the error that explains why no target is served
 		paused  bool
 		applied []string
 		mode    scaling.Mode

@@ -35,15 +35,15 @@ const Name = "v1beta1.external.metrics.k8s.io"
 // Resource is the resource of APIServices.
 var Resource = apiregistration.SchemeGroupVersion.WithResource("apiservices")
 
-// Mode decides in which cases the release writes the APIService.
+// Mode determines when the release writes the APIService.
 type Mode string
 
 const (
 	// Auto writes the APIService only if it does not exist or already refers to this release. It does not replace another adapter, such as
 	// KEDA.
 	Auto Mode = "auto"
-	// Owner writes the APIService in the same cases as Auto. The modes differ while another adapter is registered: Owner always sets the
-	// metric gpuscaler_apiservice_conflict to 1, Auto only if this release was registered before.
+	// Owner writes the APIService in the same cases as Auto. While another adapter is registered, Owner always sets the metric
+	// gpuscaler_apiservice_conflict to 1. Auto does so only if this release was registered before.
 	Owner Mode = "owner"
 	// Off neither reads nor writes the APIService.
 	Off Mode = "off"
@@ -54,11 +54,11 @@ type Options struct {
 	Mode    Mode                 // empty: Auto
 	Service types.NamespacedName // Service of this release that selects the leader's pod
 	Port    int32                // 0: 443
-	// CABundle returns the PEM certificates by which the API server verifies the release's certificate. It is called at each check,
+	// CABundle returns the certificates, in PEM, with which the API server verifies the release's certificate. It is called in each check,
 	// because the CA can be renewed.
 	CABundle func() []byte
-	// Registered is called at each check at which the APIService refers to this release, with spec.caBundle of the APIService. nil: it is
-	// not called.
+	// Registered is called in each check that finds this release in the APIService. bundle is spec.caBundle of the APIService. It can be
+	// nil.
 	Registered func(bundle []byte)
 	Leading    func() bool // nil: this process may always write
 	Instance   string      // name of the pod, for Events
@@ -66,18 +66,19 @@ type Options struct {
 	ClusterName func() string
 	Log         *slog.Logger          // nil: slog.Default() is used
 	Metrics     prometheus.Registerer // nil: nothing is registered
-	// OwnerRole is the name of a ClusterRole of this release. It becomes the owner of the APIService, so that Kubernetes deletes the
-	// APIService when an uninstall deletes the ClusterRole. An APIService without a running server makes API discovery fail, and then no
-	// namespace can be deleted. Empty: the APIService has no owner.
+	// OwnerRole is the name of a ClusterRole of this release. It becomes the owner of the APIService, so that an uninstallation, which
+	// deletes the ClusterRole, also deletes the APIService. An APIService without a server makes API discovery fail, and then no namespace
+	// can be deleted. Empty: the APIService has no owner.
 	OwnerRole string
 }
 
 const (
-	// checkInterval is the longest time between two checks. A check also runs when the APIService changes, but a renewed CA certificate
-	// does not change the APIService.
+	// checkInterval is the longest time between two checks. A check also follows each change of the APIService. The interval is needed
+	// because a renewed CA certificate does not change the APIService.
 	checkInterval = 10 * time.Second
 	// leaderCheckInterval is how often a standby checks whether it has become the leader. If each replica signs its own certificate, the
-	// API server rejects the new leader's certificate until the APIService contains its CA, and HPAs cannot read the metric until then.
+	// API server rejects the certificate of a new leader until the APIService contains its CA. HPAs cannot read the metric during this
+	// time.
 	leaderCheckInterval = 200 * time.Millisecond
 	writeTimeout        = 5 * time.Second
 )
@@ -95,7 +96,7 @@ type Guard struct {
 	conflict prometheus.Gauge
 
 	last     registration // the registration at the last report
-	wasOurs  bool         // the APIService has named this release at least once since the start
+	wasOurs  bool         // whether the APIService has named this release since the start
 	lastFail string       // the last failure that was logged
 }
 
@@ -188,7 +189,7 @@ func (g *Guard) Run(ctx context.Context) error {
 	return nil
 }
 
-// wait blocks until the next check is due: when the APIService changes, when this process becomes the leader (the APIService must then
+// wait blocks until the next check is due: after a change of the APIService, when this process becomes the leader (the APIService must then
 // contain its CA), or after checkInterval. It also returns when ctx ends.
 func (g *Guard) wait(ctx context.Context, changed <-chan struct{}, wasLeading bool) {
 	deadline := time.After(checkInterval)         // may use the clock: paces checks
@@ -210,7 +211,7 @@ func (g *Guard) wait(ctx context.Context, changed <-chan struct{}, wasLeading bo
 	}
 }
 
-// check reads the APIService from the store, reports what changed and, as the leader, writes the APIService if needed.
+// check reads the APIService from the store and reports what changed. If this process leads, check writes the APIService if necessary.
 func (g *Guard) check(ctx context.Context, store cache.Store) {
 	obj, exists, _ := store.GetByKey(Name)
 	var found *apiregistration.APIService
@@ -238,7 +239,7 @@ func (g *Guard) check(ctx context.Context, store cache.Store) {
 	}
 }
 
-// report logs what changed, sends Events, sets the metrics and stores the registration for the next comparison.
+// report logs the changes, sends Events, sets the metrics, and stores the registration for the next comparison.
 func (g *Guard) report(now registration) {
 	g.owned.Set(gauge(now.ours))
 	g.conflict.Set(gauge(now.conflict))

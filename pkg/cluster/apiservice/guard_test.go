@@ -101,8 +101,8 @@ func TestReplacedAPIServiceIsReportedOnceAndNotTakenBack(t *testing.T) {
 	}
 }
 
-// The message about another registered server says what to do. It suggests KEDA only if KEDA is the registered server, because the HPAs of
-// ScaledObjects read the same API.
+// The message about another registered server must contain the next step. It may suggest KEDA only if KEDA is that server, because the HPAs
+// of ScaledObjects read the same API.
 func TestMessageAboutAnotherServerHasANextStep(t *testing.T) {
 	for owner, want := range map[string]string{
 		"keda/keda-metrics-apiserver":               "ScaledObjects with an external-push trigger",
@@ -147,8 +147,8 @@ func TestOnlyTheLeaderWritesTheAPIService(t *testing.T) {
 	}
 }
 
-// The process may serve a renewed certificate only after the APIService contains its CA. Therefore each check reports spec.caBundle of the
-// APIService, but not if the APIService refers to another Service.
+// A process may use a renewed certificate only after the APIService contains its CA. Each check must therefore report spec.caBundle of the
+// APIService, unless the APIService refers to another Service.
 func TestCABundleOfTheAPIServiceIsReportedAtEachCheck(t *testing.T) {
 	g := testGuard(Auto)
 	var reported []string
@@ -193,8 +193,8 @@ func TestUnknownModeIsRejected(t *testing.T) {
 	}
 }
 
-// The API server refuses an Event of the guard. It is counted with the lost Events of the other parts of the process, which have the same
-// registry.
+// The API server refuses an Event of the guard. It must be counted together with the lost Events of other parts of the process that have
+// the same registry.
 func TestLostEventsOfTheGuardAreCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	log := slog.New(slog.DiscardHandler)

@@ -19,16 +19,16 @@ import (
 const (
 	// NoOwner is the value that ServiceOf returns if the APIService does not exist.
 	NoOwner = "no service"
-	// LocalOwner is the value that ServiceOf returns if the APIService names no Service: the API server then serves the API itself.
+	// LocalOwner is the value that ServiceOf returns if the APIService names no Service, because the API server itself serves the API.
 	LocalOwner = "the API server itself"
 )
 
-// registration is the result of comparing the APIService in the cluster with the APIService that this release needs.
+// registration is the result of a comparison of the APIService with the APIService that this release needs.
 type registration struct {
 	owner     string // NAMESPACE/NAME of the service, NoOwner or LocalOwner
 	ours      bool
 	conflict  bool
-	write     bool   // the APIService must be written, because it is absent, or is ours and out of date
+	write     bool   // whether the APIService must be written: it is absent, or it is ours and outdated
 	available string // status of the condition Available of our APIService: "True" or "False: reason"
 	detail    string // message of the condition Available; it can contain a port number that differs in each message
 }
@@ -50,7 +50,7 @@ func (g *Guard) compare(found *apiregistration.APIService) registration {
 		port = *s.Port
 	}
 	stale := port != g.options.Port
-	if ca := g.options.CABundle(); len(ca) > 0 { // without a CA, caBundle is not compared: cert-manager's CA injector may set it
+	if ca := g.options.CABundle(); len(ca) > 0 { // an empty bundle is not compared, because cert-manager's CA injector may set caBundle
 		stale = stale || !bytes.Equal(found.Spec.CABundle, ca)
 	}
 	now := registration{owner: ServiceOf(found), ours: true, write: stale}
@@ -70,8 +70,8 @@ func ServiceOf(found *apiregistration.APIService) string {
 }
 
 // NextStep returns what a user can do while another server is registered for external metrics. The parameter owner names the Service of
-// that server, NAMESPACE/NAME. Only one server can be registered. If neither KEDA nor gpuscaler is registered, KEDA does not help either,
-// because the HPAs of its ScaledObjects read the same API.
+// that server, NAMESPACE/NAME. Only one server can be registered. If a third server is registered, KEDA is no alternative, because the HPAs
+// of its ScaledObjects read the same API.
 func NextStep(owner string) string {
 	switch {
 	case strings.Contains(owner, "keda"):
@@ -86,8 +86,8 @@ func NextStep(owner string) string {
 		"registration gpuscaler scales only between 0 and 1 (activate: true) and prepares NodePools"
 }
 
-// Available returns the status of the condition Available of an APIService: "True", "STATUS: REASON" for any other status, or "Unknown" if
-// the condition is absent. detail is the condition's message, and empty for "True" and for an absent condition.
+// Available returns the condition Available of an APIService: "True", "STATUS: REASON" for any other status, or "Unknown" without the
+// condition. detail is the condition's message; it is empty for "True" and without the condition.
 func Available(found *apiregistration.APIService) (state, detail string) {
 	for _, c := range found.Status.Conditions {
 		if c.Type == apiregistration.Available {
@@ -133,8 +133,8 @@ func (g *Guard) apply(ctx context.Context, found *apiregistration.APIService) er
 	return err
 }
 
-// owner returns the owner reference to the ClusterRole OwnerRole, or nil if the role cannot be read. The APIService is then written without
-// an owner, because HPAs cannot read the metric without the APIService.
+// owner returns the owner reference to the ClusterRole OwnerRole. It returns nil if the role cannot be read: an APIService without an owner
+// is better than none, without which HPAs cannot read the metric.
 func (g *Guard) owner(ctx context.Context) []metav1.OwnerReference {
 	if g.options.OwnerRole == "" {
 		return nil

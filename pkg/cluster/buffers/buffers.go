@@ -44,10 +44,10 @@ const (
 	// retryInterval is how long no buffer is written after an autoscaler has not responded to a buffer. After this time buffers are written
 	// again, because a user may have turned the feature gate on.
 	retryInterval = time.Hour
-	// infeasible is the reason of the condition Provisioning if the autoscaler can add no node that has space for a replica. Karpenter 1.15
+	// infeasible is the reason of the condition Provisioning if the autoscaler can add no node with space for a replica. Karpenter 1.15
 	// does not set it; kubernetes-sigs/karpenter#3318 adds it.
 	infeasible = "Infeasible"
-	// maxReplicas is the largest number of replicas that is read from a CapacityBuffer; a greater number is reduced to it.
+	// maxReplicas is the greatest number of replicas that is read from a CapacityBuffer. Greater numbers are reduced to it.
 	maxReplicas = 1 << 30
 )
 
@@ -75,13 +75,12 @@ type Buffer struct {
 	metav1.ObjectMeta
 	target    Target
 	replicas  int32
-	held      int32 // number of replicas for which an autoscaler keeps nodes, as status reports it
-	ours      bool  // gpuscaler wrote the buffer, as its label and its field manager show
+	held      int32 // number of replicas for which an autoscaler keeps nodes, from the status
+	ours      bool  // whether gpuscaler wrote the buffer, according to its label and its field manager
 	responded bool  // an autoscaler has set a condition
-	// infeasible reports that no node that the autoscaler may add has space for a replica
+	// infeasible is true if the autoscaler can add no node with space for a replica
 	infeasible bool
-	// outdated is true if the autoscaler set the condition Provisioning for an earlier version of the spec; the field infeasible is read from
-	// this condition
+	// outdated is true if the condition Provisioning, which determines infeasible, is about an earlier version of the spec
 	outdated bool
 	created  time.Time
 }
@@ -97,7 +96,7 @@ func Trim(obj any) (any, error) {
 }
 
 // Decode converts a CapacityBuffer to the part that the informer stores. If spec or status cannot be decoded, the target is empty and the
-// replicas are 0: Replicas then returns -1 for gpuscaler's own buffer, so that gpuscaler writes the buffer again.
+// replicas are 0. For gpuscaler's own buffer, Cache.Replicas then returns -1, so that gpuscaler writes the buffer again.
 func Decode(u *unstructured.Unstructured) *Buffer {
 	b := &Buffer{
 		ObjectMeta: informer.Identity(u),
@@ -105,7 +104,8 @@ func Decode(u *unstructured.Unstructured) *Buffer {
 		created:    u.GetCreationTimestamp().Time,
 	}
 	var typed karpautoscaling.CapacityBuffer
-	text, err := u.MarshalJSON() // JSON is decoded here because the converter of package runtime decodes 2^32 replicas as 0 without an error
+	// decoded as JSON here, because the converter of package runtime decodes 2^32 replicas as 0 without an error
+	text, err := u.MarshalJSON()
 	if err == nil {
 		err = json.Unmarshal(text, &typed)
 	}
@@ -124,13 +124,13 @@ func Decode(u *unstructured.Unstructured) *Buffer {
 	return b
 }
 
-// isOutdated reports whether an autoscaler set a condition for an earlier version of the spec of an object. Without an observedGeneration,
-// it is not known for which version the condition applies, and it counts as current.
+// isOutdated reports whether an autoscaler set a condition for an earlier version of the spec of an object. A condition without
+// observedGeneration counts as current.
 func isOutdated(c *metav1.Condition, u *unstructured.Unstructured) bool {
 	return c.ObservedGeneration != 0 && c.ObservedGeneration < u.GetGeneration()
 }
 
-// replicas returns a number of replicas between 0 and maxReplicas. It returns 0 if n is nil.
+// replicas returns n limited to the range from 0 to maxReplicas, or 0 if n is nil.
 func replicas(n *int32) int32 {
 	if n == nil {
 		return 0
@@ -147,8 +147,8 @@ type Cache struct {
 	buffers       map[string]*Buffer // key: namespace/name
 	mayWrite      bool               // whether this account may create buffers, according to the last answer of the API server
 	missingLogged bool               // the missing permission was logged
-	// ignoredSince is the time at which gpuscaler found a buffer that no autoscaler had responded to within responseTimeout. No buffer is
-	// written for retryInterval after that time. Zero: every buffer had a response.
+	// ignoredSince is when gpuscaler noticed that no autoscaler had responded to a buffer within responseTimeout. For retryInterval after
+	// that time, no buffer is written. Zero: every buffer had a response.
 	ignoredSince time.Time
 }
 
@@ -173,8 +173,8 @@ func (c *Cache) Watch(kind informer.CRD) {
 	c.kind = kind
 }
 
-// Put adds or replaces a buffer. While its condition is outdated, it remains infeasible if it was infeasible for the same target: whether a
-// node can have space for one replica does not depend on the number of replicas. Without this rule, each new number would remove the cap of
+// Put adds or replaces a buffer. While its condition is outdated, a buffer remains infeasible if it was infeasible for the same target,
+// because the space for one replica does not depend on the number of replicas. Without this rule, each new number would remove the cap of
 // the target until the autoscaler reports again.
 func (c *Cache) Put(b *Buffer) {
 	c.change(func() {
@@ -197,8 +197,8 @@ func (c *Cache) change(what func()) {
 	c.options.Changed()
 }
 
-// Usable reports whether gpuscaler should write buffers. This requires that the API server serves CapacityBuffers, the informer has synced,
-// this account may create buffers, and an autoscaler has responded to the buffers that gpuscaler wrote last.
+// Usable reports whether gpuscaler should write buffers. All of these must be true: the API server serves CapacityBuffers, the informer has
+// synced, this account may create buffers, and an autoscaler has responded to the last buffers that gpuscaler wrote.
 func (c *Cache) Usable() bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -228,17 +228,17 @@ func (c *Cache) replicas(w *scaling.Workload) int32 {
 	return b.replicas
 }
 
-// Infeasible reports whether the CapacityBuffer that gpuscaler wrote for a workload shows that no node that the autoscaler may add has
-// space for a replica.
+// Infeasible reports whether the status of the CapacityBuffer that gpuscaler wrote for a workload says that the autoscaler can add no node
+// with space for a replica.
 func (c *Cache) Infeasible(w *scaling.Workload) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.replicas(w) > 0 && c.buffers[keyOf(w.Key.Namespace, w.Key.Name)].infeasible
 }
 
-// OthersHold reports whether an autoscaler keeps nodes for a CapacityBuffer that gpuscaler did not write. If gpuscaler has a buffer for one
-// of the workloads, OthersHold returns false: an autoscaler does not report for which buffer it keeps a node, so the node is then assumed
-// to be kept for gpuscaler's buffer.
+// OthersHold reports whether an autoscaler keeps nodes only for CapacityBuffers that gpuscaler did not write. It returns false if gpuscaler
+// has a buffer for one of the workloads: an autoscaler does not report for which buffer it keeps a node, so gpuscaler's own buffer is
+// assumed.
 func (c *Cache) OthersHold(workloads []*scaling.Workload) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -302,9 +302,9 @@ func (c *Cache) CheckResponses(now time.Time) {
 type Task struct {
 	Namespace, Policy string
 	Target            Target
-	// the scale target, which becomes the owner of the buffer, so that the buffer is deleted with it; nil if the target does not exist
+	// the scale target, which becomes the owner of the buffer so that both are deleted together; nil if it does not exist
 	Owner      *metav1.OwnerReference
-	LimitsOnly bool // the pod template of the target has a GPU limit but no GPU request
+	LimitsOnly bool // whether the pod template of the target has a GPU limit but no GPU request
 	Replicas   int32
 	existing   *Buffer // the buffer in the cache; nil if there is none
 }

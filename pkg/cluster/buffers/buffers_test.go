@@ -110,8 +110,8 @@ func TestInfeasibleIsReadFromOwnBuffers(t *testing.T) {
 	}
 }
 
-// gpuscaler writes another number of replicas: the buffer remains infeasible until the autoscaler reports for the new version, unless the
-// scale target is another one or the buffer was created again.
+// gpuscaler writes another number of replicas. The buffer must remain infeasible until the autoscaler reports for the new version. The
+// exceptions are another scale target and a buffer that was created again.
 func TestInfeasibleRemainsWhileTheNumberOfReplicasChanges(t *testing.T) {
 	version := func(generation, observed int, from, to string) *Buffer {
 		text := strings.Replace(fixture.ChatBuffer, "metadata:", fmt.Sprintf("metadata:\n  generation: %d", generation), 1)
@@ -185,7 +185,7 @@ func TestBuffersWithoutAResponseAreNotWrittenForAnHour(t *testing.T) {
 	}
 }
 
-// newWriter returns a writer and the requests that it sent since the last call.
+// newWriter returns a writer, its fake client, and a function that returns the requests since its last call.
 func newWriter() (w *Writer, client *dynamicfake.FakeDynamicClient, sent func() []string) {
 	var requests []string
 	client = dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
@@ -241,7 +241,7 @@ func TestBufferIsWrittenWithItsTargetAsOwnerAndRemovedByUID(t *testing.T) {
 	}
 }
 
-// An upgrade of the chart can change the rights while the controller runs.
+// An upgrade of the chart can change the permissions while the controller runs.
 func TestRightsToWatchAndToWriteBuffers(t *testing.T) {
 	allowed, unanswered := "", false
 	b := newCache(func(_ context.Context, verb string) (bool, error) {
@@ -278,7 +278,7 @@ func TestRightsToWatchAndToWriteBuffers(t *testing.T) {
 	}
 }
 
-// The API server also answers 403 if a ResourceQuota of one namespace rejects a buffer. Buffers of other namespaces are still written.
+// The API server also answers 403 if a ResourceQuota in a namespace rejects a buffer. Buffers in other namespaces must still be written.
 func TestBufferThatAQuotaRejectsDoesNotDisableOthers(t *testing.T) {
 	w, client, _ := newWriter()
 	b := newCache(func(context.Context, string) (bool, error) { return true, nil })

@@ -30,8 +30,8 @@ type Remover struct {
 	DryRun    bool
 }
 
-// RemoveAll removes every CapacityBuffer of gpuscaler. For a buffer that this account is not allowed to remove, the result contains an
-// error with the command that removes it, because its nodes cost money for as long as it exists.
+// RemoveAll removes every CapacityBuffer of gpuscaler. If this account may not remove a buffer, the result contains an error with the
+// command that removes it. Its nodes would otherwise cost money for as long as it exists.
 func (r Remover) RemoveAll(ctx context.Context) (done []Removed, err error) {
 	if served, err := r.served(); err != nil || !served {
 		return nil, err

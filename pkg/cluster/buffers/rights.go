@@ -8,12 +8,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// gpuscaler has two kinds of permissions on CapacityBuffers. With Karpenter, the chart always grants the verbs to watch and delete them. It
-// grants the verb create only if karpenter.capacityBuffers is set in its values. If a user unsets that value, gpuscaler can still delete
-// the buffers that it created.
+// gpuscaler uses two kinds of permissions on CapacityBuffers. With Karpenter, the chart always grants the verbs to watch and to delete
+// them. It grants the verb create only if the value karpenter.capacityBuffers is true. If a user later sets it to false, gpuscaler can
+// still delete its buffers.
 
 // MayWatch reports whether this account may watch and delete CapacityBuffers, and stores whether it may create them. If the API server does
-// not respond, MayWatch returns false, and the next call asks again.
+// not respond, MayWatch returns false and asks again in the next call.
 func (c *Cache) MayWatch(ctx context.Context) bool {
 	deletes, err := c.options.Allowed(ctx, "delete")
 	if err != nil {
@@ -45,8 +45,8 @@ func (c *Cache) RefreshRights(ctx context.Context) {
 	}
 }
 
-// setMayWrite stores whether this account is allowed to create buffers. If it is not allowed to, although a capacity group requests
-// buffers, setMayWrite logs this once.
+// setMayWrite stores whether this account may create buffers. If it may not, although a capacity group requests buffers, setMayWrite logs
+// this once.
 func (c *Cache) setMayWrite(may bool) {
 	missing := !may && c.options.Requested()
 	c.mu.Lock()

@@ -35,7 +35,7 @@ type Writer struct {
 
 var errOtherOwner = errors.New("a CapacityBuffer of that name belongs to another owner: rename the policy or that buffer")
 
-// Write writes or removes one CapacityBuffer. It never changes a buffer of another owner.
+// Write writes or removes one CapacityBuffer. It never changes a buffer that gpuscaler does not own.
 func (w *Writer) Write(t Task) {
 	if !w.Leading() {
 		return
@@ -63,7 +63,7 @@ func (w *Writer) Write(t Task) {
 	}
 }
 
-// write writes or removes the buffer. done is what it did or tried to do: "written", "removed", or "" if there was nothing to do.
+// write writes or removes the buffer. done is "written" or "removed", also if the request failed, or "" if there was nothing to do.
 func (w *Writer) write(ctx context.Context, t Task) (done string, err error) {
 	client, name := w.Client.Resource(Resource).Namespace(t.Namespace), namePrefix+t.Policy
 	done = "written"
@@ -81,8 +81,8 @@ func (w *Writer) write(ctx context.Context, t Task) (done string, err error) {
 	case t.Owner == nil:
 		return done, fmt.Errorf("%s %s does not exist", t.Target.Kind, t.Target.Name)
 	case t.LimitsOnly:
-		// Karpenter 1.15 reads only the requests in the pod template and would keep a node without GPUs. The API server copies limits to the
-		// requests of a pod, but not in a pod template.
+		// Karpenter 1.15 reads only the requests in the pod template. The API server copies limits to requests in a pod but not in a pod
+		// template, so Karpenter would keep a node without GPUs.
 		return done, fmt.Errorf("the pod template of %s %s has limits of GPUs but no requests, so the buffer would keep no GPU: "+
 			"set the same value under requests", t.Target.Kind, t.Target.Name)
 	}
@@ -108,8 +108,7 @@ func (w *Writer) isNew(buffer, text string) bool {
 	return before != text
 }
 
-// object returns the fields of the buffer that gpuscaler applies. They include no status, and only those fields of the spec that gpuscaler
-// sets.
+// object returns the fields of the buffer that gpuscaler applies: the fields of the spec that it sets, and no status.
 func (t *Task) object(name string) (*unstructured.Unstructured, error) {
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&karpautoscaling.CapacityBufferSpec{
 		ScalableRef: &karpautoscaling.ScalableRef{APIGroup: t.Target.Group, Kind: t.Target.Kind, Name: t.Target.Name},

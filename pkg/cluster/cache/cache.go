@@ -32,7 +32,7 @@ type Cache struct {
 	minor   int // minor version of the API server; 0: unknown
 
 	gpuPods map[string]map[string]*Pod // pods that request an extended resource or claim devices; keys: namespace, name
-	version uint64                     // incremented at each change of a target or a pod
+	version uint64                     // changes with each change of a target or a pod
 
 	unmanaged   map[unmanagedKey]unmanagedSum
 	countClaims CountClaims                 // set by SetClaims
@@ -50,8 +50,8 @@ func (c *Cache) SetClaims(count CountClaims) {
 	c.countClaims = count
 }
 
-// entry contains a scale target, its pods, and the HPAs and the ScaledObject that scale it. It is created when the first of them is read,
-// because an HPA can be read before the Deployment that it scales.
+// entry contains a scale target, its pods, and the HPAs and the ScaledObject that scale it. The first of these objects that is read creates
+// the entry. This can be an HPA, which may be read before the Deployment that it scales.
 type entry struct {
 	target       *Target // nil: not read, or it does not exist
 	minor        int
@@ -62,18 +62,18 @@ type entry struct {
 
 	failedCreate failedCreate // set by PutFailedCreate
 
-	refusal  string           // why no target is computed although the scale target exists
-	extended []gpupods.Amount // extended, perPod and unknown are the results of effectiveResources
+	refusal  string           // why gpuscaler computes no target although the scale target exists
+	extended []gpupods.Amount // results of effectiveResources
 	perPod   []gpupods.Amount
 	unknown  bool
 	view     engine.View
-	policy   string // the policy that the managed HPA reads; empty: any policy with this scale target
+	policy   string // the policy whose target the managed HPA reads; empty: any policy with this scale target
 	list     []engine.Pod
 }
 
 type podEntry struct {
 	pod     *Pod
-	entries []*entry // the scale targets whose selector matches; nearly always one
+	entries []*entry // the scale targets whose selector matches the pod; nearly always one
 }
 
 // New returns an empty Cache. minor is the API server's minor version, 0 if it is unknown.
@@ -96,7 +96,7 @@ func (c *Cache) SetServerMinor(minor int) {
 	c.minor = minor
 }
 
-// at returns the entry of a target and creates it if needed. The caller holds the lock.
+// at returns the entry of a target. It creates the entry if necessary. The caller holds the lock.
 func (c *Cache) at(r Ref) *entry {
 	e := c.entries[r]
 	if e == nil {
@@ -116,7 +116,7 @@ func (c *Cache) refreshOrDelete(r Ref, e *entry) {
 	e.refresh()
 }
 
-// PutTarget stores a new or changed scale target. If it is refused because /scale cannot be used any more, it keeps its pods.
+// PutTarget stores a new or changed scale target. A target that is refused because /scale can no longer be used keeps its pods.
 func (c *Cache) PutTarget(t *Target) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,7 +153,7 @@ func (c *Cache) DropTarget(r Ref) {
 	c.refreshOrDelete(r, e)
 }
 
-// addPods indexes the selector of a target and adds the existing pods that match it.
+// addPods indexes the selector of a target and adds the existing pods that match the selector.
 func (c *Cache) addPods(e *entry, t *Target) {
 	if t.Selector == nil {
 		return
@@ -244,7 +244,7 @@ func (c *Cache) DropPod(namespace, name string) {
 	}
 }
 
-// PutHPA stores a new or changed HPA. old is its previous version, which can have another scale target; nil: none.
+// PutHPA stores a new or changed HPA. old is its previous version, which can have another scale target, or nil.
 func (c *Cache) PutHPA(old, h *HPA) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -270,7 +270,7 @@ func (c *Cache) dropHPA(h *HPA) {
 	}
 }
 
-// PutScaledObject stores a new or changed ScaledObject. old is its previous version; nil: none.
+// PutScaledObject stores a new or changed ScaledObject. old is its previous version, or nil.
 func (c *Cache) PutScaledObject(old, s *ScaledObject) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// allObjects contains what informers would put into a new cache.
+// allObjects contains the objects that informers would put into a new cache.
 type allObjects struct {
 	targets map[string]*Target
 	pods    map[string]*Pod
@@ -48,7 +48,7 @@ func TestCacheAfterManyEventsEqualsANewCache(t *testing.T) {
 		for range rapid.IntRange(0, 40).Draw(t, "events") {
 			n := name.Draw(t, "name")
 			switch rapid.IntRange(0, 5).Draw(t, "event") {
-			case 0: // a Deployment whose selector can change, because it was deleted and created again between two lists
+			case 0: // a Deployment that was deleted and created again between two lists can have another selector
 				d := fixture.Deployment(n, int32(rapid.IntRange(0, 5).Draw(t, "replicas")), "1")
 				d.Spec.Selector = drawSelector(t, names)
 				end.targets[n] = fixture.Must[*Target](TrimDeployment(d))
@@ -227,8 +227,8 @@ func TestHPAThatCannotReadTheMetricOrReachTheMaximumIsNotExact(t *testing.T) {
 	}
 }
 
-// An HPA with minReplicas 0 marks a workload that it scaled to zero with the condition ScaledToZero, and stays active. If a user scales the
-// workload to zero, the HPA is disabled until the user scales it up.
+// An HPA with minReplicas 0 that scales a workload to zero sets the condition ScaledToZero on itself and stays active. If a user scales the
+// workload to zero, the HPA is inactive until the user scales the workload up.
 func TestHPAWithMinReplicasZeroIsDisabledIfAUserScalesToZero(t *testing.T) {
 	h := fixture.HPA("chat", "chat", "chat")
 	h.Spec.MinReplicas = new(int32)

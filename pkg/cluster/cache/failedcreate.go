@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// FailedCreate is the last failed attempt of the StatefulSet controller to create a pod. The status of a StatefulSet does not report it;
-// only an Event does.
+// FailedCreate is the StatefulSet controller's last failed attempt to create a pod. It is read from an Event, because the status of a
+// StatefulSet does not contain it.
 type FailedCreate struct {
 	Message string
 	At      time.Time
@@ -24,8 +24,8 @@ type StatefulSet struct {
 
 // IncompleteStatefulSets returns the StatefulSets of a workload that have fewer pods than they should. If the scale target is a
 // StatefulSet, this is the scale target itself. If it is a LeaderWorkerSet, its controller has created one StatefulSet with its name for
-// all leaders, and one for the workers of each replica. Of the StatefulSets for workers, only the first with a missing pod is returned. For
-// a scale target of another kind the result is empty.
+// all leaders, and one for the workers of each replica. Of the StatefulSets for workers, only the first one that lacks a pod is returned.
+// For a scale target of another kind, the result is empty.
 func (c *Cache) IncompleteStatefulSets(w *scaling.Workload) (sets []StatefulSet) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -49,7 +49,7 @@ func (c *Cache) IncompleteStatefulSets(w *scaling.Workload) (sets []StatefulSet)
 }
 
 // PutFailedCreate stores the last failed attempt to create a pod of a workload's scale target. The zero value means that no attempt failed.
-// The failure is used until a later pod of the scale target is created, or until no pod is missing.
+// The failure counts until a later pod of the scale target exists, or until no pod is missing.
 func (c *Cache) PutFailedCreate(w *scaling.Workload, failed FailedCreate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +85,7 @@ func (e *entry) rejection() engine.Rejection {
 	}
 	for _, p := range e.pods {
 		if p.CreationTimestamp.After(f.at) {
-			return engine.Rejection{} // the failure is outdated: the controller has created a pod since then
+			return engine.Rejection{} // outdated, because the controller has created a pod since then
 		}
 	}
 	return f.rejection
@@ -97,8 +97,7 @@ func (t *Target) createdByStatefulSets() bool {
 		t.Ref.Group == LeaderWorkerSetKind.Group && t.Ref.Kind == LeaderWorkerSetKind.Kind
 }
 
-// missingReplicas returns spec.replicas minus the number of replicas that have all their pods. Terminating pods are not counted, as in the
-// view.
+// missingReplicas returns spec.replicas minus the number of complete replicas. As in the view, terminating pods do not count.
 func (e *entry) missingReplicas() int32 {
 	complete := int32(0)
 	for _, pods := range e.podsByReplica() {
@@ -111,8 +110,8 @@ func (e *entry) missingReplicas() int32 {
 	return e.target.Replicas - complete
 }
 
-// firstIncomplete returns the first index, in alphabetical order, of a replica of a LeaderWorkerSet that has at least one
-// of its pods, but not all. It returns "" if there is none.
+// firstIncomplete returns the index of a LeaderWorkerSet's replica that has some of its pods but not all. If there are several, it returns
+// the first in alphabetical order; if there is none, "".
 func (e *entry) firstIncomplete() (first string) {
 	for index, pods := range e.podsByReplica() {
 		if index != "" && len(pods) < int(e.target.Size) && (first == "" || index < first) {

@@ -37,8 +37,8 @@ func setWorkload(kind, apiVersion, name string) *scaling.Workload {
 	return w
 }
 
-// A quota permits three of eight pods of a StatefulSet. The view must name the quota until the controller creates another pod, and must
-// name it again after the next failed attempt. After a scale-down to the existing pods it names no quota.
+// A quota permits three of eight pods of a StatefulSet. The view must name the quota until the controller creates another pod, and again
+// after the next failed attempt. After a scale-down to the existing pods, it must not name a quota.
 func TestQuotaOfAStatefulSetIsNamedUntilAPodIsCreated(t *testing.T) {
 	c, w := New(0), setWorkload("StatefulSet", "apps/v1", "db")
 	c.PutTarget(statefulSet("db", 8, "u1"))
@@ -86,8 +86,8 @@ func TestQuotaOfAStatefulSetIsNamedUntilAPodIsCreated(t *testing.T) {
 	expect("another StatefulSet with the same name", 0)
 }
 
-// A LeaderWorkerSet of four pods a replica has three replicas: one is complete, one lacks a worker, one lacks all pods. The Events about
-// the StatefulSet of the leaders and about the StatefulSet of the incomplete group's workers are read.
+// A LeaderWorkerSet with four pods per replica has three replicas: one is complete, one lacks a worker, and one lacks all pods. Events must
+// be read about two StatefulSets: the one of the leaders, and the one of the incomplete replica's workers.
 func TestQuotaOfALeaderWorkerSetIsNamed(t *testing.T) {
 	c, w := New(0), fixture.GroupWorkload("big")
 	c.PutTarget(fixture.Must[*Target](TrimLeaderWorkerSet(fixture.LeaderWorkerSet("big", 3))))
@@ -107,7 +107,7 @@ func TestQuotaOfALeaderWorkerSetIsNamed(t *testing.T) {
 	}
 }
 
-// The status of a Deployment reports rejected pods, so no Event about it is read.
+// The status of a Deployment reports rejected pods, so no Events about it must be read.
 func TestEventsOfADeploymentAreNotRead(t *testing.T) {
 	c := New(0)
 	c.PutTarget(rejectedDeployment(7, ""))

@@ -34,12 +34,12 @@ type HPA struct {
 	scaleTargetRef scaling.Target
 	min, max       int32
 	desired        int32
-	inactive       string // why the HPA does not scale at present, by its condition ScalingActive; empty: it scales
+	inactive       string // why the HPA does not scale now, from its condition ScalingActive; empty: it scales
 	readsTarget    bool   // one of its metrics is gpuscaler's
-	composite      bool   // it reads the result of a ScaledObject's scalingModifiers, which can contain gpuscaler's metric
-	policy         string // the policy that its metric selects; empty if a ScaledObject created it
+	composite      bool   // whether it reads the result of a ScaledObject's scalingModifiers, which can include gpuscaler's metric
+	policy         string // the policy that its metric selects; empty if KEDA created the HPA
 	operator       manual.Operator
-	// annotations with gpuscaler's prefix; nil if a ScaledObject created the HPA, because KEDA copies its annotations to the HPA
+	// annotations with gpuscaler's prefix; nil if KEDA created the HPA, because they are copies of the ScaledObject's annotations
 	annotations map[string]string
 	spec        *autoscalingv2.HorizontalPodAutoscalerSpec
 }
@@ -100,9 +100,9 @@ func (h *HPA) PolicyObject() (o store.Object, ok bool) {
 	}, h.ScaledObject == ""
 }
 
-// inactiveReason returns why an HPA does not scale, for example because it cannot read its metric. It returns an empty string for an HPA
-// with minReplicas 1 or more whose workload has zero replicas, because such an HPA is always inactive then. An HPA with minReplicas 0 is
-// inactive at zero replicas only if it did not scale to zero itself.
+// inactiveReason returns why an HPA does not scale, for example because it cannot read its metric. It returns "" for an HPA with
+// minReplicas 1 or more at zero replicas, because being inactive is normal then. An HPA with minReplicas 0 is inactive at zero replicas
+// only if another client scaled the workload to zero.
 func inactiveReason(h *autoscalingv2.HorizontalPodAutoscaler) string {
 	for _, c := range h.Status.Conditions {
 		switch {

@@ -17,7 +17,7 @@ type Problem struct {
 	Text  string
 }
 
-// ReadingHPA is an HPA that reads gpuscaler's metric. Facts contains what the checks of the HPA need from other objects in the cache.
+// ReadingHPA is an HPA that reads gpuscaler's metric. Facts contains the information from other objects that the checks of the HPA need.
 type ReadingHPA struct {
 	HPA   *HPA
 	Facts objects.HPAFacts
@@ -88,8 +88,8 @@ func (c *Cache) Reference(r Ref) (about corev1.ObjectReference, ok bool) {
 	return e.target.Reference(), true
 }
 
-// PolicyCarriers returns the HPAs and ScaledObjects that have gpuscaler's annotations or trigger metadata, in which a user can write a
-// policy.
+// PolicyCarriers returns the HPAs and ScaledObjects that have gpuscaler's annotations or trigger metadata. Users can write policies in
+// these.
 func (c *Cache) PolicyCarriers() (all []corev1.ObjectReference) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -106,8 +106,8 @@ func (c *Cache) PolicyCarriers() (all []corev1.ObjectReference) {
 	return all
 }
 
-// ScaledTwice returns a finding for each scale target that two or more objects scale, if none of its HPAs reads gpuscaler's metric. If one
-// does, the check of that HPA returns the finding instead.
+// ScaledTwice returns a finding for each scale target that several objects scale. It skips a target if one of its HPAs reads gpuscaler's
+// metric, because the check of that HPA returns the finding.
 func (c *Cache) ScaledTwice() (all []objects.ObjectFinding) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -22,7 +22,7 @@ const (
 	pending                  // not scheduled to a node
 	loading                  // on a node and not Ready: the image is pulled or the model is loaded
 	ready                    // Ready
-	inCrashLoop              // on a node and restarted repeatedly: it does not become Ready by itself
+	inCrashLoop              // on a node but restarted repeatedly: it is not expected to become Ready
 )
 
 // Pod contains the fields of a pod that the cache stores. With its labels it takes about 2 KB; a corev1.Pod takes about 11 KB.
@@ -35,7 +35,7 @@ type Pod struct {
 	software          uint64                // result of softwareOf
 	blocksDisruption  bool                  // the pod has the annotation karpenter.sh/do-not-disrupt
 	sizes             map[string]int32      // see WithSizes
-	start             *planner.ReplicaStart // result of startOf; nil: the pod is not Ready
+	start             *planner.ReplicaStart // result of startOf; nil if the pod is not Ready
 }
 
 // NodeName returns the name of the pod's node, empty while it has none.
@@ -71,8 +71,8 @@ const (
 	lwsWorkerLabel = "leaderworkerset.sigs.k8s.io/worker-index"
 )
 
-// TrimPod is the transform of the pod informer. It returns a *Pod. It returns an object of any other type than *corev1.Pod unchanged,
-// because an informer can pass an object to its transform twice.
+// TrimPod is the transform of the pod informer. It returns a *Pod. It returns an object of another type unchanged, because an informer can
+// pass an object to its transform twice.
 func TrimPod(obj any) (any, error) {
 	p, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -103,8 +103,7 @@ func TrimPod(obj any) (any, error) {
 }
 
 // WithSizes returns the transform of the pod informer for kinds whose pods report in an environment variable how many pods their replica
-// has. It does the same as TrimPod, and also stores the values of these variables. A value that is not a whole number above 0 is not
-// stored.
+// has. Besides the work of TrimPod, it stores the values of these variables that are whole numbers above 0.
 func WithSizes(kinds []ScaleKind) func(obj any) (any, error) {
 	var variables []string
 	for _, k := range kinds {
@@ -164,7 +163,7 @@ func isReady(p *corev1.Pod) bool {
 	return false
 }
 
-// backoffReset is the run time after which the kubelet resets the back-off of a container.
+// backoffReset is how long a container must run before the kubelet resets its restart back-off.
 const backoffReset = 10 * time.Minute
 
 // crashing reports whether a container of the pod is in a crash loop: it waits in CrashLoopBackOff, or it runs without being ready after at

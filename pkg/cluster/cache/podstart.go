@@ -10,14 +10,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
-// NodeStart contains the times of the start of a node, in Unix milliseconds. 0 means that a time is not known.
+// NodeStart contains the times at which a node started, in Unix milliseconds. 0 means that a time is unknown.
 type NodeStart struct {
 	Launched    int64 // the cloud provider launched the instance
 	Registered  int64 // the node joined the cluster
 	Allocatable int64 // the node reported its GPUs
 }
 
-// SetNodeStarts sets the function that returns the start of a node. It is called before the first object is put. Until it is set, no start
+// SetNodeStarts sets the function that returns the start of a node. It must be called before the first object is put. Without it, no start
 // is known. The function is called while the Cache is locked, so it must not call methods of the Cache.
 func (c *Cache) SetNodeStarts(of func(node string) NodeStart) {
 	c.mu.Lock()
@@ -25,8 +25,8 @@ func (c *Cache) SetNodeStarts(of func(node string) NodeStart) {
 	c.nodeStarts = of
 }
 
-// startOf returns the times of the start of a Ready pod. The time at which its containers started is known only if none of the containers
-// that use GPUs has restarted since then. If no container uses GPUs, all containers count.
+// startOf returns the times of the start of a Ready pod. The time at which its containers started is known only if no container that uses
+// GPUs has restarted since then. If no container uses GPUs, this applies to all containers.
 func startOf(p *corev1.Pod) *planner.ReplicaStart {
 	out := &planner.ReplicaStart{Created: Stamp(p.CreationTimestamp.Time)}
 	for i := range p.Status.Conditions {
@@ -65,8 +65,8 @@ func Stamp(t time.Time) int64 {
 	return history.Stamp(t)
 }
 
-// startedReplicas returns the newest completed starts of the replicas that are ready, nil if none is known. If nothing has changed, it
-// returns the value before, because the engine keeps a pointer to it.
+// startedReplicas returns the latest completed starts of the ready replicas, or nil if none is known. before is the previous result. If
+// nothing has changed, startedReplicas returns it, because the engine keeps a pointer to it.
 func (e *entry) startedReplicas(before *planner.ReplicaStarts) *planner.ReplicaStarts {
 	var all planner.ReplicaStarts
 	add := func(pods []*Pod) {
@@ -96,8 +96,8 @@ func (e *entry) startedReplicas(before *planner.ReplicaStarts) *planner.ReplicaS
 	return &all
 }
 
-// replicaStart returns the start of a replica with one or more pods: it was created with its first pod, and each later phase ended when it
-// ended for the last pod. The times of the node are taken from the pod that was scheduled last.
+// replicaStart returns the start of a replica with one or more pods. The start begins when the first pod is created. Each later phase ends
+// when it has ended for all pods. The times of the node are taken from the pod that was scheduled last.
 func (e *entry) replicaStart(pods []*Pod) (out planner.ReplicaStart) {
 	node := ""
 	for i, p := range pods {

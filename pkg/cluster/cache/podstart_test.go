@@ -13,11 +13,11 @@ import (
 
 var nine = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
-// after returns the time of a number of seconds after nine.
+// after returns the time that is the given number of seconds after nine o'clock.
 func after(seconds int) time.Time { return nine.Add(time.Duration(seconds) * time.Second) }
 
-// began sets the times of a ready pod: it was created at nine, and the phases of its start ended the given numbers of seconds later. The
-// sidecar starts later than the server and has restarted.
+// began sets the times of a ready pod. It was created at nine o'clock, and the phases of its start ended the given numbers of seconds
+// later. The sidecar starts later than the server and has restarted.
 func began(p *corev1.Pod, scheduled, running, ready int) *corev1.Pod {
 	p.CreationTimestamp = metav1.NewTime(nine)
 	p.Status.Conditions = []corev1.PodCondition{
@@ -33,8 +33,8 @@ func began(p *corev1.Pod, scheduled, running, ready int) *corev1.Pod {
 	return p
 }
 
-// chat returns a cache with the Deployment chat, on nodes of Karpenter that were launched after 5 s, joined after 35 s and reported their
-// GPUs after 50 s. The start of a node with another name is not known.
+// chat returns a cache with the Deployment chat. Its nodes were launched by Karpenter after 5 s, joined after 35 s and reported their GPUs
+// after 50 s. The starts of other nodes are unknown.
 func chat() *Cache {
 	c := New(0)
 	c.SetNodeStarts(func(node string) NodeStart {
@@ -89,7 +89,8 @@ func TestViewHasTheTimesOfCompletedStarts(t *testing.T) {
 	}
 }
 
-// A restart of the server, a status that is not reported yet, and a pod without a creation time must not look like a fast start.
+// Three cases must not look like a fast start: a restart of the server, a status that is not reported yet, and a pod without a creation
+// time.
 func TestTimesThatAreNotKnownAreZero(t *testing.T) {
 	for name, change := range map[string]func(p *corev1.Pod){
 		"the server has restarted":    func(p *corev1.Pod) { p.Status.ContainerStatuses[1].RestartCount = 1 },
@@ -119,7 +120,7 @@ func other(p *corev1.Pod) corev1.Container {
 	return second
 }
 
-// A replica of four pods starts with its first pod, and each phase ends with the last pod.
+// The start of a replica with four pods begins with its first pod, and each phase ends with the last pod.
 func TestStartOfAReplicaWithSeveralPods(t *testing.T) {
 	c := New(0)
 	c.SetNodeStarts(func(node string) NodeStart {

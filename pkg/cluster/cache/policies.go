@@ -38,8 +38,8 @@ type PolicyIndex struct {
 	byTarget map[Ref][]string
 }
 
-// Index returns the index of the current policies. It returns nil if there is no source. The index is rebuilt only if the source returns
-// another slice than at the last call; a source never changes a slice that it has returned.
+// Index returns the index of the current policies. It returns nil if there is no source. The index is rebuilt only if the source returns a
+// slice that differs from the last one. This is sufficient, because a source never changes a slice that it has returned.
 func (p *Policies) Index() *PolicyIndex {
 	if p.source == nil {
 		return nil
@@ -83,7 +83,7 @@ func (x *PolicyIndex) HPAFacts(h ReadingHPA) objects.HPAFacts {
 	return f
 }
 
-// ScaledObjectFacts returns the facts about the policy of a ScaledObject, nil if there is none.
+// ScaledObjectFacts returns the facts about the policy of a ScaledObject, or nil without a policy.
 func (x *PolicyIndex) ScaledObjectFacts(s *ScaledObject) *objects.PolicyFacts {
 	return policyFacts(x.Decider(s), s.Target)
 }
@@ -99,9 +99,9 @@ func policyFacts(w *scaling.Workload, target Ref) *objects.PolicyFacts {
 	}
 }
 
-// Decider returns the policy whose target gpuscaler serves to the trigger of a ScaledObject. If the trigger's metadata contains a policy
-// name, it is that policy. Otherwise it is the policy with the name and the scale target of the ScaledObject, or else the first policy by
-// name with that scale target. Decider returns nil if there is none.
+// Decider returns the policy whose target gpuscaler serves to the trigger of a ScaledObject. A policy name in the trigger's metadata
+// selects this policy. Without a name, it is the policy with the name and the scale target of the ScaledObject or, if there is none, the
+// first policy by name with that scale target. Decider returns nil if no policy is found.
 func (x *PolicyIndex) Decider(s *ScaledObject) *scaling.Workload {
 	if x == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 )
 
 // View returns the observed state of a workload's scale target. ok is false if the target or its selector is not in the cache, or if
-// Refusal is not empty. View allocates memory only if the bounds of the managed HPA are narrower than the policy's, to explain that.
+// Refusal is not empty. View allocates memory only for the explanation that the bounds of the managed HPA are narrower than the policy's.
 func (c *Cache) View(w *scaling.Workload) (v engine.View, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -29,7 +29,8 @@ func (c *Cache) View(w *scaling.Workload) (v engine.View, ok bool) {
 	}
 	switch {
 	case e.policy != "" && e.policy != w.Key.Name:
-		v.ManagedHPA = engine.ManagedHPA{} // the HPA reads the target of another policy, so it does not manage this workload
+		// the HPA reads the target of another policy of this scale target, so it does not manage this workload
+		v.ManagedHPA = engine.ManagedHPA{}
 	case v.ManagedHPA.Exact:
 		policy := objects.Range{Min: w.Policy.MinReplicas, Max: w.Policy.MaxReplicas}
 		own := objects.Range{Min: v.MinReplicas, Max: v.MaxReplicas}
@@ -50,8 +51,8 @@ func (c *Cache) UID(w *scaling.Workload) (uid string, ok bool) {
 	return string(e.target.UID), true
 }
 
-// Refusal returns why no target is computed for a workload. It returns a reason if the scale target is refused, or if its kind has no scale
-// subresource. Otherwise it returns "".
+// Refusal returns why no target is computed for a workload: the scale target is refused, or its kind has no scale subresource. It returns
+// "" if a target is computed.
 func (c *Cache) Refusal(w *scaling.Workload) string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -92,9 +93,9 @@ func (c *Cache) PodsWithLabels(namespace string, s labels.Selector) []engine.Pod
 	return list
 }
 
-// TriggerMetric returns the external metric that KEDA serves for a named trigger of the ScaledObject of a workload, and the selector
-// that KEDA's metrics server requires. ok is false if there is no such ScaledObject or trigger, or KEDA has not published exactly one
-// metric for it.
+// TriggerMetric returns the external metric that KEDA serves for a named trigger of the ScaledObject of a workload, and the selector that
+// KEDA's metrics server requires. ok is false if there is no such ScaledObject or trigger, or if KEDA has published no metric or several
+// metrics for it.
 func (c *Cache) TriggerMetric(w *scaling.Workload, trigger string) (metric, selector string, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -110,8 +111,8 @@ func (c *Cache) TriggerMetric(w *scaling.Workload, trigger string) (metric, sele
 // ScaleState contains the facts by which the Activator decides whether it may write /scale of a target.
 type ScaleState struct {
 	Target          *Target
-	Paused          bool  // paused by a user or by KEDA's annotations
-	HasScaledObject bool  // a ScaledObject exists; KEDA then scales to and from zero
+	Paused          bool  // whether a user or KEDA's annotations have paused it
+	HasScaledObject bool  // whether a ScaledObject exists, so that KEDA scales to and from zero
 	MinReplicas     int32 // minReplicas of the HPA; -1 if there is no HPA
 }
 

@@ -28,8 +28,9 @@ func (c *Cache) TargetOf(w *scaling.Workload) *Target {
 	return nil
 }
 
-// ResourcesOf returns the extended resources that one replica of a workload and its largest pod request, including those that only its
-// existing pods request, for example because of a LimitRange. perPod is empty if a replica has one pod. The caller holds the lock.
+// ResourcesOf returns the extended resources that one replica of a workload requests, and the resources of its largest pod. They include
+// requests that only existing pods have, for example because of a LimitRange. perPod is empty if a replica has one pod. The caller holds
+// the lock.
 func (c *Cache) ResourcesOf(w *scaling.Workload) (perReplica, perPod []gpupods.Amount) {
 	if e := c.entries[RefOfWorkload(w)]; e != nil {
 		return e.extended, e.perPod
@@ -43,7 +44,7 @@ func (c *Cache) RejectsPods(w *scaling.Workload) bool {
 	return e != nil && e.view.Rejection.Kind != ""
 }
 
-// PodsOf returns all pods of a workload, including those that have finished or are terminating. They are sorted by name; if a replica has
+// PodsOf returns all pods of a workload, including pods that have finished or are terminating. They are sorted by name; if a replica has
 // several pods, they are sorted by replica first. The caller holds the lock.
 func (c *Cache) PodsOf(w *scaling.Workload) []*Pod {
 	e := c.entries[RefOfWorkload(w)]

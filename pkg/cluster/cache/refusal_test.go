@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The value of a field is the choice of a tenant. It must not fill logs, Events and answers of the API.
+// A tenant chooses the values of fields. A long value must not fill logs, Events and answers of the API.
 func TestRefusalContainsNoLongValueOfTheObject(t *testing.T) {
 	const prefix = "StormService.v1alpha1.orchestration.aibrix.ai replicaLabel=roleset-name podsPerReplica="
 	long := strings.Repeat("7x\u202e", 1<<18)
@@ -43,8 +43,9 @@ func TestRefusalContainsNoLongValueOfTheObject(t *testing.T) {
 	}
 }
 
-// After a restore or an upgrade of its controller, status.selector of an object can be empty, and a new version of a kind can lack /scale.
-// The pods still belong to the workload: they are not pods without a policy, and they keep the annotations of a move.
+// After a restore or an upgrade of its controller, an object can have an empty status.selector, and a new version of a kind can lack
+// /scale. The pods must still belong to the workload. Otherwise they would count as pods without a policy and lose the annotations of a
+// move.
 func TestRefusedTargetKeepsItsPods(t *testing.T) {
 	w := fixture.RolloutWorkload()
 	gpusWithoutPolicy := func(c *Cache) int64 {

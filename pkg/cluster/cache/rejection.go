@@ -11,10 +11,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/printable"
 )
 
-// maxForeignText is the maximum length in bytes of a text that an admission webhook or a tenant chooses, before characters are escaped.
+// maxForeignText is the maximum length in bytes, before escaping, of a text that an admission webhook or a tenant chooses.
 const maxForeignText = 400
 
-// shortened returns at most maxForeignText bytes of a text, with escapes for characters that cannot be shown.
+// shortened returns at most maxForeignText bytes of a text, and escapes characters that cannot be displayed.
 func shortened(text string) string {
 	if len(text) > maxForeignText {
 		text = strings.ToValidUTF8(text[:maxForeignText], "") + "..."
@@ -22,7 +22,7 @@ func shortened(text string) string {
 	return printable.Clean(text)
 }
 
-// Kinds of objects that reject pods; "admission" means every other admission check.
+// Kinds of objects that reject pods. "admission" is for every other admission check.
 const (
 	rejectedByQuota      = "ResourceQuota"
 	rejectedByLimitRange = "LimitRange"
@@ -61,8 +61,8 @@ func objectRejection(u *unstructured.Unstructured) engine.Rejection {
 //	pods "chat-5d8f-x2x4z" is forbidden: maximum cpu usage per Container is 2, but limit is 4
 //	admission webhook "pods.example.com" denied the request: ...
 //
-// It returns the zero value for every other message, such as a timeout, because the next attempt can then succeed. The text does not
-// contain the pod's name, which differs at each attempt.
+// It returns the zero value for every other message, such as a timeout, after which the next attempt can succeed. The text omits the pod's
+// name, because it is different in each attempt.
 func parseRejection(message string) engine.Rejection {
 	_, text, forbidden := strings.Cut(message, " is forbidden: ")
 	if !forbidden {

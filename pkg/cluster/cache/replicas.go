@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// refresh recomputes the view, the pod list and the refusal of the entry. The caller holds the lock of the cache. refresh allocates new
-// slices, because readers can still use the previous ones.
+// refresh recomputes the view, the list of pods and the refusal of the entry. It allocates new slices, because readers can still use the
+// previous ones. The caller holds the lock of the cache.
 func (e *entry) refresh() {
 	v := engine.View{}
 	v.MinReplicas, v.MaxReplicas = e.bounds()
@@ -25,7 +25,7 @@ func (e *entry) refresh() {
 		v.Version = e.softwareVersion(e.view.Version)
 		e.setStarted(&v)
 		if v.Rejection = e.rejection(); v.Rejection.Kind != "" {
-			// If no replica is missing, the rejected pod is an additional one, as in a rolling update.
+			// if no replica is missing, the rejected pod is an additional one of a rolling update
 			v.Rejected = max(e.missingReplicas(), 1)
 		}
 		operators = append(operators, &e.target.operator)
@@ -46,10 +46,10 @@ func (e *entry) refresh() {
 	e.refusal = e.refuse()
 }
 
-// refuse returns the reason why no target is computed, or an empty string. It applies to a kind that is read through /scale: a replica of
-// such a kind can have several pods, and /scale does not report how many. If each of these pods counted as a replica, every target would be
-// too large. refuse returns a reason if there are at least twice as many pods as the greater of spec.replicas and status.replicas requires.
-// During a rolling update this is the case only until status.replicas includes the new pods.
+// refuse returns the reason why no target is computed, or an empty string. It applies to kinds that are read through /scale, which does not
+// report how many pods a replica has. If each of several pods counted as a replica, every target would be too large. refuse returns a
+// reason if there are at least twice as many pods as replicas. The number of replicas is the greater of spec.replicas and status.replicas.
+// In a rolling update the reason disappears when status.replicas includes the new pods.
 func (e *entry) refuse() string {
 	t := e.target
 	switch {
@@ -89,8 +89,7 @@ func (e *entry) podsByReplica() map[string][]*Pod {
 	return pods
 }
 
-// unnamed returns the name of the first pod, by name, that lacks the label with the name of its replica. It returns an empty string if
-// there is none.
+// unnamed returns the first pod, by name, that lacks the label with the name of its replica, or "" if there is none.
 func (e *entry) unnamed() (name string) {
 	for _, p := range e.podsByReplica()[""] {
 		if name == "" || p.Name < name {
@@ -158,7 +157,7 @@ func countPhase(pods []*Pod, of phase) (n int32) {
 	return n
 }
 
-// listPods returns the pods from which metrics can be read, sorted by name: all pods except those that have finished or are terminating.
+// listPods returns the pods from which metrics can be read, sorted by name. Pods that have finished or are terminating are excluded.
 func (e *entry) listPods() []engine.Pod {
 	list := make([]engine.Pod, 0, len(e.pods))
 	for _, p := range e.pods {

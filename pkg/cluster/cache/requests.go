@@ -12,8 +12,8 @@ import (
 
 // Request returns how much of a resource one replica of a workload requests (perReplica), and the sum of the requests of its existing pods
 // (pods), both with the devices that they claim by dynamic resource allocation. known is false if perReplica is not reliable: the workload
-// is not in the cache, its pod template cannot be decoded, or its pods may claim GPUs whose number is unknown. The sum includes at least
-// one GPU for a pod with such a claim.
+// is not in the cache, its pod template cannot be decoded, or its pods may claim an unknown number of GPUs. pods includes at least one GPU
+// for a pod with such a claim.
 func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64, known bool, pods int64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -30,11 +30,11 @@ func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64,
 }
 
 // effectiveResources returns the extended resources that one replica requests (perReplica): the requests of the pod template, and requests
-// that only the existing pods request, because a LimitRange or a webhook can add requests that the template does not have. For a resource
-// in the template, the requests of existing pods are ignored, because these pods may have been created from its previous version. unknown
-// is true if the template cannot be decoded. If a replica has several pods, perPod contains the requests of its largest pod. If a kind that
-// is read through /scale has no pod template, effectiveResources reads only the existing pods, because pods of such a kind can have several
-// templates.
+// that only the existing pods request, because a LimitRange or a webhook can add requests that the template does not have. If the template
+// requests a resource, the existing pods' requests of it are ignored, because these pods may have been created from a previous version of
+// the template. unknown is true if the template cannot be decoded. If a replica has several pods, perPod contains the requests of its
+// largest pod. If a kind that is read through /scale has no pod template, effectiveResources reads only the existing pods, because pods of
+// such a kind can have several templates.
 func (e *entry) effectiveResources() (perReplica, perPod []gpupods.Amount, unknown bool) {
 	switch {
 	case e.target.Unreadable && e.target.ReadScale:
@@ -95,8 +95,7 @@ func (e *entry) existingResources() (perReplica, perPod []gpupods.Amount, unknow
 	return perReplica, perPod, unknown
 }
 
-// withAtLeast returns the list with the count of the resource a.Resource increased to a.Count, if it is less. It does not change the list
-// that it is given.
+// withAtLeast returns the list with the count of the resource a.Resource raised to at least a.Count. It does not change the list itself.
 func withAtLeast(list []gpupods.Amount, a gpupods.Amount) []gpupods.Amount {
 	if gpupods.CountOf(list, a.Resource) >= a.Count {
 		return list
@@ -203,10 +202,10 @@ func (c *Cache) Unmanaged(team *scaling.Team, workloads []*scaling.Workload, res
 		}
 	}
 	if claims {
-		return s.sum // not stored: it depends also on claims and device classes, and c.version does not change with them
+		return s.sum // not cached, because the sum also depends on claims and device classes, with which c.version does not change
 	}
 	if len(c.unmanaged) >= maxUnmanagedSums {
-		clear(c.unmanaged) // also deletes the sums of teams that do not exist any more
+		clear(c.unmanaged) // this also deletes the sums of removed teams
 	}
 	c.unmanaged[key] = s
 	return s.sum

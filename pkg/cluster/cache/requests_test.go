@@ -124,7 +124,7 @@ func TestGPUsThatAreClaimedAreNotZero(t *testing.T) {
 }
 
 // A LimitRange gives each container of the namespace one GPU, so the pods request more than their template. The request of a replica must
-// then be the request of its pods. Pods of a previous version of the template do not change the request of the current version.
+// be the request of these pods. Pods of a previous version of the template must not change the request of the current version.
 func TestRequestIncludesWhatOnlyThePodsRequest(t *testing.T) {
 	c := New(0)
 	chat := fixture.Workload("chat")

@@ -47,16 +47,15 @@ type ScaledObject struct {
 	pause          manual.KEDAPause
 	operator       manual.Operator
 	annotations    map[string]string // annotations with gpuscaler's prefix
-	metadata       map[string]string // metadata of the trigger for gpuscaler; nil: there is no such trigger
+	metadata       map[string]string // metadata of the trigger for gpuscaler; nil without such a trigger
 	triggers       []string          // names of all triggers
-	// metrics contains, for each named trigger, the name of the external metric that KEDA serves; the name is empty if it cannot be
-	// determined.
+	// metrics contains, for each named trigger, the name of the external metric that KEDA serves, or "" if this name cannot be determined.
 	metrics map[string]string
 	invalid string // why the object cannot be decoded; empty: it was decoded
 }
 
-// TrimScaledObject is the transform of the ScaledObject informer. It returns a *ScaledObject. An object that cannot be decoded is kept
-// with its scale target: KEDA scales it, so gpuscaler must not write /scale of that target.
+// TrimScaledObject is the transform of the ScaledObject informer. It returns a *ScaledObject. It keeps an object that cannot be decoded,
+// with its scale target: KEDA may scale this target, so gpuscaler must not write its /scale.
 func TrimScaledObject(obj any) (any, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -172,7 +171,7 @@ func (s *ScaledObject) PolicyObject() store.Object {
 }
 
 // triggerMetrics returns the name of the external metric that KEDA serves for each named trigger, for example "s2-aws-sqs-queue" for the
-// third trigger in spec.triggers. The name is empty in the following cases, because the value of another trigger could be used by mistake:
+// third trigger in spec.triggers. In the following cases the name is empty, because otherwise the value of another trigger could be used:
 //
 //   - two triggers have the same name
 //   - the status lists no metric for the trigger
@@ -198,7 +197,7 @@ func triggerMetrics(o *kedav1alpha1.ScaledObject) map[string]string {
 	return metrics
 }
 
-// onlyWithPrefix returns the only name with a prefix. It is empty if there is none or more than one.
+// onlyWithPrefix returns the name that begins with a prefix, or "" if there is no such name or more than one.
 func onlyWithPrefix(names []string, prefix string) string {
 	matching := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, prefix) })
 	if len(matching) != 1 {

@@ -122,13 +122,13 @@ func compileSize(text string) (cel.Program, error) {
 	return env.Program(checked, cel.CostLimit(maxSizeCost))
 }
 
-// sum adds up a list of whole numbers.
+// sum returns the sum of a list of whole numbers.
 func sum(list ref.Val) ref.Val {
 	total := types.Int(0)
 	for it := list.(traits.Lister).Iterator(); it.HasNext() == types.True; {
 		v := it.Next()
 		n, whole := v.(types.Int)
-		if !whole || n < 0 || n > gpupods.MaxGPUs { // the error must not contain the list, because its length is the choice of a tenant
+		if !whole || n < 0 || n > gpupods.MaxGPUs { // the error must not contain the list, whose length a tenant can choose
 			return types.NewErr("sum of a list with an invalid element of type %s: want numbers from 0 to %d", v.Type().TypeName(), gpupods.MaxGPUs)
 		}
 		total += n
@@ -151,7 +151,7 @@ func (k ScaleKind) Trim(obj any) (any, error) {
 	}
 	if k.variable != "" {
 		t.SizeVariable, t.ReplicaLabel = k.variable, k.ReplicaLabel
-		t.GPUs, t.Extended, t.Unreadable = 0, nil, true // the number of pods is not known here: the existing pods are read
+		t.GPUs, t.Extended, t.Unreadable = 0, nil, true // the number of pods is unknown here, so the resources are read from existing pods
 		return t, nil
 	}
 	n, err := k.podsPerReplica(u)
@@ -179,7 +179,7 @@ func (k ScaleKind) podsPerReplica(u *unstructured.Unstructured) (int32, error) {
 		return 0, fmt.Errorf("cannot be computed for the object: %s", shortened(err.Error())) // the error can contain a value of the object
 	}
 	n, whole := result.(types.Int)
-	if !whole { // the error must not contain the value, because its length is the choice of a tenant
+	if !whole { // the error must not contain the value, whose length a tenant can choose
 		return 0, fmt.Errorf("returns a %s for the object, want a number from 1 to %d", result.Type().TypeName(), gpupods.MaxGPUs)
 	}
 	if n < 1 || n > gpupods.MaxGPUs {
@@ -188,8 +188,8 @@ func (k ScaleKind) podsPerReplica(u *unstructured.Unstructured) (int32, error) {
 	return int32(n), nil
 }
 
-// readSize sets the number of pods per replica of a target whose pods report this number in an environment variable. The number is 1 while
-// the target has no pods.
+// readSize sets the number of pods per replica, for a target whose pods report this number in an environment variable. Without pods, the
+// number is 1.
 func (e *entry) readSize() {
 	if e.target == nil || e.target.SizeVariable == "" {
 		return
@@ -207,7 +207,8 @@ func (e *entry) readSize() {
 	}
 }
 
-// sizeOf returns how many pods the replica of the given pods has. If the pods report it, old and new replicas can differ during a rollout.
+// sizeOf returns how many pods the replica of the given pods has. During a rollout, old and new replicas can differ if the pods report the
+// number.
 func (e *entry) sizeOf(pods []*Pod) (size int32) {
 	if e.target.SizeVariable == "" {
 		return e.target.Size
@@ -218,8 +219,8 @@ func (e *entry) sizeOf(pods []*Pod) (size int32) {
 	return max(size, 1)
 }
 
-// unsized returns the name of the first pod, sorted by name, that does not report how many pods its replica has, if the target has a
-// SizeVariable. It returns an empty string if there is no such pod.
+// unsized returns the first pod, by name, that does not report how many pods its replica has, or "" if there is none. It considers only
+// targets with a SizeVariable.
 func (e *entry) unsized() (name string) {
 	if e.target.SizeVariable == "" {
 		return ""
@@ -232,7 +233,8 @@ func (e *entry) unsized() (name string) {
 	return name
 }
 
-// notScalable maps kinds of model servers without a scale subresource to the next step for a policy that names one as its scale target.
+// notScalable contains kinds of model servers without a scale subresource. The value is the next step for a policy that names such a kind
+// as its scale target.
 var notScalable = map[schema.GroupKind]string{
 	{Group: "ray.io", Kind: "RayCluster"}: rayNextStep,
 	{Group: "ray.io", Kind: "RayService"}: rayNextStep,

@@ -49,7 +49,7 @@ func (s story) put(t *testing.T, u *unstructured.Unstructured) {
 	s.PutTarget(full)
 }
 
-// pod stores a pod of a replica with some GPUs.
+// pod stores a pod of a replica that requests GPUs.
 func (s story) pod(i int, state, replica, gpus string) {
 	p := fixture.Pod("chat", i, state)
 	p.Labels = map[string]string{"app": "chat"}
@@ -60,8 +60,8 @@ func (s story) pod(i int, state, replica, gpus string) {
 	s.PutPod(fixture.Must[*Pod](TrimPod(p)))
 }
 
-// The StormService of the test has replicas of one prefill and two decode pods. Replicas and their GPUs are counted by group, as for a
-// LeaderWorkerSet, although neither /scale nor a pod template reports them.
+// The StormService in this test has replicas with one prefill and two decode pods. Neither /scale nor a pod template shows this. Replicas
+// and their GPUs must be counted by group, as for a LeaderWorkerSet.
 func TestReplicasOfADescribedKindAreCountedByGroup(t *testing.T) {
 	kind, err := ParseScaleKind(storm)
 	if err != nil {
@@ -79,7 +79,7 @@ func TestReplicasOfADescribedKindAreCountedByGroup(t *testing.T) {
 	request(0, 0, false)
 	s.pod(0, "ready", "a", "4")
 	s.pod(1, "ready", "a", "2")
-	request(0, 6, false) // the replica lacks a pod, so its GPUs are not known
+	request(0, 6, false) // the replica lacks a pod, so its GPUs are unknown
 	s.pod(2, "loading", "a", "2")
 	s.pod(3, "pending", "b", "4")
 	request(8, 12, true)
@@ -197,8 +197,8 @@ func TestScaleKindIsParsedOrRefusedWithTheReason(t *testing.T) {
 	}
 }
 
-// The role of a ModelServing (Kthena) does not contain the number of pods that a replica of the role has. The pods contain it, in the
-// environment variable GROUP_SIZE.
+// The ModelServing (Kthena) does not contain how many pods a replica of its role has. The pods contain it, in the environment variable
+// GROUP_SIZE.
 const role = "ModelServingRoleReplica.v1alpha1.workload.serving.volcano.sh " +
 	"replicaLabel=modelserving.volcano.sh/role-id podsPerReplica=env:GROUP_SIZE"
 
@@ -236,7 +236,7 @@ func TestPodsReportHowManyPodsTheirReplicaHas(t *testing.T) {
 	if v, ok := s.View(w); !ok || v.Ready != 1 || v.Loading != 1 || v.GPUs != 3 {
 		t.Errorf("%+v, %t; want one ready and one loading replica of 3 GPUs", v, ok)
 	}
-	for i := range 3 { // a rollout: the new replica has four pods, of which one exists
+	for i := range 3 { // a rollout: the new replica has four pods, one of which exists
 		s.PutPod(rolePod(i, "a", "3", kind))
 	}
 	s.PutPod(rolePod(3, "b", "4", kind))

@@ -6,8 +6,8 @@ import (
 )
 
 // selectorIndex finds the scale targets whose selector matches a pod without comparing every selector of the namespace. A selector is
-// stored under one of the label pairs that it requires, the one with the fewest selectors at that time. Selectors that require no label
-// pair are compared with every pod; there are few of them. The first key is the namespace.
+// stored under one of the label pairs that it requires: the pair that has the fewest selectors at that time. Selectors without a required
+// label pair are compared with every pod, but there are few of them. The first key is the namespace.
 type selectorIndex map[string]map[labelPair][]indexedSelector
 
 type labelPair struct{ key, value string }

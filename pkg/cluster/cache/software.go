@@ -16,7 +16,7 @@ import (
 func softwareOf(spec *corev1.PodSpec) uint64 {
 	h := fnv.New64a()
 	add := func(parts ...string) {
-		for _, text := range parts { // the length of each part precedes it, so that different parts give different hashes
+		for _, text := range parts { // include the length of each part, so that different lists of parts have different hashes
 			_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(text))))
 			_, _ = h.Write([]byte(text)) // never returns an error
 		}
@@ -55,9 +55,9 @@ func usesGPUs(c corev1.Container) bool {
 	return len(c.Resources.Claims) > 0
 }
 
-// softwareVersion returns the hash that most ready pods have. The parameter before is the previous result. If two hashes are equally
-// frequent, softwareVersion returns the previous result, so that the result changes only once during a rollout. Without a ready pod it
-// returns 0, which means that the version is not known.
+// softwareVersion returns the most frequent hash of the ready pods. before is the previous result. It is kept if two hashes are equally
+// frequent, so that the result changes only once during a rollout. Without a ready pod it returns 0, which means that the version is not
+// known.
 func (e *entry) softwareVersion(before uint64) uint64 {
 	count := map[uint64]int{}
 	for _, p := range e.pods {

@@ -56,20 +56,21 @@ type Target struct {
 	APIVersion     string
 	Replicas       int32
 	Size           int32              // pods per replica
-	ReplicaLabel   string             // key of the pod label whose value identifies the replica; set if a replica has several pods
-	ReadScale      bool               // it was read through /scale, which does not report how many pods a replica has
+	ReplicaLabel   string             // key of the pod label whose value identifies the replica; empty if a replica has one pod
+	ReadScale      bool               // whether it was read through /scale, which does not report how many pods a replica has
 	SizeVariable   string             // environment variable of the pods that contains Size; empty: Size is not read from pods
-	undescribed    string             // why the number of pods per replica or the pods are not known; empty: both are known
+	undescribed    string             // why the pods, or the number of pods per replica, are unknown; empty: both are known
 	StatusReplicas int32              // status.replicas of /scale
 	PerPod         []gpupods.Amount   // extended resources of its largest pod, if a replica has several pods
 	GPUs           int32              // GPUs per replica, in all pods of the replica
 	Extended       []gpupods.Amount   // extended resources per replica
 	Unreadable     bool               // the pod template cannot be decoded, so GPUs and Extended are not known
 	Claims         []gpupods.ClaimRef // ResourceClaims of its pods
-	// a container has a limit of an extended resource and no request; the API server adds the request to pods only, not to the template
+	// whether a container has a limit of an extended resource and no request; the API server adds the request to pods but not to the
+	// template
 	LimitsOnly bool
 	Rejection  engine.Rejection // why the API server rejects further pods; the zero value if it does not
-	Selector   labels.Selector  // selector of the pods; nil while it is not known: the target then has no view
+	Selector   labels.Selector  // selector of the pods; nil if it is unknown, and the target then has no view
 	operator   manual.Operator
 }
 
@@ -101,7 +102,7 @@ func TrimStatefulSet(obj any) (any, error) {
 func appsTarget(m *metav1.ObjectMeta, s *metav1.LabelSelector, pod *corev1.PodSpec) *Target {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
-		selector = nil // the API server refuses an object with such a selector; without a selector, the target has no view
+		selector = nil // the API server refuses such a selector, so this does not occur; without a selector, the target has no view
 	}
 	return &Target{
 		ObjectMeta: informer.Identity(m),
@@ -148,8 +149,7 @@ func TrimLeaderWorkerSet(obj any) (any, error) {
 	t.Claims = append(gpupods.ClaimRefs(leader), gpupods.ClaimRefs(workers)...)
 	t.GPUs = int32(min(int64(gpupods.GPUs(leader))+(size-1)*int64(gpupods.GPUs(workers)), gpupods.MaxGPUs))
 	t.addGroupResources(gpupods.ExtendedResources(leader), gpupods.ExtendedResources(workers), size)
-	// status.hpaPodSelector selects only the leader pods. This selector must select all pods of each group, because readiness and metrics
-	// are read from all of them.
+	// not status.hpaPodSelector, which selects only the leader pods: readiness and metrics are read from all pods of a group
 	t.Selector = labels.SelectorFromSet(labels.Set{lwsNameLabel: u.GetName()})
 	return t, nil
 }
@@ -206,9 +206,9 @@ func (t *Target) WithoutScale(notFound bool, err error) *Target {
 	return &refused
 }
 
-// refusedAfter returns the target t. There is one exception: if t is the result of WithoutScale and the previous version old has a
-// selector, it returns a copy of t with the selector and the replicas of old. No target replicas are computed for the copy, but its pods
-// still belong to the workload. Otherwise they would count as pods without a policy in addition to the workload, and would lose gpuscaler's
+// refusedAfter returns the target t, with one exception. If t is the result of WithoutScale and its previous version old has a selector,
+// refusedAfter returns a copy of t with old's selector and replicas. No target replicas are computed for the copy, but its pods still
+// belong to the workload. Otherwise they would count as pods without a policy in addition to the workload, and would lose gpuscaler's
 // annotations during a move.
 func (t *Target) refusedAfter(old *Target) *Target {
 	if t.Selector != nil || t.undescribed == "" || old == nil || old.Selector == nil || old.UID != t.UID {
@@ -238,8 +238,8 @@ func unstructuredTarget(u *unstructured.Unstructured) *Target {
 // maxReplicas is the largest number of replicas that is read from an object. It prevents an overflow when replicas are added as int32.
 const maxReplicas = 1 << 24
 
-// templatePod returns the pod template at a path of an object. ok is false, and the pod is empty, if there is none, it cannot be
-// decoded, or it has no container.
+// templatePod returns the pod template at a path of an object. ok is false, and the pod is empty, if the template is missing, cannot be
+// decoded, or has no container.
 func templatePod(u *unstructured.Unstructured, fields ...string) (spec *corev1.PodSpec, ok bool) {
 	spec = &corev1.PodSpec{}
 	raw, found, err := unstructured.NestedMap(u.Object, append(fields, "spec")...)

@@ -32,8 +32,7 @@ import (
 // Selector selects the ConfigMaps that contain policies.
 const Selector = "gpuscaler.io/policy=true"
 
-// reportInterval is the interval at which changes of the accepted policies are reported, so that a ConfigMap that changes each second
-// causes few Events.
+// reportInterval is the time between two reports about accepted policies. A ConfigMap that changes each second therefore causes few Events.
 const reportInterval = 10 * time.Second
 
 // Policies receives the ConfigMaps. The policy store implements it.
@@ -57,12 +56,12 @@ type Options struct {
 	Log    *slog.Logger
 }
 
-// Reader reads ConfigMaps and reports what the policy store accepts of them.
+// Reader reads ConfigMaps and reports which of their policies the policy store accepts.
 type Reader struct {
 	options  Options
 	synced   map[string]toolscache.InformerSynced // by namespace; written before started is closed
 	started  chan struct{}
-	reported map[types.NamespacedName]string // the accepted policies of each ConfigMap in its last Event
+	reported map[types.NamespacedName]string // the accepted policies of each ConfigMap, as the last Event reported them
 }
 
 // New returns a Reader. It reads nothing before Run.
@@ -79,7 +78,7 @@ func (r *Reader) Run(ctx context.Context) {
 		all := coreinformers.NewFilteredConfigMapInformer(r.options.Client, namespace, 0, toolscache.Indexers{},
 			func(o *metav1.ListOptions) { o.LabelSelector = Selector })
 		if err := all.SetTransform(Trim); err != nil {
-			r.options.Log.Error("cannot read ConfigMaps", "namespace", namespace, "error", err) // it fails only if the informer already runs
+			r.options.Log.Error("cannot read ConfigMaps", "namespace", namespace, "error", err) // fails only if the informer already runs
 			continue
 		}
 		handler, err := all.AddEventHandler(informer.Handler(r.put, r.drop))
@@ -94,7 +93,7 @@ func (r *Reader) Run(ctx context.Context) {
 	rounds.Every(ctx, reportInterval, func(time.Time) { r.report() })
 }
 
-// put passes a ConfigMap to the policy store if its content changed. A change of an annotation or a label is not an edit of its policies.
+// put passes a ConfigMap to the policy store if its data changed. A changed annotation or label is not an edit of its policies.
 func (r *Reader) put(old, c *ConfigMap) {
 	if old == nil || !old.content.Equal(&c.content) {
 		r.options.Policies.SetConfigMap(c.content)
@@ -112,9 +111,9 @@ func (r *Reader) drop(c *ConfigMap) {
 	}
 }
 
-// WaitForSync waits until the ConfigMaps of all namespaces were read, but not longer than the time limit, and then makes the policy store
-// publish their policies. It logs each namespace that was not read within the limit. gpuscaler starts without the policies of such a
-// namespace, so that it can scale the workloads of the others.
+// WaitForSync waits until the ConfigMaps of all namespaces have been read, at most until the time limit. Then it makes the policy store
+// publish their policies. It logs each namespace that was not read in time. gpuscaler starts without the policies of these namespaces, so
+// that it can scale the workloads of the others.
 func (r *Reader) WaitForSync(ctx context.Context, limit time.Duration) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -131,7 +131,7 @@ func TestOnlyLabelledConfigMapsOfListedNamespacesAreRequested(t *testing.T) {
 	eventually(t, "the deleted one is removed", func() bool { return slices.Equal(policies.names(), []string{"team-b/policies"}) })
 }
 
-// If the permission to read one namespace is missing, the other namespaces are read, and the start is not delayed beyond the limit.
+// The permission to read one namespace is missing. The other namespaces must be read, and the start must not be delayed beyond the limit.
 func TestANamespaceThatCannotBeListedDelaysTheStartOnlyForALimitedTime(t *testing.T) {
 	client := fake.NewClientset(configMap("team-b", "policies", nil))
 	client.PrependReactor("list", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {

@@ -12,7 +12,7 @@ const (
 	byExtended = "nvidia.com/gpu"
 )
 
-// claim returns a ResourceClaim; allocated is the content of status.allocation.devices.results, "" before the allocation.
+// claim returns a ResourceClaim. allocated is the content of status.allocation.devices.results; "" before the allocation.
 func claim(name, requests, allocated string) string {
 	text := `{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {namespace: team, name: ` + name +
 		`}, spec: {devices: {requests: ` + requests + `}}`
@@ -127,8 +127,8 @@ func TestSharedClaimCountsOnce(t *testing.T) {
 	}
 }
 
-// A claim that was generated from a template keeps its count after the template is deleted. If the claim of a pod is not in the cache yet,
-// the template determines the count. If neither is in the cache, the count is unknown for the pod and for the next replica.
+// A claim that was generated from a template keeps its count after the template is deleted. Until the claim is in the cache, its template
+// determines the count. If neither is in the cache, the count is unknown for the pod and for the next replica.
 func TestDeletedTemplate(t *testing.T) {
 	c := withClasses(t)
 	put(t, c, template("gpus", `[{name: x, exactly: {deviceClassName: gpu.nvidia.com, count: 2}}]`))

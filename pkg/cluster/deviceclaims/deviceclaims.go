@@ -4,8 +4,8 @@
 //
 // A device is one result of an allocation: a whole GPU, or a partition of one such as a MIG instance. A request for an exact count reserves
 // that many devices. A request for all matching devices of a node reserves a number that is known only after the allocation. A request with
-// alternatives (firstAvailable) counts as its greatest alternative until the scheduler has chosen one. A request with adminAccess reserves
-// none.
+// alternatives (firstAvailable) counts as its largest alternative until the scheduler has chosen one. A request with adminAccess reserves
+// no device.
 //
 // Devices count as units of a resource in two cases: the resource is the name of their DeviceClass
 // (deviceclass.resource.kubernetes.io/gpu.nvidia.com), or it is the extendedResourceName of their DeviceClass (nvidia.com/gpu).

@@ -17,7 +17,7 @@ import (
 type Claim struct {
 	metav1.ObjectMeta
 	template bool
-	requests [][]option // the alternatives of each request; after the allocation only the chosen alternative
+	requests [][]option // the alternatives of each request (see firstAvailable); after the allocation, only the allocated alternative
 }
 
 // option is one alternative of a device request.
@@ -28,7 +28,7 @@ type option struct {
 
 const unknownCount = -1
 
-// unreadable is the request of a claim that cannot be decoded. It counts as a request for an unknown number of GPUs.
+// unreadable replaces the request of a claim that cannot be decoded. It counts as a request for an unknown number of GPUs.
 var unreadable = []option{{"", unknownCount}}
 
 func (c *Claim) key() claimKey { return claimKey{c.Namespace, c.Name, c.template} }
@@ -80,8 +80,8 @@ func allocatedDevices(a *resourcev1.AllocationResult) map[string]int64 {
 	return n
 }
 
-// optionsOf returns the alternatives of one device request: those in the field firstAvailable, or the single one in the field exactly. If
-// an alternative was allocated, optionsOf returns only that alternative. For a request with adminAccess it returns none, because such a
+// optionsOf returns the alternatives of one device request: the entries of the field firstAvailable, or the field exactly. If an
+// alternative was allocated, optionsOf returns only this alternative. For a request with adminAccess it returns none, because such a
 // request reserves no device.
 func optionsOf(r *resourcev1.DeviceRequest, allocated map[string]int64) (options []option) {
 	if r.Exactly == nil && len(r.FirstAvailable) == 0 {

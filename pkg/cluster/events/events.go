@@ -35,7 +35,7 @@ const (
 	TargetChanged             = "TargetChanged"             // the served target differs from the previous one
 	SignalsMissing            = "SignalsMissing"            // an input is missing: the target can increase but not decrease
 	SignalsRecovered          = "SignalsRecovered"          // every required input is available again
-	HPAMisconfigured          = "HPAMisconfigured"          // an HPA does not follow its target exactly
+	HPAMisconfigured          = "HPAMisconfigured"          // an HPA does not exactly follow the target that it reads
 	ScaledObjectMisconfigured = "ScaledObjectMisconfigured" // a ScaledObject with gpuscaler's trigger has a configuration error
 	KEDAManaged               = "KEDAAnnotated"             // KEDA annotations were set or removed, as gpuscaler.io/manage-keda allows
 	KEDAManageFailed          = "KEDAAnnotationFailed"      // the API server refused an annotation of KEDA, or another field manager owns it
@@ -59,12 +59,12 @@ const (
 )
 
 const (
-	queueLength = 1000 // for all namespaces together; an Event that does not fit is counted and dropped
+	queueLength = 1000 // maximum number of queued Events of all namespaces; an Event that does not fit is dropped and counted
 	burst       = 100
 	perSecond   = 10
 	postTimeout = 5 * time.Second
-	maxNote     = 1024 // in bytes; the API server refuses a longer note
-	maxInstance = 128  // length of the reporting instance in bytes; the API server refuses a longer one
+	maxNote     = 1024 // in bytes; the API server refuses longer notes
+	maxInstance = 128  // in bytes; the API server refuses a longer name of the reporting instance
 )
 
 // Sender queues an Event about an object and never waits. kind is corev1.EventTypeNormal or corev1.EventTypeWarning.
@@ -74,12 +74,12 @@ type Sender interface {
 
 // Options configure a Recorder.
 type Options struct {
-	Instance string // names this process in Events; the pod's name
+	Instance string // name of this process in Events: the name of its pod
 	// ClusterName returns the cluster's name, for an annotation of every Event. nil or an empty name: no annotation.
 	ClusterName func() string
 	Log         *slog.Logger
-	// Metrics is where the counter of lost Events is registered. Recorders with the same registry share the counter. nil: it is not
-	// registered.
+	// Metrics is the registry for the counter of lost Events; nil: it is not registered. Recorders with the same registry share the
+	// counter.
 	Metrics prometheus.Registerer
 }
 
@@ -102,7 +102,7 @@ func NewRecorder(client typedevents.EventsV1Interface, o Options) *Recorder {
 		instance = "gpuscaler" // the API server refuses an Event without a reporting instance
 	}
 	if len(instance) > maxInstance {
-		instance = instance[len(instance)-maxInstance:] // the end of a pod's name distinguishes the pod from others
+		instance = instance[len(instance)-maxInstance:] // keep the end of the pod's name, which distinguishes it from other pods
 	}
 	r := &Recorder{
 		client: client, instance: instance, cluster: o.ClusterName, log: o.Log,
@@ -118,7 +118,7 @@ func NewRecorder(client typedevents.EventsV1Interface, o Options) *Recorder {
 	}
 	var other prometheus.AlreadyRegisteredError
 	if err := o.Metrics.Register(r.lost); errors.As(err, &other) {
-		r.lost = other.ExistingCollector.(prometheus.Counter) // the counter of another Recorder of this process; both increase the same counter
+		r.lost = other.ExistingCollector.(prometheus.Counter) // use the counter of another Recorder of this process
 	} else if err != nil {
 		panic(err) // a registration error is a programming error, as in MustRegister
 	}
@@ -192,7 +192,8 @@ func (r *Recorder) post(ctx context.Context, event *eventsv1.Event) {
 	_, err := r.client.Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
 	switch {
 	case err == nil, apierrors.IsAlreadyExists(err):
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // not an error: the Event would be deleted with its namespace
+	// not an error, because the Event would be deleted with its namespace
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 	default:
 		r.lost.Inc()
 		r.log.Warn("an Event was not written", "reason", event.Reason, "object", event.Regarding.Name, "error", err)

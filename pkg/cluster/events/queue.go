@@ -7,8 +7,8 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 )
 
-// queue contains the Events that are not posted yet. Namespaces take turns, so that a namespace with many Events, such as one with
-// thousands of invalid policies, neither delays nor displaces the Events of others.
+// queue contains the Events that are not posted yet. The namespaces take turns. A namespace with many Events, for example because of
+// thousands of invalid policies, therefore neither delays nor displaces the Events of others.
 type queue struct {
 	added chan struct{} // receives a value after each push
 

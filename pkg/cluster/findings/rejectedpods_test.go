@@ -13,8 +13,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 )
 
-// A quota rejects pods of a workload with a policy: one Event names the quota, its limit and its use. If the ReplicaSet controller tries
-// again with another pod name, no further Event is sent; if the use changes, one is sent. Nothing is sent for a workload without a policy.
+// A quota rejects pods of a workload with a policy. One Event must name the quota, its limit and its use. No further Event may be sent if
+// the ReplicaSet controller tries again with another pod name, but one must be sent if the use changes. No Event may be sent for a workload
+// without a policy.
 func TestRejectedPodsAreReported(t *testing.T) {
 	r, sent := newTestReporter(Options{}, *fixture.Workload("chat"))
 	reject := func(name, pod, used string) {

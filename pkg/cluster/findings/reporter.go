@@ -1,5 +1,5 @@
 // Package findings reports configuration errors of HPAs, ScaledObjects, annotations and policies, and rejected pods. It sends an Event for
-// each error, and sends the Event again before the API server deletes it while the error is not fixed.
+// each error. As long as the error is not fixed, it sends the Event again before the API server deletes it.
 //
 // A Reporter reads the cache of the cluster, passes the facts about each object to package lint/objects, and sends an Event for each new
 // finding.
@@ -38,10 +38,9 @@ type PolicyProblems interface {
 // SourceLimit is a namespace that exceeds a limit at a data source.
 type SourceLimit struct {
 	Namespace string
-	// the namespace contains no policy; the Event is then written into the namespace default, because it is unknown whether the other one
-	// exists
+	// whether the namespace contains no policy; the Event is then written into the namespace default, because the other one may not exist
 	Outside bool
-	Note    string // what is exceeded and what to do; it does not change while the limit is exceeded
+	Note    string // which limit is exceeded and what to do; constant while the limit is exceeded
 }
 
 // Options configure a Reporter.
@@ -102,7 +101,7 @@ func (r *Reporter) Run(ctx context.Context) {
 	fallbacks := &fallbackReader{objects: r.options.Dynamic, served: func() (bool, error) { return servesFallback(r.options.Discovery) }}
 	rounds.Every(ctx, checkInterval, func(now time.Time) {
 		if !r.options.Leading() {
-			r.count.Reset() // only the leader sets the metric, so that a finding is not counted twice
+			r.count.Reset() // only the leader sets the metric; otherwise a finding would be counted twice
 			return
 		}
 		r.readFallbacks(ctx, fallbacks, now)
@@ -110,7 +109,7 @@ func (r *Reporter) Run(ctx context.Context) {
 	})
 }
 
-// readFallbacks reads the fallbacks of HPAs for the next round. If they cannot be read, the previous ones are used.
+// readFallbacks reads the fallbacks of HPAs for the next round. If this fails, it keeps the previous fallbacks.
 func (r *Reporter) readFallbacks(ctx context.Context, reader *fallbackReader, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -195,7 +194,7 @@ func (r *Reporter) addSourceLimits(found *findingSet) {
 		return
 	}
 	for _, s := range r.options.SourceLimits() {
-		// The Event is written into the namespace itself, where its team can read it.
+		// in the namespace itself, where its team can read the Event
 		about := corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: s.Namespace, Namespace: s.Namespace}
 		if s.Outside {
 			about.Namespace = ""

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// SharedGPU is the name of the check for policies with a signal of type dcgm whose pods run on shared GPUs. Alerts and runbooks can match
-// this name.
+// SharedGPU is the name of the check for policies with a signal of type dcgm whose pods run on shared GPUs. Alerts and runbooks can refer
+// to this name.
 const SharedGPU = "SharedGPU"
 
 // sharedGPUs returns the scale targets whose policy reads the activity of GPUs that other pods also use.

@@ -10,7 +10,7 @@ import (
 // ClaimRef is one source of devices for a pod by dynamic resource allocation (DRA). If no field is set, the pod refers to its devices in a
 // way that this version of gpuscaler does not know.
 type ClaimRef struct {
-	Name     string // name of a ResourceClaim in the namespace of the pod; if Template is set too, the claim was generated from it
+	Name     string // name of a ResourceClaim in the namespace of the pod; if Template is set too, it was generated from this template
 	Template string // name of a ResourceClaimTemplate in the namespace of the pod
 	Class    string // name of a DeviceClass, if the pod requests its devices by a resource name and without a claim
 	Devices  int64  // number of devices of Class
@@ -20,8 +20,8 @@ type ClaimRef struct {
 // an allocation: a whole GPU, or a partition of one such as a MIG instance.
 type ClaimCount struct {
 	Devices int64
-	// Claimed is true if at least one claim requests devices of the resource. Devices can be 0 even then, because a claim that several pods
-	// share is counted only for the first of these pods.
+	// Claimed is true if at least one claim requests devices of the resource. Devices can still be 0, because a claim that several pods
+	// share counts only for the first of these pods.
 	Claimed bool
 	// Unknown is true if a claim may request GPUs that Devices does not include.
 	Unknown bool
@@ -55,8 +55,8 @@ func ClaimRefs(spec *corev1.PodSpec) (all []ClaimRef) {
 	return append(all, classRefs(spec)...)
 }
 
-// podClaimRefs returns the sources of devices of a pod. For a claim that was generated from a template, the reference contains the name of
-// the claim, which reports what was allocated and remains if the template is deleted.
+// podClaimRefs returns the sources of devices of a pod. For a claim that was generated from a template, it returns the name of the claim,
+// because the claim shows what was allocated and still exists if the template is deleted.
 func podClaimRefs(p *corev1.Pod) []ClaimRef {
 	all := ClaimRefs(&p.Spec)
 	for i := range p.Spec.ResourceClaims {

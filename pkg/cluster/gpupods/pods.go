@@ -29,7 +29,7 @@ type Facts struct {
 	Owner        capacity.Owner
 	Created      time.Time
 	Gated        bool // the pod has a scheduling gate: the scheduler and Karpenter ignore it
-	Held         bool // the pod has no node, and no provisioner launches one for it, see isHeld
+	Held         bool // the pod has no node, and no autoscaler launches one for it (see isHeld)
 	Gang         Gang
 	NodeSelector map[string]string
 	NodeAffinity *corev1.NodeSelector // the required node affinity; nil if there is none
@@ -60,7 +60,7 @@ func FactsOf(p *corev1.Pod) *Facts {
 	return f
 }
 
-// IsDaemon reports whether a pod runs on a node only because the node exists: a pod of a DaemonSet, or a static pod of the kubelet.
+// IsDaemon reports whether a pod runs on each node: a pod of a DaemonSet, or a static pod of the kubelet.
 func IsDaemon(p *corev1.Pod) bool {
 	c := metav1.GetControllerOf(p)
 	return c != nil && (c.Kind == "DaemonSet" || c.Kind == "Node")

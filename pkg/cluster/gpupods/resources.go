@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// MaxGPUs is the largest number of GPUs that is counted for one container; a greater number is reduced to it. A wrong value in a pod
-// template then cannot make a sum overflow. The largest known pods have 16 GPUs.
+// MaxGPUs is the greatest number of GPUs of one container that is counted. Greater numbers are reduced to it, so that a wrong value in a
+// pod template cannot make a sum overflow. The largest known pods have 16 GPUs.
 const MaxGPUs = 1 << 16
 
 // Amount is a quantity of one extended resource.
@@ -17,7 +17,7 @@ type Amount struct {
 	Count    int64
 }
 
-// CountOf returns the count of a resource in a list, 0 if the list does not contain it.
+// CountOf returns the count of a resource in a list, or 0 if the list does not contain the resource.
 func CountOf(amounts []Amount, resource string) int64 {
 	for i := range amounts {
 		if amounts[i].Resource == resource {
@@ -38,8 +38,8 @@ func IsGPU(name corev1.ResourceName) bool {
 	return n == "nvidia.com/gpu" || n == "nvidia.com/gpu.shared" || strings.HasPrefix(n, "nvidia.com/mig-")
 }
 
-// IsPartition reports whether an extended resource is a partition or a share of a GPU. A cloud provider describes its instance types with
-// whole GPUs. Whether nodes offer partitions or shares depends on the configuration of the device plugin.
+// IsPartition reports whether an extended resource is a partition or a share of a GPU. Instance types have whole GPUs. Whether nodes offer
+// partitions or shares depends on the configuration of the device plugin.
 func IsPartition(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), "nvidia.com/mig-") || IsSharedGPU(name)
 }
@@ -95,8 +95,8 @@ func ExtendedResources(spec *corev1.PodSpec) (all []Amount) {
 	return all
 }
 
-// HasLimitWithoutRequest reports whether a container of a pod template has a limit of an extended resource and no request for it. The
-// API server copies the limit into the request of a pod, but not in a pod template.
+// HasLimitWithoutRequest reports whether a container of a pod template has a limit of an extended resource but no request. The API server
+// copies the limit to the request in a pod, but not in a pod template.
 func HasLimitWithoutRequest(spec *corev1.PodSpec) bool {
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {

@@ -44,11 +44,11 @@ type runningInformer struct {
 	done   chan struct{}
 }
 
-// CRDs watches kinds whose CustomResourceDefinitions can be installed or removed.
+// CRDs watches kinds whose CustomResourceDefinitions can be installed or removed while the controller runs.
 type CRDs struct {
 	discovery discovery.DiscoveryInterface
 	dynamic   dynamic.Interface
-	period    time.Duration // time between two checks of which kinds are served
+	period    time.Duration // time between two checks whether kinds are served
 	log       *slog.Logger
 	watched   *prometheus.GaugeVec
 	timeout   time.Duration
@@ -61,7 +61,7 @@ type CRDs struct {
 type CRDOptions struct {
 	Discovery discovery.DiscoveryInterface
 	Dynamic   dynamic.Interface
-	Period    time.Duration // time between two checks of which kinds are served
+	Period    time.Duration // time between two checks whether kinds are served
 	Log       *slog.Logger
 	Metrics   prometheus.Registerer // nil: nothing is registered
 }
@@ -196,7 +196,7 @@ func (k *Kind) halt() {
 	if run == nil {
 		return
 	}
-	// k.mu must not be locked here: a handler can wait for a goroutine that calls Synced, and Synced locks k.mu.
+	// k.mu must not be locked here: a handler can wait for a goroutine that calls Synced, which locks k.mu
 	run.stop()
 	<-run.done
 	for _, obj := range run.store.List() {
@@ -204,8 +204,8 @@ func (k *Kind) halt() {
 	}
 }
 
-// WaitForSync waits until the first list of every served kind was processed, but not longer than the time limit for kinds that are not
-// Required. It returns false only if ctx ended.
+// WaitForSync waits until the first list of every served kind has been handled. For kinds that are not Required, it waits at most until the
+// time limit. It returns false only if ctx ended.
 func (c *CRDs) WaitForSync(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -230,7 +230,7 @@ func (c *CRDs) WaitForSync(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// Synced returns the function that reports whether the first list was processed. It returns nil while the kind is not watched.
+// Synced returns a function that reports whether the first list has been handled. It returns nil while the kind is not watched.
 func (k *Kind) Synced() cache.InformerSynced {
 	k.mu.Lock()
 	defer k.mu.Unlock()

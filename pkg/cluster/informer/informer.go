@@ -1,5 +1,5 @@
-// Package informer builds the informers of package cluster: it has an event handler for typed objects, the object metadata that the store
-// of an informer needs, and informers of kinds with a CRD.
+// Package informer builds informers: it provides an event handler for typed objects, the object metadata that the store of an informer
+// needs, and informers of kinds whose CRD can be installed or removed.
 package informer
 
 import (
@@ -40,7 +40,7 @@ func Identity(m metav1.Object) metav1.ObjectMeta {
 
 // CRD is a kind whose CustomResourceDefinition may be installed or removed while the controller runs.
 type CRD interface {
-	// Synced returns a function that reports whether the first list of the kind was processed. It returns nil while the API server does not
-	// serve the kind.
+	// Synced returns a function that reports whether the first list of the kind has been handled. It returns nil while the API server does
+	// not serve the kind.
 	Synced() cache.InformerSynced
 }

@@ -75,7 +75,7 @@ func (c *Cluster) deployment(ctx context.Context, d *appsv1.Deployment) Result {
 	return Good(Deployment, "Deployment %s/%s is available with %s", d.Namespace, d.Name, counted(int(desired), "replica"))
 }
 
-// waiting returns why a container of the release does not run, or an empty text.
+// waiting returns the reason why a container of the release does not run, or "".
 func (c *Cluster) waiting(ctx context.Context, d *appsv1.Deployment) string {
 	selector := labels.SelectorFromSet(d.Spec.Selector.MatchLabels).String()
 	pods, err := c.Typed.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
@@ -105,8 +105,8 @@ func reasonOf(reason, message string) string {
 	return reason + ": " + message
 }
 
-// lease checks that a replica holds the Lease and renews it. The renewal time is from the replica's clock, which can differ from the clock
-// of this process. If the Lease seems to have expired, lease therefore waits for a renewal for at most the duration of the Lease, as a
+// lease checks that a replica holds the Lease and renews it. The replica's clock, which sets the renewal time, can differ from the clock of
+// this process. If the Lease seems to have expired, lease therefore waits for a renewal, at most for the duration of the Lease, as a
 // standby does.
 func (c *Cluster) lease(ctx context.Context, d *appsv1.Deployment) Result {
 	name := flagOf(d, "--lease", "gpuscaler")
@@ -124,11 +124,11 @@ func (c *Cluster) lease(ctx context.Context, d *appsv1.Deployment) Result {
 	duration := time.Duration(*found.Spec.LeaseDurationSeconds) * time.Second
 	first := found.Spec.RenewTime.Time
 	good := Good(Lease, "pod %s holds the Lease %s/%s and renews it", holder(found), c.Namespace, name)
-	began := time.Now() // may use the clock: how long the Lease has not changed
+	began := time.Now() // may use the clock: measures how long the Lease has not changed
 	if age := began.Sub(first); age >= 0 && age < duration {
 		return good
 	}
-	for time.Since(began) <= duration { // may use the clock: how long the Lease has not changed
+	for time.Since(began) <= duration { // may use the clock: measures how long the Lease has not changed
 		select {
 		case <-ctx.Done():
 			return unread(Lease, ctx.Err())
@@ -191,7 +191,7 @@ func registered(s *snapshot.Snapshot, d *appsv1.Deployment) Result {
 		apiservice.Name, owner), apiservice.NextStep(owner))
 }
 
-// flagOf returns the value of a flag of the release's container, or the default.
+// flagOf returns the value of a flag of the release's container, or byDefault if the flag is not set.
 func flagOf(d *appsv1.Deployment, flag, byDefault string) string {
 	value := ""
 	for i := range d.Spec.Template.Spec.Containers {

@@ -94,7 +94,7 @@ func (c *Cluster) registration(s *snapshot.Snapshot, findings []objects.ObjectFi
 		"if it is a release of gpuscaler, name its namespace with -n; install one release in each cluster")
 }
 
-const nodePage = 500 // nodes in one response of the API server
+const nodePage = 500 // maximum number of nodes in one response of the API server
 
 // gpuLabels are labels that only nodes with GPUs have. They are set by NVIDIA's GPU feature discovery, Karpenter and cloud providers.
 var gpuLabels = []string{"nvidia.com/gpu.present", "karpenter.k8s.aws/instance-gpu-name", "cloud.google.com/gke-accelerator",
@@ -179,7 +179,7 @@ func kedaAPI(s *snapshot.Snapshot, findings []objects.ObjectFinding, served map[
 	return Good(KEDA, "KEDA %sserves %s/%s", spaced(s.KEDA), kedaGroup, strings.Join(versions, ", "))
 }
 
-// spaced returns the text with a space after it, or an empty text.
+// spaced returns the text followed by a space, or "" for an empty text.
 func spaced(text string) string {
 	if text == "" {
 		return ""
@@ -201,7 +201,7 @@ func verb(n int, one, many string) string {
 	return many
 }
 
-// first returns a text with the first three names and the number of the other names.
+// first returns a text with the first three names, and the number of further names.
 func first(names []string) string {
 	const most = 3
 	if len(names) <= most {

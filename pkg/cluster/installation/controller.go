@@ -15,8 +15,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
-// controller reports what the ServiceAccount of a release is not allowed to do, although the flags of the release need it. Only a user that
-// may create SubjectAccessReviews can ask. For other users the result is a warning with the command for an administrator.
+// controller reports the permissions that the flags of the release require and its ServiceAccount does not have. Only a user who may create
+// SubjectAccessReviews can check this. For other users the result is a warning with the command for an administrator.
 func (c *Cluster) controller(ctx context.Context, d *appsv1.Deployment) Result {
 	account := cmp.Or(d.Spec.Template.Spec.ServiceAccountName, "default")
 	user := fmt.Sprintf("system:serviceaccount:%s:%s", d.Namespace, account)
@@ -55,8 +55,8 @@ func (c *Cluster) accountMay(user, namespace string) func(context.Context, *auth
 	}
 }
 
-// controllerTasks returns what the controller of a release does, with the permissions that the roles of the chart grant for it. The flags
-// of the release select the tasks.
+// controllerTasks returns the tasks of a release's controller, each with the permissions that the roles of the chart grant for it. The
+// flags of the release determine the tasks.
 func controllerTasks(d *appsv1.Deployment) []task {
 	lease := flagOf(d, "--lease", "gpuscaler")
 	tasks := []task{
@@ -100,7 +100,7 @@ func controllerTasks(d *appsv1.Deployment) []task {
 	return tasks
 }
 
-// readsNodePools reports whether the flags of a release let it read and override NodePools.
+// readsNodePools reports whether the release reads and overrides NodePools, according to its flags.
 func readsNodePools(d *appsv1.Deployment) bool {
 	return flagOf(d, "--capacity", "true") == "true" && flagOf(d, "--nodepools", "true") == "true"
 }

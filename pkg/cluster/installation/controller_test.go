@@ -20,7 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// chart is a rendered chart: the Deployment of the controller, and the rules of its roles by namespace; "" for the ClusterRoles.
+// chart is a rendered chart: the Deployment of the controller, and the rules of its roles by namespace. The rules of ClusterRoles have the
+// key "".
 type chart struct {
 	release *appsv1.Deployment
 	rules   map[string][]rbacv1.PolicyRule
@@ -88,7 +89,7 @@ func withReviews(release *appsv1.Deployment, answer func(*authorizationv1.Subjec
 	return &Cluster{Typed: typed, Namespace: release.Namespace}
 }
 
-// In each mode, the roles of the chart grant all that the check asks for with the flags of that mode.
+// In each mode, the roles of the chart must grant every permission that the check asks for with the flags of that mode.
 func TestTheRolesOfTheChartSufficeForTheController(t *testing.T) {
 	for _, mode := range []string{"hpa", "keda", "karpenter", "all", "everything"} {
 		t.Run(mode, func(t *testing.T) {
@@ -109,7 +110,8 @@ func TestTheRolesOfTheChartSufficeForTheController(t *testing.T) {
 	}
 }
 
-// A role that was changed after the installation lacks a verb. The user of the command has all permissions, the controller has not.
+// A role lacks a verb, because it was changed after the installation. The user of the command has all permissions, but the controller does
+// not.
 func TestAMissingPermissionOfTheControllerIsAFailure(t *testing.T) {
 	c := renderedChart(t, "karpenter")
 	cluster := withReviews(c.release, func(s *authorizationv1.SubjectAccessReviewSpec) (bool, error) {
@@ -125,7 +127,7 @@ func TestAMissingPermissionOfTheControllerIsAFailure(t *testing.T) {
 	}
 }
 
-// Most users are not allowed to create SubjectAccessReviews. The result then says that the controller's permissions were not checked.
+// Most users may not create SubjectAccessReviews. The result must say that the controller's permissions were not checked.
 func TestAUserThatMayNotAskForTheControllerGetsTheCommand(t *testing.T) {
 	c := renderedChart(t, "hpa")
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}, "", nil)

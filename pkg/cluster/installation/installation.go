@@ -15,15 +15,15 @@ import (
 // Status is the status of a result.
 type Status string
 
-// The statuses. Warning means that gpuscaler works with a restriction, or that the check was not possible. Failed means that gpuscaler does
-// not work, or that a part of it does not.
+// The statuses. Warning means that gpuscaler works with a restriction, or that the check was not possible. Failed means that gpuscaler, or
+// a part of it, does not work.
 const (
 	OK      Status = "ok"
 	Warning Status = "warning"
 	Failed  Status = "failed"
 )
 
-// The checks. Their names do not change, because pipelines can match them.
+// The checks. Their names must not change, because pipelines can refer to them.
 const (
 	Kubernetes      = "Kubernetes"
 	ExternalMetrics = "ExternalMetrics" // the server that is registered for external.metrics.k8s.io
@@ -66,7 +66,7 @@ type Result struct {
 	Check  string `json:"check"`
 	Status Status `json:"status"`
 	Found  string `json:"found"`          // one sentence without a final period
-	Next   string `json:"next,omitempty"` // what to do; empty if nothing is to be done
+	Next   string `json:"next,omitempty"` // what the user should do; empty: nothing
 	Guide  string `json:"guide"`
 }
 
@@ -83,7 +83,7 @@ func Bad(check string, s Status, found, next string) Result {
 // Warn returns the result of a check that found a restriction, or that was not possible.
 func Warn(check, found, next string) Result { return Bad(check, Warning, found, next) }
 
-// Fail returns the result of a check that found a part that does not work.
+// Fail returns the result of a check that found that something does not work.
 func Fail(check, found, next string) Result { return Bad(check, Failed, found, next) }
 
 // Cluster reads a cluster for the checks.

@@ -31,7 +31,7 @@ func lease(holder string, renewed time.Time) *coordinationv1.Lease {
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &at}}
 }
 
-// The clocks of the user and of the leader can differ by minutes. A Lease that is renewed is held in any case.
+// The clocks of the user and of the leader can differ by minutes. A Lease that is being renewed must count as held.
 func TestLeaseIsHeldAlthoughTheClocksDiffer(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"the leader's clock is behind": -time.Hour, "it is ahead": time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestRegistrationByOwner(t *testing.T) {
 	}
 }
 
-// If one fact cannot be read from the cluster, its check must not report the status ok.
+// If a fact cannot be read from the cluster, the check of this fact must not report the status ok.
 func TestErrorsAreWarnings(t *testing.T) {
 	c, typed := own()
 	typed.PrependReactor("*", "*", func(clientgotesting.Action) (bool, runtime.Object, error) {

@@ -9,16 +9,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// task is something that the guides describe and a user does, such as installing the chart, with the permissions that the user needs for
-// it.
+// task is something that the guides ask a user to do, such as installing the chart, with the permissions that it requires.
 type task struct {
 	name  string
 	needs []permission
 	group string // the API group that the task needs; empty: none
 }
 
-// permission is one permission. namespace is a name, ownNamespace, userNamespace or empty for all namespaces. name is the name of the only
-// object that the permission is for, or empty for all objects.
+// permission is one permission. namespace is a name, ownNamespace, userNamespace, or empty for all namespaces. name limits the permission
+// to one object; it is empty for all objects.
 type permission struct{ verb, group, resource, namespace, name string }
 
 // Placeholders for the namespace of a permission. The namespaces of the Cluster replace them.
@@ -58,8 +57,8 @@ func (c *Cluster) permissions(ctx context.Context, served map[string][]string) R
 	return Good(Permissions, "this user may %s", strings.Join(allowed, ", "))
 }
 
-// mayDo returns the tasks for which all permissions exist (allowed), and the other tasks with the permissions that are missing (problems).
-// It skips the tasks whose API group is not served.
+// mayDo returns two lists: allowed contains the tasks for which the user has all permissions, and problems contains the other tasks with
+// the missing permissions. It skips tasks whose API group is not served.
 func (c *Cluster) mayDo(ctx context.Context, tasks []task, served map[string][]string,
 	ask func(context.Context, *authorizationv1.ResourceAttributes) (bool, error)) (allowed, problems []string, err error) {
 	for _, t := range tasks {
@@ -107,7 +106,7 @@ func (p permission) attributes() *authorizationv1.ResourceAttributes {
 	}
 }
 
-// userMay reports whether the user that runs the command has a permission.
+// userMay reports whether the user of the command has a permission.
 func (c *Cluster) userMay(ctx context.Context, about *authorizationv1.ResourceAttributes) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: about}}
 	answer, err := c.Typed.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})

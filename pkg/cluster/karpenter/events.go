@@ -13,25 +13,25 @@ import (
 const (
 	// InsufficientCapacity is the reason of Karpenter's Event if the cloud provider has no capacity for a launch.
 	InsufficientCapacity = "InsufficientCapacityError"
-	// Unconsolidatable is the reason of Karpenter's Event if Karpenter does not consolidate a node; the message contains the cause.
+	// Unconsolidatable is the reason of Karpenter's Event for a node that Karpenter does not consolidate. The message contains the cause.
 	Unconsolidatable = "Unconsolidatable"
 
 	bufferMessage = "has buffer pods" // the node has pods of a CapacityBuffer, which exist only in Karpenter's memory
 )
 
-// UnconsolidatableInterval is the time after which an Unconsolidatable Event is no longer used. Karpenter repeats the Event every 15
-// minutes while the cause lasts, so the interval is longer than that.
+// UnconsolidatableInterval is how long an Unconsolidatable Event is used. It is longer than the 15 minutes after which Karpenter repeats
+// the Event while the cause lasts.
 const UnconsolidatableInterval = 20 * time.Minute
 
-// interruptionReasons are the reasons with which Karpenter's AWS provider reports that the cloud provider will reclaim a node.
+// interruptionReasons are the reasons of Events with which Karpenter's AWS provider reports that the cloud provider will take a node.
 var interruptionReasons = []string{
 	"SpotInterrupted", "InstanceStopping", "InstanceTerminating", "TerminatingOnInterruption", "CapacityReservationInstanceInterrupted",
 }
 
-// interruptionTaints are the taints of nodes that the cloud provider will reclaim.
+// interruptionTaints are the taints of nodes that the cloud provider will take.
 var interruptionTaints = []string{"cloud.google.com/impending-node-termination", "aws-node-termination-handler/spot-itn"}
 
-// HasInterruptionTaint reports whether one of the taints means that the cloud provider will reclaim the node.
+// HasInterruptionTaint reports whether one of the taints means that the cloud provider will take the node.
 func HasInterruptionTaint(taints []corev1.Taint) bool {
 	return slices.ContainsFunc(taints, func(t corev1.Taint) bool { return slices.Contains(interruptionTaints, t.Key) })
 }
@@ -45,8 +45,8 @@ type ClaimEvent struct {
 	At              time.Time
 }
 
-// TrimClaimEvent is the transform of the informer for Events about NodeClaims. It keeps a ClaimEvent for a launch failure, an
-// interruption or a node that a CapacityBuffer keeps, and only the metadata of every other Event.
+// TrimClaimEvent is the transform of the informer for Events about NodeClaims. It converts three kinds of Events to a ClaimEvent: a launch
+// failure, an interruption, and a node that a CapacityBuffer keeps. Of every other Event it keeps only the metadata.
 func TrimClaimEvent(obj any) (any, error) {
 	e, ok := obj.(*corev1.Event)
 	if !ok {
@@ -58,9 +58,9 @@ func TrimClaimEvent(obj any) (any, error) {
 	return &metav1.PartialObjectMetadata{ObjectMeta: storeKey(e)}, nil
 }
 
-// decodeClaimEvent converts an Event to a ClaimEvent. At is the time of the first occurrence, because a repeated Event reports the same
-// failure or interruption again. For a node that Karpenter keeps for a CapacityBuffer, At is the time of the last occurrence, because
-// Karpenter repeats that Event as long as it keeps the node.
+// decodeClaimEvent converts an Event to a ClaimEvent. For a failure or an interruption, At is the time of the first occurrence, because a
+// repeated Event reports the same one. For a node that Karpenter keeps for a CapacityBuffer, At is the time of the last occurrence, because
+// Karpenter repeats the Event for as long as it keeps the node.
 func decodeClaimEvent(e *corev1.Event) *ClaimEvent {
 	at := e.EventTime.Time
 	for _, t := range []time.Time{e.FirstTimestamp.Time, e.CreationTimestamp.Time} {

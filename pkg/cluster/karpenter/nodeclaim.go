@@ -17,24 +17,24 @@ import (
 // NodeClaim is the part of a NodeClaim that the informer stores, to save memory: the whole object takes 24 KB.
 type NodeClaim struct {
 	metav1.ObjectMeta           // name, UID, resourceVersion and labels only
-	NodePool, Node    string    // Node: name of its node; empty until the node registers
-	Created, Deleted  time.Time // Deleted: the deletion timestamp; zero if there is none
+	NodePool, Node    string    // Node is the name of the node; empty until the node registers
+	Created, Deleted  time.Time // Deleted is the deletion timestamp, or zero
 	ExpireAfter       time.Duration
 	Launched          bool // an instance exists
 	Initialized       bool
-	Voluntary         bool // Karpenter removes the node itself: it set a disruption reason
+	Voluntary         bool // whether Karpenter removes the node itself, so that it has set a disruption reason
 	Drifted           bool // the node differs from its NodePool or NodeClass
 	InstanceType      string
 	CapacityType      string
 	Zone, Region      string
-	Extended          map[string]int64   // extended resources in status.capacity; while that is not set, the requested ones
-	Capacity          map[string]float64 // every resource of status.capacity; the limits of a NodePool count these
+	Extended          map[string]int64   // extended resources of status.capacity; before it is set, of the request
+	Capacity          map[string]float64 // all resources of status.capacity, which count against the limits of the NodePool
 	Start             StartTimes
-	Err               error // why the NodeClaim could not be decoded; only its metadata is known then
+	Err               error // why the NodeClaim could not be decoded; then only its metadata is known
 }
 
-// StartTimes are the times at which the phases of the start of a node ended, according to the conditions of its NodeClaim. A time is zero
-// until the phase has ended.
+// StartTimes are the times at which the phases of a node's start ended, from the conditions of its NodeClaim. A time is zero if the phase
+// has not ended.
 type StartTimes struct {
 	Launched    time.Time // the cloud provider launched the instance
 	Registered  time.Time // the node joined the cluster
@@ -88,7 +88,7 @@ func (c *NodeClaim) read(typed *karpv1.NodeClaim) {
 	if typed.Spec.ExpireAfter.Duration != nil {
 		c.ExpireAfter = *typed.Spec.ExpireAfter.Duration
 	}
-	// the second list overwrites the first, so the status takes precedence
+	// spec first and status second, so that the status takes precedence
 	for _, list := range []corev1.ResourceList{typed.Spec.Resources.Requests, typed.Status.Capacity} {
 		for name, q := range list {
 			if gpupods.IsExtended(name) {
@@ -101,8 +101,8 @@ func (c *NodeClaim) read(typed *karpv1.NodeClaim) {
 	}
 }
 
-// ExpiresBy reports whether the NodeClaim reaches its spec.expireAfter at the given time or within a minute after it. Karpenter deletes an
-// expired NodeClaim without setting a disruption reason. Such a deletion does not count as the loss of a node.
+// ExpiresBy reports whether the NodeClaim reaches its spec.expireAfter at the given time or within a minute after it. Karpenter sets no
+// disruption reason when it deletes an expired NodeClaim. Such a deletion must not count as a lost node.
 func (c *NodeClaim) ExpiresBy(at time.Time) bool {
 	return c.ExpireAfter > 0 && at.Sub(c.Created) >= c.ExpireAfter-time.Minute
 }

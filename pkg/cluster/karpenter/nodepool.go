@@ -30,17 +30,17 @@ type NodePool struct {
 	Spec   karpv1.NodePoolSpec
 	// Schedulability determines which pods can run on nodes of the NodePool.
 	Schedulability schedulability.NodePool
-	// UnknownConsent is the first word in ConsentAnnotation that is not a field name which gpuscaler knows; empty if all words are known.
+	// UnknownConsent is the first word in ConsentAnnotation that gpuscaler does not know; empty if it knows all words.
 	UnknownConsent string
 	// Holder is the Lease of the release that wrote the record, as NAMESPACE/NAME; empty if HolderAnnotation is not set.
 	Holder string
-	// Ours reports whether the NodePool carries a record of gpuscaler or has a field that gpuscaler owns.
+	// Ours is true if the NodePool carries a record of gpuscaler or has a field that gpuscaler owns.
 	Ours bool
 	// Err is the reason why the object could not be decoded. Spec is then empty, and it is unknown which pods can run on nodes of the
 	// NodePool.
 	Err error
 
-	view  capacity.PoolView // the result of View without the usage and without the marks of fields that the CRD lacks; View adds both
+	view  capacity.PoolView // the result of View without two parts that View adds: the usage, and the marks of fields that the CRD lacks
 	usage corev1.ResourceList
 }
 
@@ -75,8 +75,8 @@ func DecodeNodePool(u *unstructured.Unstructured) *NodePool {
 	return p
 }
 
-// quietTimes returns the schedules of the budgets with which Karpenter replaces no drifted node for some time. A schedule that cannot be
-// parsed is ignored; the API server rejects most of them.
+// quietTimes returns the times at which Karpenter replaces no drifted nodes, because a budget with a schedule forbids it. It ignores a
+// schedule that cannot be parsed. The API server rejects most of these.
 func quietTimes(budgets []karpv1.Budget) (all []capacity.QuietTime) {
 	for i := range budgets {
 		b := &budgets[i]
@@ -167,13 +167,13 @@ func (p *NodePool) field(owned ownership.Fields, path ...string) nodepool.FieldV
 func EncodeValue(value any) nodepool.Value {
 	text, err := json.Marshal(value)
 	if err != nil {
-		return "" // not possible: the value was decoded from JSON
+		return "" // cannot occur: the value was decoded from JSON
 	}
 	return nodepool.Value(text)
 }
 
-// largestNode returns the number of GPUs of the largest instance that the NodePool can launch: the largest value of a requirement on
-// instance-gpu-count with the operator In. It returns 0 if there is no such requirement.
+// largestNode returns the number of GPUs of the largest instance that the NodePool can launch. This is the greatest value of a requirement
+// on instance-gpu-count with the operator In, or 0 without such a requirement.
 func largestNode(template *karpv1.NodeClaimTemplate) (gpus int64) {
 	for i := range template.Spec.Requirements {
 		r := &template.Spec.Requirements[i]
@@ -200,8 +200,8 @@ func (p *NodePool) launchesSpotAndOthers() bool {
 	return len(types) > 1 && slices.Contains(types, karpv1.CapacityTypeSpot)
 }
 
-// View returns the NodePool as a capacity group observes it. Fields that the CRD does not have are marked as unsupported. It does not
-// fill the nodes, launch failures and losses.
+// View returns the NodePool as a capacity group observes it. Fields that the CRD does not have are marked as unsupported. The caller adds
+// the nodes, launch failures and losses.
 func (p *NodePool) View(g *capacity.Group, claims []*NodeClaim, s Schema) capacity.PoolView {
 	v := p.view
 	v.Usage, v.Replicas = p.Used(g.Resource), p.Spec.Replicas
@@ -224,7 +224,7 @@ func (p *NodePool) View(g *capacity.Group, claims []*NodeClaim, s Schema) capaci
 }
 
 // usedAndSmallest returns how much of a resource all nodes of the NodePool provide, and the smallest amount above 0 that one of its nodes
-// provides. The result used is the sum over the NodeClaims, or status.resources if that is larger, because Karpenter updates
+// provides. used is the greater of two amounts, the sum over the NodeClaims and status.resources, because Karpenter updates
 // status.resources with a delay.
 func (p *NodePool) usedAndSmallest(name string, claims []*NodeClaim) (used, smallest float64) {
 	for _, c := range claims {
@@ -236,8 +236,8 @@ func (p *NodePool) usedAndSmallest(name string, claims []*NodeClaim) (used, smal
 	return max(used, fractionOf(p.usage, name)), smallest
 }
 
-// isFalse reports whether a condition of the NodePool has the status False. It returns false for the status Unknown: after a change of the
-// spec, Ready is Unknown until Karpenter has checked the NodePool, and Karpenter still launches nodes in that time.
+// isFalse reports whether a condition of the NodePool has the status False. It returns false for Unknown: after a change of the spec, Ready
+// is Unknown until Karpenter has checked the NodePool, but Karpenter still launches nodes.
 func isFalse(p *karpv1.NodePool, kind string) bool {
 	for i := range p.Status.Conditions {
 		if p.Status.Conditions[i].Type == kind {

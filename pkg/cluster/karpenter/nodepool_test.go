@@ -60,8 +60,8 @@ func TestViewOfANodePool(t *testing.T) {
 	}
 }
 
-// A budget of 0 nodes with a schedule is a quiet time for drifted nodes if it lists the reason Drifted or no reason. Karpenter accepts the
-// descriptors of cron, too.
+// A budget of 0 nodes with a schedule is a quiet time for drifted nodes if its reasons include Drifted or it has no reasons. The schedule
+// can be a descriptor of cron, such as @daily.
 func TestQuietTimesOfANodePool(t *testing.T) {
 	decoded := decodeNodePool(t, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: s}, spec: {disruption: {budgets: [
 		{nodes: "10%"}, {nodes: "0"}, {nodes: "0", schedule: "0 8 * * 1-5", duration: 10h},
@@ -80,7 +80,7 @@ func TestQuietTimesOfANodePool(t *testing.T) {
 	}
 }
 
-// groupOf returns a group of one NodePool that counts a resource.
+// groupOf returns a group with one NodePool that counts the given resource.
 func groupOf(t *testing.T, resource string) *capacity.Group {
 	t.Helper()
 	g, err := capacity.NewGroup(capacity.Group{Name: "g", Resource: resource, Pools: []capacity.Pool{{Name: "p"}}})

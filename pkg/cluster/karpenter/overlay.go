@@ -24,7 +24,7 @@ var (
 type NodeOverlay struct {
 	metav1.ObjectMeta // name and resourceVersion only
 	weight            int32
-	change            string // spec.price or spec.priceAdjustment; empty: it changes no price, or Karpenter does not apply it
+	change            string // spec.price or spec.priceAdjustment; empty if it changes no price or Karpenter does not apply it
 	requirements      scheduling.Requirements
 }
 
@@ -36,8 +36,8 @@ func TrimNodeOverlay(obj any) (any, error) {
 	return obj, nil
 }
 
-// DecodeNodeOverlay decodes a NodeOverlay. An object that cannot be decoded, or that Karpenter does not apply because it is invalid or
-// conflicts with another one, changes no price.
+// DecodeNodeOverlay decodes a NodeOverlay. The result changes no price if the object cannot be decoded, or if Karpenter does not apply it
+// because it is invalid or conflicts with another NodeOverlay.
 func DecodeNodeOverlay(u *unstructured.Unstructured) *NodeOverlay {
 	o := &NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: u.GetName(), ResourceVersion: u.GetResourceVersion()}}
 	typed, err := decodeTyped[v1alpha1.NodeOverlay](u)
@@ -62,7 +62,8 @@ func DecodeNodeOverlay(u *unstructured.Unstructured) *NodeOverlay {
 }
 
 // PriceChange returns what the NodeOverlays of a cluster do to the price of a node with the given labels, in the form of
-// cost.Offer.PriceChange. As in Karpenter, the NodeOverlay with the greatest weight applies, and of equal ones the last by name.
+// cost.Offer.PriceChange. As in Karpenter, the NodeOverlay with the greatest weight applies. If weights are equal, the last one by name
+// applies.
 func PriceChange(overlays []*NodeOverlay, labels map[string]string) string {
 	if len(overlays) == 0 {
 		return ""

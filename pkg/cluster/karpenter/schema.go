@@ -11,14 +11,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/openapi"
 )
 
-// Schema says which fields the installed CRD of NodePools has. The API server removes fields that the CRD does not have, without an
-// error.
+// Schema describes which fields the installed CRD of NodePools has. From a write, the API server drops fields that the CRD does not have,
+// without an error.
 type Schema struct {
 	Known                                                          bool
 	Limits, Weight, ConsolidateAfter, ConsolidationPolicy, Budgets bool
 	// DoNotDisruptDuration reports whether the installed Karpenter accepts a duration in the annotation karpenter.sh/do-not-disrupt. The
-	// CRD does not contain that fact. It is derived from the consolidation policy Balanced, which is in the CRD since Karpenter 1.14: every
-	// version with Balanced accepts durations.
+	// CRD does not show this directly. It is derived from the consolidation policy Balanced, because every version whose CRD has Balanced
+	// (since Karpenter 1.14) accepts durations.
 	DoNotDisruptDuration bool
 }
 

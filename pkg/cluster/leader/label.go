@@ -18,7 +18,7 @@ import (
 // Label is the label of the leader's pod. The Services select it.
 const Label = "gpuscaler.io/leader"
 
-// labelManager is the field manager of the leader label. gpuscaler uses other field managers for all other fields.
+// labelManager is the field manager of the leader label. The other fields that gpuscaler writes have other field managers.
 const labelManager = "gpuscaler-leader"
 
 const (
@@ -30,12 +30,12 @@ const (
 type podLabel struct {
 	client                   kubernetes.Interface
 	namespace, pod, selector string
-	valid                    func() bool // reports whether this process can still hold the Lease
+	valid                    func() bool // reports whether this process may still hold the Lease
 	log                      *slog.Logger
 }
 
-// keep sets the label on the pod of this process and removes it from every other pod of the release. It repeats that until ctx ends. A
-// leader that was killed cannot remove its own label. While two pods have the label, the Services send half of the traffic to the wrong
+// keep sets the label on the pod of this process and removes it from every other pod of the release. It repeats this until ctx ends,
+// because a killed leader cannot remove its own label. While two pods have the label, the Services send half of the traffic to the wrong
 // pod.
 func (p *podLabel) keep(ctx context.Context) {
 	for {
@@ -90,7 +90,7 @@ func (p *podLabel) setOwn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// With the UID, server-side apply does not create a pod if this one was deleted in the meantime.
+	// with the UID, the apply cannot create a pod in place of a deleted one
 	label := applycore.Pod(p.pod, p.namespace).WithUID(own.UID).WithLabels(map[string]string{Label: "true"})
 	_, err = pods.Apply(ctx, label, metav1.ApplyOptions{FieldManager: labelManager, Force: true})
 	return err
@@ -107,7 +107,7 @@ func (p *podLabel) clearOwn(ctx context.Context) {
 	}
 }
 
-// clear removes the label from a pod, even if another field manager owns it: two labeled pods would share the traffic.
+// clear removes the label from a pod even if another field manager owns it, because two labeled pods would share the traffic.
 func (p *podLabel) clear(ctx context.Context, pod string, uid types.UID) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": uid, "labels": map[string]any{Label: nil},

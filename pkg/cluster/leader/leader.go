@@ -25,13 +25,13 @@ import (
 type Options struct {
 	Namespace string // namespace of the Lease and of the pods
 	Lease     string // name of the Lease; empty: gpuscaler
-	Pod       string // name of this process's pod: it gets the label while this process leads, and is the identity in the Lease
+	Pod       string // name of this process's pod, which is also the identity in the Lease; the pod has the label while this process leads
 	// Selector selects the pods of this release, because two releases may share a namespace. The leader removes the label only from these
 	// pods.
 	Selector string
 
-	// Duration is the time after which a Lease that is not renewed expires, RenewDeadline the time after which a leader that cannot
-	// renew stops leading, and RetryPeriod the time between two renewals. A standby reads the Lease about three times in a RetryPeriod.
+	// Duration is the time after which a Lease that is not renewed expires. RenewDeadline is the time after which a leader that cannot
+	// renew it stops leading. RetryPeriod is the time between two renewals. A standby reads the Lease about three times per RetryPeriod.
 	// Zero values mean 15 s, 10 s and 2 s. Required: Duration > RenewDeadline > RetryPeriod * 1.2.
 	Duration, RenewDeadline, RetryPeriod time.Duration
 
@@ -57,7 +57,7 @@ type Candidate struct {
 func New(cfg *rest.Config, o Options) (*Candidate, error) {
 	o.defaults()
 	own := rest.CopyConfig(cfg)
-	own.Timeout = o.RenewDeadline // a request that hangs must end before the Lease expires
+	own.Timeout = o.RenewDeadline // so that a request that hangs ends before the Lease expires
 	client, err := kubernetes.NewForConfig(own)
 	if err != nil {
 		return nil, fmt.Errorf("leader election client: %w", err)
@@ -77,7 +77,7 @@ func newCandidate(client kubernetes.Interface, o Options) (*Candidate, error) {
 		return nil, fmt.Errorf("leader election: the renew deadline %s must be longer than 1.2 retry periods of %s",
 			o.RenewDeadline, o.RetryPeriod)
 	}
-	_, err := c.elector(nil, nil) // returns an error for other invalid durations before the election starts
+	_, err := c.elector(nil, nil) // checks the other conditions on durations before the election starts
 	return c, err
 }
 
@@ -106,7 +106,7 @@ func (c *Candidate) Leading() bool { return c.leading.Load() && c.validity.valid
 // OnStartedLeading has returned, then removes the label, and then releases the Lease. The next leader can therefore start at once, and two
 // replicas never lead at the same time.
 func (c *Candidate) Run(ctx context.Context) error {
-	c.label.clearOwn(ctx) // after a crash of the container, the pod can still have the label
+	c.label.clearOwn(ctx) // after a crash of the container, the pod may still have the label
 	for ctx.Err() == nil {
 		if err := c.elect(ctx); err != nil {
 			return err
@@ -115,9 +115,9 @@ func (c *Candidate) Run(ctx context.Context) error {
 	return nil
 }
 
-// elect takes part in one election and, after a win, returns when this process no longer leads.
+// elect takes part in one election. If this process wins, elect returns when it no longer leads.
 func (c *Candidate) elect(ctx context.Context) error {
-	// The context of the election does not end with ctx: the election must renew the Lease until OnStartedLeading has returned.
+	// not derived from ctx, because the election must renew the Lease until OnStartedLeading has returned
 	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
 	defer endElection()
 	working := make(chan struct{})
@@ -133,7 +133,7 @@ func (c *Candidate) elect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// If this process does not lead when ctx ends, OnStartedLeading does not run, and the election can end at once.
+	// without leadership, OnStartedLeading does not run, so the election can end together with ctx
 	defer context.AfterFunc(ctx, func() {
 		if !c.leading.Load() {
 			endElection()
@@ -149,8 +149,8 @@ func (c *Candidate) elect(ctx context.Context) error {
 }
 
 // lead calls OnStartedLeading and keeps the label on this process's pod. It ends when the context stop ends (this process stops) or the
-// context held ends (the Lease is lost). It returns after its goroutines have ended: if one of them wrote the label later, the label would
-// remain on a pod that no longer leads.
+// context held ends (the Lease is lost). It returns only after its goroutines have ended, because a later write of the label would leave it
+// on a pod that no longer leads.
 func (c *Candidate) lead(stop, held context.Context) {
 	c.log.Info("became the leader", "lease", c.options.Lease, "pod", c.options.Pod)
 	work, end := context.WithCancel(held)
@@ -165,8 +165,8 @@ func (c *Candidate) lead(stop, held context.Context) {
 	<-work.Done()
 }
 
-// finish removes the label and releases the Lease, within a time limit. Both can fail, because the API server may be unreachable. The next
-// leader then removes the label, and the Lease expires.
+// finish removes the label and releases the Lease, within a time limit. Both can fail if the API server is unreachable. Then the next
+// leader removes the label, and the Lease expires.
 func (c *Candidate) finish(ctx context.Context) {
 	c.leading.Store(false)
 	if c.options.OnStoppedLeading != nil {
@@ -189,8 +189,8 @@ func (c *Candidate) elector(started func(context.Context), stopped func()) (*lea
 		RenewDeadline: c.options.RenewDeadline,
 		RetryPeriod:   c.options.RetryPeriod / attemptsPerRetry,
 		Callbacks:     leaderelection.LeaderCallbacks{OnStartedLeading: started, OnStoppedLeading: stopped},
-		// ReleaseOnCancel is not set, because it would release the Lease before OnStartedLeading has returned. While the API server does
-		// not answer, it would also let OnStartedLeading run after the Lease has expired.
+		// without ReleaseOnCancel, which would release the Lease before OnStartedLeading has returned, and would let OnStartedLeading run
+		// after the Lease has expired while the API server does not answer
 		Name: c.options.Lease,
 	})
 }
@@ -203,7 +203,7 @@ func (c *Candidate) lock() *resourcelock.LeaseLock {
 	}
 }
 
-// release clears the holder of the Lease if it is still this process, so that a standby does not wait for the Lease to expire.
+// release clears the holder of the Lease if this process is still the holder. A standby then need not wait for the Lease to expire.
 func (c *Candidate) release(ctx context.Context) {
 	lock := c.lock()
 	record, _, err := lock.Get(ctx)

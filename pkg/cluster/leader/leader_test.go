@@ -68,8 +68,7 @@ func testOptions(pod string, calls *callLog) Options {
 	}
 }
 
-// runCandidate runs a candidate until the test ends or stop is called. The function stop ends the candidate and returns after Run has
-// returned.
+// runCandidate runs a candidate until the test ends or stop is called. stop ends the candidate and waits until Run has returned.
 func runCandidate(t *testing.T, client *fake.Clientset, pod string, calls *callLog) (c *Candidate, stop func()) {
 	t.Helper()
 	c, err := newCandidate(client, testOptions(pod, calls))
@@ -119,8 +118,8 @@ func TestLeaderStopsWorkThenRemovesLabelThenReleasesLease(t *testing.T) {
 	}
 }
 
-// The write of the label takes a long time, and the candidate stops meanwhile. It must wait for that write before it removes the label,
-// because otherwise the label would remain.
+// The write of the label takes a long time, and meanwhile the candidate stops. It must wait for this write before it removes the label.
+// Otherwise the label would remain.
 func TestLabelIsRemovedAfterTheLastWriteOfTheLabel(t *testing.T) {
 	client := fake.NewClientset(replicaPod("a", nil))
 	var calls callLog
@@ -200,8 +199,8 @@ func TestInvalidDurationsAreRejectedAtTheStart(t *testing.T) {
 }
 
 // A process that was suspended still acts as the leader when it resumes, although another replica has taken the Lease meanwhile. It must
-// stop as soon as it reads the Lease with the other holder. The election alone would stop it only after RenewDeadline, which is longer here
-// than the test waits.
+// stop as soon as it reads the Lease with the other holder. The election alone would stop it only after RenewDeadline, for which the test
+// does not wait.
 func TestLeaderStopsWhenItSeesAnotherHolder(t *testing.T) {
 	client := fake.NewClientset(replicaPod("a", nil), replicaPod("b", nil))
 	var lost atomic.Bool
@@ -237,8 +236,8 @@ func leaseRecord(pod string) resourcelock.LeaderElectionRecord {
 	return resourcelock.LeaderElectionRecord{HolderIdentity: pod, LeaseDurationSeconds: 1, AcquireTime: now, RenewTime: now}
 }
 
-// client-go records an Event when a candidate becomes the leader and also when a leader stops. Therefore only a successful write of the
-// Lease shows that a candidate has won the election.
+// client-go records an Event when a candidate becomes the leader, but also when a leader stops. Only a successful write of the Lease must
+// therefore count as a win.
 func TestOnlyAWrittenLeaseIsAWin(t *testing.T) {
 	client := fake.NewClientset(replicaPod("a", nil))
 	var refuse atomic.Bool

@@ -7,16 +7,16 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// Divisors of RetryPeriod. client-go's election waits 1 to 2.2 times its retry period between two attempts, and a standby waits for an
-// attempt twice before it replaces a leader that crashed: until it reads the last renewal, and after the Lease has expired. With attempts
-// every 2 s this took up to 9 s longer than the Lease. The election therefore makes more attempts, and pacedLock limits their requests.
+// Divisors of RetryPeriod. client-go's election waits 1 to 2.2 times its retry period between two attempts. A standby that replaces a
+// crashed leader waits for an attempt twice: until it reads the last renewal, and again after the Lease has expired. With attempts every 2
+// s this took up to 9 s longer than the Lease. The election therefore makes more attempts, and pacedLock limits their requests.
 const (
 	attemptsPerRetry = 10 // attempts of the election
 	readsPerRetry    = 4  // reads of the Lease by a standby
 )
 
-// pacedLock answers attempts of an election from memory while the last request is recent. The calls of one election are sequential, so
-// pacedLock needs no mutex. A Lease in memory can be out of date, but a write of an outdated Lease fails because of its resource version.
+// pacedLock answers attempts of an election from memory if the last request is recent. The calls of one election are sequential, so it
+// needs no mutex. The Lease in memory can be outdated, but a write of an outdated Lease fails because of its resource version.
 type pacedLock struct {
 	observedLock
 	retry       time.Duration // RetryPeriod
@@ -25,7 +25,7 @@ type pacedLock struct {
 
 // answer is the result of a request.
 type answer struct {
-	at     time.Time // time before the request; zero: none was made
+	at     time.Time // time before the request; zero: no request was made
 	record *resourcelock.LeaderElectionRecord
 	raw    []byte
 	err    error
@@ -52,8 +52,8 @@ func (l *pacedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRec
 	return l.paced(func() error { return l.observedLock.Update(ctx, r) })
 }
 
-// paced writes the Lease, unless it was written less than RetryPeriod ago, or a write failed less than the interval of reads ago. It then
-// returns the result of that write.
+// paced writes the Lease unless a recent write makes this unnecessary: one that succeeded less than RetryPeriod ago, or one that failed
+// less than the interval of reads ago. In that case it returns the result of that write.
 func (l *pacedLock) paced(write func() error) error {
 	pause := l.retry
 	if l.write.err != nil {
@@ -62,7 +62,7 @@ func (l *pacedLock) paced(write func() error) error {
 	if !l.write.recent(pause) {
 		l.write = answer{at: time.Now()} // may use the clock: paces requests
 		if l.write.err = write(); l.write.err != nil {
-			l.read = answer{} // the Lease in memory is out of date
+			l.read = answer{} // the Lease in memory is outdated
 		}
 	}
 	return l.write.err

@@ -61,8 +61,8 @@ func campaign(t *testing.T, client *fake.Clientset, pod string) (c *Candidate, s
 	return c, run(t, c)
 }
 
-// The leader renews its Lease of 15 s every 2 s and then crashes, at another phase of the standby's attempts in each round. The standby
-// leads after the Lease has expired, and at most 2 s later.
+// In each round, the leader renews its Lease of 15 s every 2 s and then crashes. The crash is at another phase of the standby's attempts
+// each time. The standby must lead at most 2 s after the Lease has expired.
 func TestStandbyLeadsSoonAfterTheLeaseOfACrashedLeaderExpired(t *testing.T) {
 	const lease = 15 * time.Second
 	for round := range 40 {
@@ -91,8 +91,8 @@ func TestStandbyLeadsSoonAfterTheLeaseOfACrashedLeaderExpired(t *testing.T) {
 	}
 }
 
-// The election makes an attempt every 0.2 s, but in a minute without changes a standby sends at most two reads a second, and a leader at
-// most one renewal in 2 s and no read.
+// The election makes an attempt every 0.2 s. During a minute without changes, a standby must nevertheless send at most two reads a second,
+// and a leader at most one renewal in 2 s and no read.
 func TestAttemptsOfTheElectionAreNotRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(replicaPod("a", nil), replicaPod("b", nil))
@@ -122,8 +122,8 @@ func TestAttemptsOfTheElectionAreNotRequests(t *testing.T) {
 	})
 }
 
-// While the API server refuses requests, a leader repeats its renewal at most twice a second. It renews again when the API server answers,
-// and does not stop leading.
+// While the API server refuses requests, a leader repeats its renewal at most twice a second. When the API server answers again, the leader
+// must renew the Lease and must not stop leading.
 func TestLeaderRenewsSoonAfterTheAPIServerAnswersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(replicaPod("a", nil))

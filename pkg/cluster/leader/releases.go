@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	releaseCheckInterval = 5 * time.Second // time for which a result about another release's Lease is reused
+	releaseCheckInterval = 5 * time.Second // how long a result about another release's Lease is reused
 	releaseCheckTimeout  = 10 * time.Second
 	// releaseExpiryGrace is added to the duration of another release's Lease, because its holder may only be restarting.
 	releaseExpiryGrace = 30 * time.Second
@@ -29,11 +29,10 @@ type Releases struct {
 
 type release struct {
 	at  time.Time
-	why string // why the release is assumed to lead; empty: it does not lead
+	why string // why the release is assumed to lead; empty: it is not
 }
 
-// NewReleases returns a Releases. The parameter own is the Lease of this release, NAMESPACE/NAME. If it is empty, Leads reports no other
-// release.
+// NewReleases returns a Releases. own is the Lease of this release, NAMESPACE/NAME. If it is empty, Leads reports no other release.
 func NewReleases(client kubernetes.Interface, own string) *Releases {
 	return &Releases{client: client, own: own, known: map[string]release{}}
 }
@@ -41,13 +40,13 @@ func NewReleases(client kubernetes.Interface, own string) *Releases {
 // Own returns the Lease of this release, NAMESPACE/NAME.
 func (r *Releases) Own() string { return r.own }
 
-// Leads returns the reason why the release with the given Lease (NAMESPACE/NAME) is assumed to lead. It returns an empty string if that
-// release does not lead, if it is this release, and if lease is empty. Leads caches each result for five seconds.
+// Leads returns the reason why the release with the given Lease (NAMESPACE/NAME) is assumed to lead. It returns "" if that release does not
+// lead, if it is this release, or if lease is empty. Leads caches each result for five seconds.
 func (r *Releases) Leads(ctx context.Context, lease string) string {
 	if r.own == "" || lease == "" || lease == r.own {
 		return ""
 	}
-	now := time.Now() // may use the clock: the other release's Lease carries the time of its own clock
+	now := time.Now() // may use the clock: the other release's Lease contains the time of that release's clock
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known, ok := r.known[lease]; ok && now.Sub(known.at) < releaseCheckInterval {
@@ -58,8 +57,8 @@ func (r *Releases) Leads(ctx context.Context, lease string) string {
 	return why
 }
 
-// read reads another release's Lease and returns the reason why that release is assumed to lead, or an empty string if it does not lead. A
-// release whose Lease cannot be read is assumed to lead.
+// read reads the Lease of another release and returns the reason why that release is assumed to lead, or "". A release whose Lease cannot
+// be read is assumed to lead.
 func (r *Releases) read(ctx context.Context, lease string, now time.Time) string {
 	namespace, name, ok := strings.Cut(lease, "/")
 	if !ok {

@@ -57,7 +57,7 @@ func TestLeaseThatCannotBeReadCountsAsHeld(t *testing.T) {
 	}
 }
 
-// Leads must not read the Lease at each tick, and it must notice within seconds that the other release has stopped.
+// Leads must not read the Lease at each tick. It must notice within seconds that the other release has stopped.
 func TestAnswerAboutALeaseIsReusedForAFewSeconds(t *testing.T) {
 	client, requests := fake.NewClientset(heldLease(other, "other-0", 0)), 0
 	client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {

@@ -29,7 +29,7 @@ type Taking struct {
 	Identity string // identity of the command in the Lease
 	Log      *slog.Logger
 	// Expire makes the function release, which Take returns, leave the command's Lease in place. The Lease then expires after 30 seconds,
-	// and no replica leads until then.
+	// and until then no replica leads.
 	Expire bool
 }
 
@@ -41,7 +41,8 @@ func (t Taking) Take(ctx context.Context) (held context.Context, release func(),
 		return nil, nil, err
 	}
 	if s := before.Spec; s.HolderIdentity != nil && *s.HolderIdentity != "" && s.LeaseDurationSeconds != nil && s.RenewTime != nil {
-		remaining := time.Duration(*s.LeaseDurationSeconds)*time.Second - time.Since(s.RenewTime.Time) // may use the clock: the Lease's own clock
+		// may use the clock: compares with the renewal time in the Lease
+		remaining := time.Duration(*s.LeaseDurationSeconds)*time.Second - time.Since(s.RenewTime.Time)
 		if remaining > 0 {
 			t.Log.Info("waiting for the previous Lease to expire", "lease", t.Lease.String(), "holder", *s.HolderIdentity,
 				"for", remaining.Round(time.Second).String())
@@ -95,8 +96,8 @@ func (t Taking) renew(ctx context.Context, lost func()) {
 // errOtherHolder is the error of write if another replica holds the Lease.
 var errOtherHolder = errors.New("another replica is the holder")
 
-// write makes this command the holder and returns the Lease as it was before the write. If force is false and another holder has the
-// Lease, it returns errOtherHolder. It tries again if a replica writes the Lease at the same time, as a leader does every few seconds.
+// write makes this command the holder and returns the previous Lease. If force is false and there is another holder, it returns
+// errOtherHolder. It tries again if a replica writes the Lease at the same time, which a leader does every few seconds.
 func (t Taking) write(ctx context.Context, force bool) (before *coordinationv1.Lease, err error) {
 	ctx, cancel := context.WithTimeout(ctx, takenRenewInterval)
 	defer cancel()

@@ -17,8 +17,8 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 )
 
-// With Expire, which is used before an uninstall, no replica may lead between the end of the command and the end of the controller. Without
-// Expire, a replica must be able to lead soon after the command.
+// With Expire, which is used before an uninstallation, no replica may lead between the end of the command and the end of the controller.
+// Without Expire, a replica must be able to lead soon after the command.
 func TestTakenLeaseIsReleasedUnlessItShallExpire(t *testing.T) {
 	for _, expire := range []bool{false, true} {
 		client := fake.NewClientset()
@@ -40,7 +40,7 @@ func TestTakenLeaseIsReleasedUnlessItShallExpire(t *testing.T) {
 	}
 }
 
-// A leader renews its Lease every few seconds, so a command can read the Lease before such a renewal and write after it.
+// A leader renews its Lease every few seconds. A command can therefore read the Lease before a renewal and write it after.
 func TestLeaseIsTakenAlthoughTheLeaderRenewsIt(t *testing.T) {
 	client := fake.NewClientset(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "gpuscaler-system", Name: "gpuscaler"}})
 	conflicts := 2

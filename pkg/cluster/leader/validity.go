@@ -8,27 +8,27 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// leaseValidity records until when this process can have the Lease. A process that did not run for a while (a suspended machine, a
-// throttled container) still acts as the leader when it resumes. The election stops it only after RenewDeadline. Until then, timers that
-// expired meanwhile would make it write objects, although another replica may lead.
+// leaseValidity records until when this process may hold the Lease. A process that did not run for a while (a suspended machine, a
+// throttled container) still acts as the leader when it resumes. The election stops it only after RenewDeadline. Until then, its expired
+// timers would make it write objects, although another replica may lead.
 type leaseValidity struct {
 	duration time.Duration
-	won      func() // called after each write with which this process became or remained the holder; nil: none
+	won      func() // called after each write that made or kept this process the holder; nil: none
 
 	mu      sync.Mutex
 	renewed time.Time
-	lost    func() // called when another replica is found to be the holder; nil: this process has not won an election
+	lost    func() // called when another replica is found to be the holder; nil: this process has won no election
 }
 
-// onLoss sets the function that is called once when this process reads the Lease and another replica is the holder.
+// onLoss sets the function that is called once, when this process reads that another replica holds the Lease.
 func (v *leaseValidity) onLoss(lost func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.lost = lost
 }
 
-// written records that this process has written the Lease with its own name by a request that began at the given time. A standby can read
-// the Lease before the response reaches this process, so the Lease is valid only from the begin of the request.
+// written records that this process has written the Lease with its own name. began is the time at which the request began. The Lease is
+// valid from this time, because a standby can read it before the response reaches this process.
 func (v *leaseValidity) written(began time.Time) {
 	v.mu.Lock()
 	v.renewed = began
@@ -38,8 +38,8 @@ func (v *leaseValidity) written(began time.Time) {
 	}
 }
 
-// valid reports whether the last write of the Lease is less than its duration ago. It compares both clocks, because the monotonic clock
-// does not advance while a machine is suspended, and the wall clock can be set back.
+// valid reports whether less than the duration of the Lease has passed since its last write. It checks the monotonic clock and the wall
+// clock, because the monotonic clock does not advance while a machine is suspended, and the wall clock can be set back.
 func (v *leaseValidity) valid() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -58,9 +58,8 @@ func (v *leaseValidity) otherHolder() {
 }
 
 // observedLock reports each read and write of the Lease to a leaseValidity. Only a successful write shows reliably that the election was
-// won. A call of OnStartedLeading does not show it, because it runs in its own goroutine: if the election is stopped, it is unknown
-// whether the call will still happen. The Events of the election do not show it either, because client-go also sends one when a leader
-// stops.
+// won. OnStartedLeading does not show it, because it runs in its own goroutine and may still be called after the election was stopped. The
+// Events of the election do not show it either, because client-go also sends one when a leader stops.
 type observedLock struct {
 	*resourcelock.LeaseLock
 	validity *leaseValidity

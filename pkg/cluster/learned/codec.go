@@ -35,7 +35,7 @@ const (
 	maxText     = 512
 )
 
-// skew is how far in the future the time of a document may be. A small difference is normal, because the clocks of two nodes differ.
+// skew is how far in the future the time of a document may be, because the clocks of two nodes can differ.
 const skew = 5 * time.Minute
 
 var errDocument = errors.New("the document is damaged")

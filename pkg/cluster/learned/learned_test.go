@@ -29,7 +29,7 @@ import (
 
 var nine = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
-// model returns what was learned for a workload after an hour of load.
+// model returns a learned model of a workload after an hour of load.
 func model(t testing.TB, name string, at time.Time) *engine.SavedModel {
 	t.Helper()
 	m := objective.New()
@@ -53,7 +53,7 @@ func signed(document []byte) []byte {
 	return binary.LittleEndian.AppendUint32(document, crc32.ChecksumIEEE(document))
 }
 
-// For each document that gpuscaler did not write, decode returns an error with the reason.
+// decode must return an error with the reason for each document that gpuscaler did not write.
 func TestOtherDocumentsAreRefused(t *testing.T) {
 	good, err := encode(model(t, "chat", nine))
 	if err != nil {
@@ -103,7 +103,7 @@ func TestALargeContentIsRefused(t *testing.T) {
 	}
 }
 
-// For random bytes with a correct checksum and for documents with random changes, decode returns an error or a model that can be used.
+// For random bytes with a correct checksum, and for documents with random changes, decode must return an error or a usable model.
 func TestRandomDocumentsDoNotPanic(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	good, err := encode(model(t, "chat", nine))
@@ -224,7 +224,8 @@ func TestALeaderWorksWithoutTheConfigMap(t *testing.T) {
 	}
 }
 
-// Damaged documents are reported and ignored. Other documents are read, and a write keeps all documents that it does not replace.
+// Damaged documents must be reported and ignored, and other documents must be read. A write must keep all documents that it does not
+// replace.
 func TestDamagedDocumentsDoNotAffectOthers(t *testing.T) {
 	now, found := time.Now(), empty()
 	good, err := encode(model(t, "chat", now.Add(-time.Hour)))
@@ -287,8 +288,8 @@ func TestModelsAreWrittenAtMostOnceAMinute(t *testing.T) {
 	}
 }
 
-// If the ConfigMap is full, documents of previous workloads are removed, the oldest first. If this is not enough, the models of some
-// workloads are not written, and gpuscaler logs this.
+// If the ConfigMap is full, documents of removed workloads are removed, the oldest first. If this is not enough, the models of some
+// workloads are not written, and gpuscaler must log this.
 func TestAFullConfigMapDropsFormerWorkloads(t *testing.T) {
 	const limit = 20_000
 	now, found := time.Now(), empty()
@@ -329,7 +330,7 @@ func TestAFullConfigMapDropsFormerWorkloads(t *testing.T) {
 	}
 }
 
-// A leader that could not read the ConfigMap at its start does not replace a model that took days to learn by a model of a few minutes.
+// A leader could not read the ConfigMap at its start. It must not replace a model that took days to learn by a model of a few minutes.
 func TestALateReadKeepsWhatTookLongerToLearn(t *testing.T) {
 	now, found := time.Now(), empty()
 	old := model(t, "chat", now.Add(-time.Hour))

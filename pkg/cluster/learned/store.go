@@ -37,7 +37,7 @@ const (
 	maxSize       = 900 << 10 // a ConfigMap has at most 1 MiB
 	writeInterval = time.Minute
 	pollInterval  = 5 * time.Second
-	readTimeout   = 10 * time.Second // after this time, a new leader decides without what the previous leader learned
+	readTimeout   = 10 * time.Second // after this time, a new leader decides without the models of the previous leader
 )
 
 // Options configure a Store.
@@ -58,14 +58,14 @@ type Store struct {
 	mu     sync.Mutex // guards recall
 	recall map[scaling.Key]*engine.SavedModel
 
-	read    bool   // the ConfigMap was read; before that nothing is written, because a write could remove documents
+	read    bool   // whether the ConfigMap was read; before that nothing is written, because a write could remove documents
 	version string // resourceVersion of the ConfigMap
 	size    int
 	stored  map[string]document
 	written map[scaling.Key]*engine.SavedModel
 	wroteAt time.Time
 	triedAt time.Time
-	full    bool // it was logged that the ConfigMap is full
+	full    bool // whether it was logged that the ConfigMap is full
 
 	models, ignored, unsaved prometheus.Gauge
 	writes                   *prometheus.CounterVec
@@ -74,7 +74,7 @@ type Store struct {
 // document is the size and the age of a document in the ConfigMap.
 type document struct {
 	size int
-	at   time.Time // time of the last observation; zero if the document cannot be read
+	at   time.Time // time of the last observation; zero if the document cannot be decoded
 }
 
 // New returns a Store for a ConfigMap.
@@ -111,7 +111,7 @@ func (s *Store) Recall(k scaling.Key) *engine.SavedModel {
 }
 
 // Load reads the ConfigMap for a new leader. If a read fails, Load tries again, for ten seconds in total. If no read succeeds in this time,
-// or if the ConfigMap does not exist or gpuscaler is not allowed to read it, the leader starts to learn again.
+// or if the ConfigMap does not exist or may not be read, the leader starts to learn again.
 func (s *Store) Load(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -149,7 +149,7 @@ func (s *Store) take(found *corev1.ConfigMap, now time.Time) {
 	s.read, s.version, s.size = true, found.ResourceVersion, 0
 	s.stored, s.written = map[string]document{}, map[scaling.Key]*engine.SavedModel{}
 	recall, ignored := map[scaling.Key]*engine.SavedModel{}, 0
-	for key, text := range found.Data { // gpuscaler writes BinaryData only; Data was written by another client
+	for key, text := range found.Data { // only another client can have written Data, because gpuscaler writes BinaryData
 		s.size += len(key) + len(text)
 	}
 	for _, key := range slices.Sorted(maps.Keys(found.BinaryData)) {
@@ -179,7 +179,7 @@ func (s *Store) Run(ctx context.Context, models func() []*engine.SavedModel) {
 	rounds.Every(ctx, pollInterval, func(now time.Time) { s.Write(ctx, now, models(), false) })
 }
 
-// Write writes the models that changed since the last write. It does so at most once a minute, or at once if last is true.
+// Write writes the models that changed since the last write. It writes at most once a minute, or at once if last is true.
 func (s *Store) Write(ctx context.Context, now time.Time, models []*engine.SavedModel, last bool) {
 	age := now.Sub(s.wroteAt)
 	if !last && age >= 0 && age < writeInterval || !s.changed(models) {
@@ -235,9 +235,9 @@ func (s *Store) note(version string, patch map[string][]byte, written []*engine.
 	s.writes.WithLabelValues("ok").Inc()
 }
 
-// patch returns the new values of the ConfigMap (nil for a document to remove) and the models in these values. If the ConfigMap has not
-// enough space, it removes documents of workloads that no longer have an objective, the oldest first. If that is not enough, some models
-// are not written.
+// patch returns the new values of the ConfigMap (nil for a document to remove) and the models in these values. If there is not enough
+// space, it removes documents of workloads that no longer have an objective, the oldest first. If there is still not enough space, it
+// leaves out some models.
 func (s *Store) patch(models []*engine.SavedModel) (patch map[string][]byte, written []*engine.SavedModel) {
 	patch, size, left := map[string][]byte{}, s.size, 0
 	old := s.removable(models)
@@ -272,7 +272,7 @@ func (s *Store) patch(models []*engine.SavedModel) (patch map[string][]byte, wri
 	return patch, written
 }
 
-// knowsMore reports whether the stored model of the same work has received measurements for longer than the new model m. This happens if
+// knowsMore reports whether the stored model of the same work has received measurements for longer than the new model m. This can occur if
 // the leader could not read the ConfigMap at its start.
 func (s *Store) knowsMore(m *engine.SavedModel) bool {
 	old := s.Recall(m.Key)

@@ -10,11 +10,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// KEDAPause contains the annotations by which a user pauses KEDA; an annotation that is not set is empty.
+// KEDAPause contains the annotations by which a user pauses KEDA. A missing annotation is "".
 type KEDAPause struct {
 	All     string // paused or paused-replicas: KEDA deletes the HPA, so no controller scales the workload
 	In, Out string // paused-scale-in, paused-scale-out: KEDA scales in this direction neither by the HPA nor itself to or from zero
-	by      string // field manager that set the annotation, and when
+	by      string // field manager that set the annotation, and the time
 }
 
 // ReadKEDAPause reads KEDA's pause annotations with KEDA's rules: paused-replicas always pauses, and the other annotations pause unless
@@ -40,8 +40,7 @@ func ReadKEDAPause(annotations map[string]string, managed []metav1.ManagedFields
 	return p
 }
 
-// Why returns a message for users about the direction in which KEDA does not scale. It is empty if neither scale-in nor scale-out is
-// paused.
+// Why returns a message for users about the direction in which KEDA does not scale, or "" if KEDA scales in both directions.
 func (p *KEDAPause) Why() string {
 	switch {
 	case p.In != "" && p.Out != "":
@@ -54,11 +53,11 @@ func (p *KEDAPause) Why() string {
 	return ""
 }
 
-// noEnd is the end of an override that lasts while an annotation is set.
+// noEnd is the end of an override that lasts for as long as an annotation is set.
 var noEnd = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// Over combines KEDA's pause annotations with the operator's annotations. A target that KEDA does not apply would have a misleading
-// explanation, and capacity groups would add or remove nodes for it. Over therefore limits the target to the replicas that KEDA allows:
+// Over combines KEDA's pause annotations with the operator's annotations. It limits the target to the replicas that KEDA allows. For a
+// target that KEDA does not apply, the explanation would be misleading, and capacity groups would add or remove nodes.
 //
 //	paused, paused-replicas   the target is the current replicas
 //	paused-scale-in           the minimum is the current replicas

@@ -18,14 +18,15 @@ const (
 	manageHold       = "hold" // permits paused-scale-in while the policy is held or paused
 )
 
-// ManageKEDA contains the KEDA annotations that gpuscaler may set on a ScaledObject, and those that it has set.
+// ManageKEDA contains the KEDA annotations that gpuscaler may set on a ScaledObject, and the annotations that it has set.
 type ManageKEDA struct {
 	Activation, Hold bool
-	Applied          []string // KEDA's annotations that gpuscaler's field manager applied, sorted
+	Applied          []string // KEDA's annotations that gpuscaler has applied, sorted
 	Problem          string   // why the annotation gpuscaler.io/manage-keda is not valid; empty: it is valid
 }
 
-// ReadManageKEDA reads the annotation gpuscaler.io/manage-keda of a ScaledObject, and from its managedFields what was applied.
+// ReadManageKEDA reads the annotation gpuscaler.io/manage-keda of a ScaledObject, and from its managedFields the annotations that gpuscaler
+// has applied.
 func ReadManageKEDA(values map[string]string, managed []metav1.ManagedFieldsEntry) (m ManageKEDA) {
 	text, set := values[annotations.ManageKEDA]
 	for _, word := range strings.Split(text, ",") {

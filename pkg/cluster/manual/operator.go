@@ -17,7 +17,7 @@ type Operator struct {
 	set     bool
 	Values  scaling.Operator
 	by      string // field manager and time, for users: "kubectl-annotate, 2026-11-22T02:58:00Z"
-	Problem string // what is not valid and what is used instead; empty: all values are valid
+	Problem string // which value is invalid and what is used instead; empty: all values are valid
 }
 
 // ReadOperator reads the pause and override annotations of an object, and from its managedFields which field manager wrote them. It decodes
@@ -37,7 +37,7 @@ func ReadOperator(values map[string]string, managed []metav1.ManagedFieldsEntry)
 	return o
 }
 
-// lastManager returns the field manager that last wrote one of the annotations, and when.
+// lastManager returns the field manager that was the last to write one of the annotations, and the time.
 func lastManager(managed []metav1.ManagedFieldsEntry, keys ...string) string {
 	var newest *metav1.ManagedFieldsEntry
 	for i := range managed {
@@ -75,7 +75,7 @@ func ownsAnnotation(fields []byte, keys ...string) bool {
 }
 
 // Merge combines the annotations of a workload and of the objects that scale it. A pause on any of them pauses the workload. If there are
-// several overrides, Merge uses the override that ends last, so that an ended override does not hide a current one.
+// several overrides, Merge uses the one that ends last, so that an override that has ended does not hide a current one.
 func Merge(all ...*Operator) (scaling.Operator, string) {
 	merged, by := scaling.NoOperator, ""
 	for _, o := range all {

@@ -22,8 +22,8 @@ import (
 type object = *unstructured.Unstructured
 
 // Patch first restores the fields of the changes in which Restore is true. It then applies the fields that gpuscaler overrides, unless
-// p.KeepsRecord is true. The first request is based on the version of base and each further one on the result of the previous request. The
-// API server returns a conflict if another client changed the NodePool in between.
+// p.KeepsRecord is true. The first request is based on the version of base, and each further request on the result of the previous one. The
+// API server returns a conflict if another client has changed the NodePool in the meantime.
 func (w *Writer) Patch(ctx context.Context, p capacity.NodePoolPatch, base *karpenter.NodePool) error {
 	if err := checkRecorded(p); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (w *Writer) restore(ctx context.Context, p capacity.NodePoolPatch, base obj
 		if !c.Restore {
 			continue
 		}
-		var owners []ownership.Owner // a field that is absent has no owner
+		var owners []ownership.Owner // a missing field has no owner
 		if c.To != "" {
 			owners = ownership.ParseOwners(c.Owner)
 		}
@@ -77,8 +77,8 @@ func (w *Writer) restore(ctx context.Context, p capacity.NodePoolPatch, base obj
 	return w.jsonPatch(ctx, current, []operation{{Op: "replace", Path: "/metadata/managedFields", Value: entries}})
 }
 
-// apply applies all fields that gpuscaler overrides, and the record, by server-side apply. gpuscaler loses the ownership of a field that
-// the request does not contain.
+// apply applies all fields that gpuscaler overrides, and the record, by server-side apply. gpuscaler would lose the ownership of a field
+// that the request omits.
 func (w *Writer) apply(ctx context.Context, p capacity.NodePoolPatch, current object) error {
 	if err := w.mayWrite(p.Pool); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (w *Writer) apply(ctx context.Context, p capacity.NodePoolPatch, current ob
 			return err
 		}
 		if value == nil {
-			continue // this override removes the field, so the field is not part of the apply
+			continue // this override removes the field, so the request omits it
 		}
 		if err := unstructured.SetNestedField(desired.Object, value, c.Path()...); err != nil {
 			return err
@@ -114,8 +114,8 @@ func (w *Writer) apply(ctx context.Context, p capacity.NodePoolPatch, current ob
 // errNotLeading is returned if this process no longer holds the Lease.
 var errNotLeading = errors.New("this process no longer holds the Lease; the leader continues")
 
-// mayWrite returns an error if this process no longer holds the Lease. Each request of a patch checks it: the Lease can end while the patch
-// waits for another patch, or while the process is paused between two requests.
+// mayWrite returns an error if this process no longer holds the Lease. It is called before each request of a patch: the Lease can end while
+// the patch waits for another patch, or while the process is paused between two requests.
 func (w *Writer) mayWrite(pool string) error {
 	if !w.options.Leading() {
 		return fmt.Errorf("patch NodePool %s: %w", pool, errNotLeading)
@@ -123,8 +123,8 @@ func (w *Writer) mayWrite(pool string) error {
 	return nil
 }
 
-// checkRecorded returns an error for a patch that overrides a field without listing it in Overrides. The record contains the fields of
-// Overrides, so the original value of any other field could not be restored.
+// checkRecorded returns an error for a patch that overrides a field without listing it in Overrides. The record contains only the fields of
+// Overrides, so the original value of another field would be lost.
 func checkRecorded(p capacity.NodePoolPatch) error {
 	for _, c := range p.Changes {
 		same := func(o override.Change) bool { return o.Field == c.Field && o.Resource == c.Resource && o.To == c.To }
@@ -167,10 +167,11 @@ func (w *Writer) jsonPatch(ctx context.Context, base object, operations []operat
 var errStale = errors.New("the cached NodePool is not current")
 
 // staleOr returns a conflict if the NodePool no longer has the version of base, and otherwise err. The API server executes a JSON patch
-// before it compares the versions. If another client has already removed a field that the patch removes, it therefore returns that the
-// patch is invalid, and not a conflict.
+// before it compares versions. If another client has already removed a field that the patch removes, the answer is therefore "invalid" and
+// not "conflict".
 func (w *Writer) staleOr(ctx context.Context, base object, err error) error {
-	selected := metav1.ListOptions{FieldSelector: "metadata.name=" + base.GetName()} // the controller may list NodePools, but not get one
+	// a list, because the controller may list NodePools but not get one
+	selected := metav1.ListOptions{FieldSelector: "metadata.name=" + base.GetName()}
 	list, listErr := w.options.Client.Resource(karpenter.NodePools).List(ctx, selected)
 	if listErr != nil {
 		return err

@@ -36,7 +36,7 @@ type patchServer struct {
 	kinds   []types.PatchType
 	applied string // the body of the last server-side apply
 
-	losesAfter int // the number of requests after which the Lease is lost; 0: it is not lost
+	losesAfter int // number of requests after which the Lease is lost; 0: never
 	lost       bool
 }
 
@@ -120,7 +120,8 @@ func TestRequestIsNotSentAfterTheLeaseWasLost(t *testing.T) {
 	}
 }
 
-// A record that a newer version of gpuscaler wrote is not changed: an apply would remove the fields that this version does not know.
+// The record was written by a newer version of gpuscaler and must not be changed, because an apply would remove the fields that this
+// version does not know.
 func TestPatchThatKeepsTheRecordAppliesNothing(t *testing.T) {
 	w, s, u := newPatchServer(t)
 	p := restoredAndFrozen()
@@ -164,12 +165,12 @@ func TestRestoreReturnsTheValueAndItsOwner(t *testing.T) {
 }
 
 // The owner of the NodePool removes the field weight, and gpuscaler restores the NodePool by removing the same field. The cache does not
-// show the owner's change yet. The API server executes the patch before it compares versions, and returns 422 because the field does not
-// exist. This is a conflict, which the next tick solves.
+// contain the owner's change yet. The API server executes the patch before it compares versions, and returns 422 because the field does not
+// exist. This must count as a conflict, which the next tick solves.
 func TestRestoreFromAnOldVersionIsAConflict(t *testing.T) {
 	for name, c := range map[string]struct {
 		current string // version in the API server
-		result  string // the result by which the metric counts the patch
+		result  string // the result under which the metric counts the patch
 		level   slog.Level
 	}{
 		"the cache is old":     {"8", "conflict", slog.LevelInfo},
@@ -200,7 +201,7 @@ func TestRestoreFromAnOldVersionIsAConflict(t *testing.T) {
 	}
 }
 
-// The alert NodeWritesFailing needs the series before the first failure: Prometheus sees no increase from a missing series to 1.
+// The alert NodeWritesFailing needs the series before the first failure, because Prometheus sees no increase from a missing series to 1.
 func TestEveryResultOfWritesIsCountedFromZero(t *testing.T) {
 	if n := testutil.CollectAndCount(NewWritesMetric()); n != 9 {
 		t.Errorf("%d series before the first write, want 3 objects with 3 results", n)

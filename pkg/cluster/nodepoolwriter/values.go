@@ -67,7 +67,7 @@ func restoredValues(p capacity.NodePoolPatch, base *unstructured.Unstructured) (
 			all = append(all, operation{Op: "add", Path: path.Pointer(), Value: value})
 		}
 	}
-	// If no limit remains after the restore, the NodePool had no spec.limits before the override, so spec.limits is removed too.
+	// if no limit remains, the NodePool had no spec.limits before the override, so spec.limits is removed too
 	if len(limits) > 0 && left == 0 {
 		all = append(all, operation{Op: "remove", Path: "/spec/limits"})
 	}

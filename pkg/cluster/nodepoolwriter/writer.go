@@ -42,7 +42,7 @@ type Options struct {
 	// OverriddenByOther returns the reason why another release, whose record is on the NodePool, is assumed to lead. It returns an empty
 	// string if there is no such release.
 	OverriddenByOther func(context.Context, *karpenter.NodePool) string
-	// Current returns the NodePool in the cache, nil if there is none.
+	// Current returns the NodePool in the cache, or nil if there is none.
 	Current func(name string) *karpenter.NodePool
 	// Event sends an Event and does not wait.
 	Event func(about corev1.ObjectReference, kind, reason, note string)
@@ -63,8 +63,8 @@ type Writer struct {
 func New(o Options) *Writer { return &Writer{options: o, locks: map[string]*sync.Mutex{}} }
 
 // Write sends one patch, which was computed from base. It reports the result in the log, in a metric and as an Event. If the API server
-// returns a conflict for a patch that lets Karpenter launch more nodes, and the patch is valid for the newer version in the cache, Write
-// sends the patch once more.
+// returns a conflict for a patch that allows more nodes, and the patch is also valid for the newer version in the cache, Write sends it
+// once more.
 func (w *Writer) Write(p capacity.NodePoolPatch, base *karpenter.NodePool) {
 	lock := w.lock(p.Pool)
 	lock.Lock()
@@ -72,7 +72,8 @@ func (w *Writer) Write(p capacity.NodePoolPatch, base *karpenter.NodePool) {
 	if w.options.OverriddenByOther(context.Background(), base) != "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*requestTimeout) // not the context of the tick, which may have ended
+	// not the context of the tick, which may end before the requests
+	ctx, cancel := context.WithTimeout(context.Background(), 2*requestTimeout)
 	defer cancel()
 	err := w.Patch(ctx, p, base)
 	if p.Loosens && apierrors.IsConflict(err) {
@@ -92,8 +93,8 @@ func (w *Writer) lock(pool string) *sync.Mutex {
 	return w.locks[pool]
 }
 
-// unchanged returns the newer version of a NodePool in the cache if its spec, its consent and its record are the same, for example after
-// Karpenter has written its status. The patch is valid for that version too. It returns nil if there is none.
+// unchanged returns a newer version of a NodePool from the cache for which a patch is still valid: spec, consent and record are the same,
+// for example because only Karpenter has written the status. It returns nil if there is none.
 func (w *Writer) unchanged(base *karpenter.NodePool) *karpenter.NodePool {
 	current := w.options.Current(base.Name())
 	if current == nil {
@@ -108,7 +109,7 @@ func (w *Writer) unchanged(base *karpenter.NodePool) *karpenter.NodePool {
 	return current
 }
 
-// report logs and counts the result of a patch, and sends an Event about a written one.
+// report logs and counts the result of a patch. If the patch was written, it sends an Event.
 func (w *Writer) report(p capacity.NodePoolPatch, base *karpenter.NodePool, err error) {
 	log, text := w.options.Log, p.Text()
 	switch {
@@ -121,7 +122,7 @@ func (w *Writer) report(p capacity.NodePoolPatch, base *karpenter.NodePool, err 
 		log.Info("the NodePool was not written, because another client changed it first; the next tick reads it again", "nodepool", p.Pool,
 			"error", err)
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		// The NodePool was changed since it was observed; the next tick decides on the new version.
+		// the NodePool has changed since it was observed, and the next tick decides with the new version
 		w.count("nodepool", "conflict")
 		log.Debug("the NodePool was changed meanwhile", "nodepool", p.Pool, "error", err)
 	case errors.Is(err, errNotLeading):
@@ -135,7 +136,7 @@ func (w *Writer) report(p capacity.NodePoolPatch, base *karpenter.NodePool, err 
 	}
 }
 
-// sendEvent sends an Event about a written patch. A patch that changes only the record has none.
+// sendEvent sends an Event about a written patch, unless the patch changes only the record.
 func (w *Writer) sendEvent(p capacity.NodePoolPatch, base *karpenter.NodePool) {
 	if len(p.Changes) == 0 {
 		return
@@ -160,7 +161,7 @@ func NewWritesMetric() *prometheus.CounterVec {
 	}, []string{"object", "result"})
 	for _, object := range []string{"nodepool", "pod", "capacitybuffer"} {
 		for _, result := range []string{"written", "conflict", "failed"} {
-			writes.WithLabelValues(object, result) // Prometheus sees no increase from a missing series to 1
+			writes.WithLabelValues(object, result) // initialize the series, because Prometheus sees no increase from a missing series to 1
 		}
 	}
 	return writes

@@ -30,11 +30,11 @@ type server struct {
 
 	mu     sync.Mutex
 	cached *karpenter.NodePool
-	sent   []string // the version on which each patch is based
+	sent   []string // the version of the NodePool on which each patch was based
 	events []string
 }
 
-// nodePool returns the NodePool at a version and a generation.
+// nodePool returns the NodePool with a given version and generation.
 func nodePool(version string, generation int64) *karpenter.NodePool {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
 		"metadata": map[string]any{"name": "l40s-spot"}, "spec": map[string]any{"limits": map[string]any{"nvidia.com/gpu": int64(16)}}}}
@@ -78,8 +78,8 @@ func conflict(s *server) error {
 	return apierrors.NewConflict(karpenter.NodePools.GroupResource(), "l40s-spot", cause)
 }
 
-// Karpenter often writes the status of a NodePool, which makes a patch of an older version fail. A patch that raises a limit must be
-// repeated at once, because pods stay pending until it is written.
+// When Karpenter writes the status of a NodePool, which it does often, a patch of an older version fails. A patch that raises a limit must
+// be repeated at once, because pods stay pending until it is written.
 func TestLooseningPatchIsRepeatedAfterAWriteOfTheStatus(t *testing.T) {
 	for name, w := range map[string]struct {
 		loosens    bool

@@ -29,7 +29,7 @@ type Options struct {
 	// WorkloadsSynced reports whether the first lists of all scale targets and pods were read.
 	WorkloadsSynced func() bool
 	Groups          engine.Groups
-	// Hourly returns the price of an instance per hour, 0 if it is not known. nil: no price is known.
+	// Hourly returns the price of an instance per hour, or 0 if it is unknown. nil: no price is known.
 	Hourly func(cost.Offer) float64
 	// ReadSchema reads the schema of NodePools from the API server.
 	ReadSchema func() (karpenter.Schema, error)
@@ -50,25 +50,25 @@ type Cache struct {
 	claim   informer.CRD
 
 	mu          sync.RWMutex
-	version     uint64 // changes with every change of the fields below, of a CapacityBuffer or of a device claim
+	version     uint64 // changes with every change of the fields below, of a CapacityBuffer and of a device claim
 	pools       map[string]*karpenter.NodePool
 	claims      map[string]*karpenter.NodeClaim // key: name of the NodeClaim
 	overlays    []*karpenter.NodeOverlay
 	nodes       map[string]*Node
-	deleted     map[string]outcome   // deleted NodeClaims for which it is not known that the provider took the node; key: UID
-	interrupted map[string]time.Time // UIDs of NodeClaims whose node the cloud provider is reclaiming, and the time of the notice
-	// UIDs of NodeClaims that Karpenter keeps for a CapacityBuffer; value: time of the last Event about it
+	deleted     map[string]outcome   // outcome of each deleted NodeClaim whose node was possibly not taken by the provider, by UID
+	interrupted map[string]time.Time // time of the interruption notice of each NodeClaim whose node the cloud provider takes, by UID
+	// time of the last Event about each NodeClaim that Karpenter keeps for a CapacityBuffer, by UID
 	buffered     map[string]time.Time
 	outcomes     outcomes
 	starts       starts
 	schema       karpenter.Schema
-	nodesSynced  cache.InformerSynced   // the informer of Nodes; nil: it was not started
-	claimsSeen   bool                   // a NodeClaim was seen, and the informer of Events was therefore started
+	nodesSynced  cache.InformerSynced   // reports whether the informer of Nodes has synced; nil: it was not started
+	claimsSeen   bool                   // whether a NodeClaim was observed, so that the informer of Events was started
 	synced       []cache.InformerSynced // report whether the informers of Nodes and Events have synced
-	absentLogged bool                   // it was logged that no NodePools are served
+	absentLogged bool                   // whether it was logged that no NodePools are served
 	priced       time.Time              // when the prices were last read again
 
-	// views and orphans are used by the engine only, without a lock.
+	// The engine alone uses views and orphans, without a lock.
 	views   map[*capacity.Group]*groupView
 	orphans orphanView
 }
@@ -83,7 +83,7 @@ func New(o Options) *Cache {
 	}
 }
 
-// Changed makes the next Observe build a new observation. It is called after a change in another cache: of a CapacityBuffer or of a
+// Changed makes the next Observe build a new observation. It is called after a change in another cache, of a CapacityBuffer or a
 // ResourceClaim.
 func (n *Cache) Changed() { n.change(func() {}) }
 
@@ -94,14 +94,14 @@ func (n *Cache) change(what func()) {
 	n.version++
 }
 
-// NodePool returns a NodePool, nil if it does not exist.
+// NodePool returns the NodePool with the given name, or nil if it does not exist.
 func (n *Cache) NodePool(name string) *karpenter.NodePool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.pools[name]
 }
 
-// SetSchema sets the schema of NodePools, for a cluster that is read from files.
+// SetSchema sets the schema of NodePools. It is for a cluster that is read from files.
 func (n *Cache) SetSchema(s karpenter.Schema) { n.change(func() { n.schema = s }) }
 
 // PutNodePool adds or replaces a NodePool.
@@ -120,7 +120,7 @@ func (n *Cache) PutNodePool(u *unstructured.Unstructured) {
 // DeleteNodePool removes a NodePool.
 func (n *Cache) DeleteNodePool(name string) { n.change(func() { delete(n.pools, name) }) }
 
-// PutNodeOverlay adds or replaces a NodeOverlay. It applies to the prices of nodes.
+// PutNodeOverlay adds or replaces a NodeOverlay, which changes the prices of nodes.
 func (n *Cache) PutNodeOverlay(o *karpenter.NodeOverlay) {
 	n.DeleteNodeOverlay(o)
 	n.change(func() { n.overlays = append(n.overlays, o) })
@@ -133,8 +133,8 @@ func (n *Cache) DeleteNodeOverlay(o *karpenter.NodeOverlay) {
 	})
 }
 
-// PutNodeClaim adds or replaces a NodeClaim. It also detects losses: if the NodeClaim is being deleted, Karpenter set no disruption reason,
-// it has not expired, and the cloud provider took the instance, PutNodeClaim records a loss for the NodePool.
+// PutNodeClaim adds or replaces a NodeClaim. It also detects losses. It records a loss for the NodePool if the NodeClaim is being deleted,
+// the cloud provider took the instance, Karpenter set no disruption reason, and the NodeClaim has not expired.
 func (n *Cache) PutNodeClaim(c *karpenter.NodeClaim) {
 	if c.Err != nil {
 		n.options.Log.Error("a NodeClaim cannot be read", "nodeclaim", c.Name, "error", c.Err)
@@ -148,7 +148,7 @@ func (n *Cache) PutNodeClaim(c *karpenter.NodeClaim) {
 		}
 		uid := string(c.UID)
 		if _, known := n.deleted[uid]; known {
-			return // the node stops reporting while it is drained; this does not show that the provider took it
+			return // no evidence that the provider took the node, because a node stops reporting while it is drained
 		}
 		if n.takenByProvider(c) {
 			n.outcomes.addLoss(uid, c.NodePool, c.Deleted)
@@ -158,22 +158,22 @@ func (n *Cache) PutNodeClaim(c *karpenter.NodeClaim) {
 	})
 }
 
-// nodeRepairDelay is the shortest time for which a node is unhealthy before Karpenter's node repair replaces it. An instance that the
-// provider took is removed sooner: Karpenter looks for instances that no longer exist every two minutes.
+// nodeRepairDelay is how long a node must be unhealthy before Karpenter's node repair replaces it. An instance that the provider took is
+// removed sooner, because every two minutes Karpenter looks for instances that no longer exist.
 const nodeRepairDelay = 10 * time.Minute
 
 // takenByProvider reports whether the cloud provider took the instance of a NodeClaim that is being deleted. That is the case if an
 // interruption was announced, if the Node no longer exists, or if the Node became not Ready less than nodeRepairDelay before the deletion.
 //
-// Two other deletions are distinguished from that case: if a user deletes a NodeClaim, its Node is Ready until the deletion; if node repair
-// replaces a node, the Node was not Ready for at least nodeRepairDelay. The caller holds the lock.
+// Two other kinds of deletions differ: when a user deletes a NodeClaim, its Node is Ready until the deletion, and when node repair replaces
+// a node, the Node was not Ready for at least nodeRepairDelay. The caller holds the lock.
 func (n *Cache) takenByProvider(c *karpenter.NodeClaim) bool {
 	if _, announced := n.interrupted[string(c.UID)]; announced {
 		return true
 	}
 	node := n.nodes[c.Node]
 	if node == nil {
-		return c.Node != "" && n.options.WorkloadsSynced() // before the caches are synced, the Node may exist and not have been read yet
+		return c.Node != "" && n.options.WorkloadsSynced() // before the caches are synced, a missing Node may just not have been read yet
 	}
 	silent := c.Deleted.Sub(node.readyChanged)
 	return node.interrupted || !node.ready && silent >= 0 && silent < nodeRepairDelay
@@ -193,8 +193,7 @@ func (n *Cache) DeleteNodeClaim(c *karpenter.NodeClaim) {
 	})
 }
 
-// PutEvent records what an Event about a NodeClaim reports: a failed launch, an interruption, or a node that Karpenter keeps for a
-// CapacityBuffer.
+// PutEvent records an Event about a NodeClaim: a failed launch, an interruption, or a node that Karpenter keeps for a CapacityBuffer.
 func (n *Cache) PutEvent(e *karpenter.ClaimEvent) {
 	n.change(func() {
 		pool := karpenter.NodePoolOfClaimName(e.Claim)
@@ -210,7 +209,7 @@ func (n *Cache) PutEvent(e *karpenter.ClaimEvent) {
 			}
 		default:
 			n.interrupted[e.ClaimUID] = e.At
-			// the two watches are not ordered, so the deletion of the NodeClaim may have been read before this Event
+			// the deletion of the NodeClaim may have been read before this Event, because two watches have no common order
 			if d, known := n.deleted[e.ClaimUID]; known {
 				delete(n.deleted, e.ClaimUID)
 				n.outcomes.addLoss(e.ClaimUID, d.pool, d.at)
@@ -219,7 +218,7 @@ func (n *Cache) PutEvent(e *karpenter.ClaimEvent) {
 	})
 }
 
-// PutNode adds or replaces a Node. A version that differs only in its heartbeat changes nothing.
+// PutNode adds or replaces a Node. It ignores a version that differs only in its heartbeat.
 func (n *Cache) PutNode(old, node *Node) {
 	if old == nil || !old.sameFacts(node) {
 		n.change(func() { n.nodes[node.Name] = node })
@@ -229,7 +228,8 @@ func (n *Cache) PutNode(old, node *Node) {
 // DeleteNode removes a Node.
 func (n *Cache) DeleteNode(name string) { n.change(func() { delete(n.nodes, name) }) }
 
-// SharesGPUs reports whether several pods share the GPUs of a node. The cache contains nodes only while the API server serves NodePools.
+// SharesGPUs reports whether several pods share the GPUs of a node. It returns false for a node that is not in the cache. The cache
+// contains nodes only while the API server serves NodePools, or if a group selects its nodes by labels.
 func (n *Cache) SharesGPUs(name string) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -237,7 +237,7 @@ func (n *Cache) SharesGPUs(name string) bool {
 	return node != nil && node.sharesGPUs
 }
 
-// Offers returns the instance type, capacity type and location of GPU nodes, by node name.
+// Offers returns the instance type, the capacity type and the location of each GPU node, by node name.
 func (n *Cache) Offers() map[string]cost.Offer {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

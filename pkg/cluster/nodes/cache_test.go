@@ -121,15 +121,16 @@ func TestOutcomesOfNodeClaims(t *testing.T) {
 	}
 	n.DeleteNodeClaim(refused)
 	event("refused-x", string(refused.UID), karpenter.InsufficientCapacity)
-	event("refused-x", string(refused.UID), karpenter.InsufficientCapacity)     // a repeated Event counts once
-	event("l40s-spot-abcde", "an unread claim", karpenter.InsufficientCapacity) // the NodeClaim is unknown, so its name shows the NodePool
+	event("refused-x", string(refused.UID), karpenter.InsufficientCapacity) // a repeated Event counts once
+	// the NodeClaim is not in the cache, so the NodePool is derived from its name
+	event("l40s-spot-abcde", "an unread claim", karpenter.InsufficientCapacity)
 	n.DeleteNodeClaim(made("broken", func(f *karpenter.NodeClaim) { f.Launched, f.Initialized = false, false }))
 	made("interrupted", func(*karpenter.NodeClaim) {})
 	event("interrupted", "uid-interrupted", "SpotInterrupted")
 	made("interrupted, then deleted", func(f *karpenter.NodeClaim) { f.Node = "ready" })
 	event("interrupted, then deleted", "uid-interrupted, then deleted", "SpotInterrupted")
 	made("interrupted, then deleted", func(f *karpenter.NodeClaim) { f.Node, f.Deleted = "ready", now })
-	// NodeClaims and Events are read by different watches, so the deletion can be read before the Event about the interruption.
+	// different watches read NodeClaims and Events, so the deletion can be read before the Event about the interruption
 	late := made("deleted, then interrupted", func(f *karpenter.NodeClaim) { f.Node, f.Deleted = "ready", now })
 	n.DeleteNodeClaim(late)
 	event("deleted, then interrupted", string(late.UID), "SpotInterrupted")
@@ -166,7 +167,7 @@ func TestOutcomesOfNodeClaims(t *testing.T) {
 	}
 }
 
-// A change of the price book causes no watch event, so the prices are read again every minute.
+// A change of the price book causes no watch event, so prices must be read again every minute.
 func TestPricesAreReadAgainEveryMinute(t *testing.T) {
 	price := 3.0
 	n, now := newCache(t, func(cost.Offer) float64 { return price }), time.Now()
@@ -189,7 +190,7 @@ func TestPricesAreReadAgainEveryMinute(t *testing.T) {
 	}
 }
 
-// Karpenter simulates the pods of a CapacityBuffer in its memory. Only Karpenter's Event about the NodeClaim shows that Karpenter keeps a
+// The pods of a CapacityBuffer exist only in Karpenter's memory. Only Karpenter's Event about a NodeClaim shows that Karpenter keeps the
 // node for these pods.
 func TestNodeOfAnotherOwnersBufferIsReported(t *testing.T) {
 	n, now, uid := newCache(t, nil), time.Now(), "uid-s1"
@@ -257,7 +258,7 @@ func TestOwnBufferIsObservedAndOrphanedWithItsPolicy(t *testing.T) {
 	}
 }
 
-// A node that drifts, and a node that Karpenter has chosen for disruption, are observed as such.
+// Two nodes must be observed correctly: a node that drifts, and a node that Karpenter has chosen for disruption.
 func TestNodesThatKarpenterIsAboutToDisrupt(t *testing.T) {
 	condition := func(text string) string {
 		return strings.Replace(claimS1, `{type: Initialized, status: "True"}]`, `{type: Initialized, status: "True"}, `+text+`]`, 1)
@@ -295,8 +296,8 @@ func TestNodesThatKarpenterIsAboutToDisrupt(t *testing.T) {
 	}
 }
 
-// A condition that is not True has no time. If a node's name is used again, the deletion of the old NodeClaim must not remove the start of
-// the new one. Without its NodeClaim, the start of a node is not known.
+// A condition that is not True has no time. If the name of a node is used again, the deletion of the old NodeClaim must not remove the
+// start of the new one. The start of a node without a NodeClaim is unknown.
 func TestStartOfANodeIsThatOfItsNodeClaim(t *testing.T) {
 	n := newCache(t, nil)
 	claim := func(name, conditions string) *karpenter.NodeClaim {

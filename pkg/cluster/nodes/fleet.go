@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/schedulability"
 )
 
-// fleet observes the nodes of a group with a NodeSelector. It also returns which pods these nodes can run. The caller holds the lock.
+// fleet observes the nodes of a group with a NodeSelector. It also returns which pods can run on these nodes. The caller holds the lock.
 func (n *Cache) fleet(g *capacity.Group, positions map[string]position) (view capacity.PoolView, runs schedulability.NodePool) {
 	view.Exists, view.Ready = n.nodesRead(), true
 	if !view.Exists {
@@ -35,8 +35,7 @@ func (n *Cache) fleet(g *capacity.Group, positions map[string]position) (view ca
 	return view, schedulability.Of("", templateOf(g, all))
 }
 
-// belongsToEarlier reports whether a node belongs to another group, because that group matches the node too and is earlier in the
-// PlatformConfig.
+// belongsToEarlier reports whether a node belongs to another group because that group also matches it and is earlier in the PlatformConfig.
 func (n *Cache) belongsToEarlier(g *capacity.Group, node *Node) bool {
 	if n.options.Groups == nil {
 		return false
@@ -64,8 +63,8 @@ func (n *Cache) fleetNode(node *Node, resource string) capacity.Node {
 	return out
 }
 
-// templateOf returns a template with the labels of NodeSelector, and with the labels and taints that all of the nodes have. If nodes have
-// different values of a label, the template permits all these values.
+// templateOf returns a template for the nodes of a group. It has the labels of NodeSelector, and the labels and taints that all nodes have.
+// If a label has different values, the template permits all of them.
 func templateOf(g *capacity.Group, nodes []*Node) *karpv1.NodeClaimTemplate {
 	t := &karpv1.NodeClaimTemplate{ObjectMeta: karpv1.ObjectMeta{Labels: g.NodeSelector}}
 	if len(nodes) == 0 {
@@ -90,7 +89,7 @@ func templateOf(g *capacity.Group, nodes []*Node) *karpv1.NodeClaimTemplate {
 	return t
 }
 
-// valuesOf returns the different values that a label has on the nodes, or nil if one of the nodes does not have the label.
+// valuesOf returns the different values of a label on the nodes, or nil if one of the nodes does not have the label.
 func valuesOf(key string, nodes []*Node) (values []string) {
 	for _, node := range nodes {
 		value, has := node.labels[key]
@@ -106,11 +105,11 @@ func valuesOf(key string, nodes []*Node) (values []string) {
 // nodesRead reports whether the Nodes of the cluster were read. The caller holds the lock.
 func (n *Cache) nodesRead() bool { return n.nodesSynced != nil && n.nodesSynced() }
 
-// SetNodesRead makes the Cache use its Nodes without an informer, for a cluster that is read from files.
+// SetNodesRead makes the Cache use its Nodes without an informer. It is for a cluster that is read from files.
 func (n *Cache) SetNodesRead() { n.change(func() { n.nodesSynced = func() bool { return true } }) }
 
-// selectsNodes reports whether at least one capacity group selects its nodes by their labels. Nodes are then read even if the API server
-// does not serve NodePools.
+// selectsNodes reports whether a capacity group selects its nodes by their labels. Nodes are then read even if the API server serves no
+// NodePools.
 func (n *Cache) selectsNodes() bool {
 	return n.options.Groups != nil && slices.ContainsFunc(n.options.Groups.Groups(), (*capacity.Group).SelectsNodes)
 }

@@ -132,7 +132,7 @@ func TestNodesOfAGroupAreFoundByTheirLabels(t *testing.T) {
 	}
 }
 
-// A pod that waits counts for the group only if the nodes with its labels could run it: labels, and taints that all of them have.
+// A pending pod counts for the group only if the nodes of the group could run it, according to the labels and taints that all of them have.
 func TestPendingPodCountsIfTheNodesOfTheGroupCouldRunIt(t *testing.T) {
 	labels := map[string]string{"accelerator": "l40s"}
 	tainted := func(node *corev1.Node) {

@@ -11,10 +11,10 @@ import (
 // gangKey identifies a gang.
 type gangKey struct{ namespace, name string }
 
-// gang contains what is known of the pods of a gang.
+// gang contains what the pods of a gang have in common.
 type gang struct {
 	admitted bool  // at least one pod has no scheduling gate
-	size     int64 // number of its pods, as the labels or annotations of the pods report it; 0: unknown
+	size     int64 // number of its pods, from labels or annotations of the pods; 0: unknown
 	counted  int64 // number of pods in the observation of the group
 	gpus     int64 // GPUs of the largest of these pods
 	waits    bool  // at least one of these pods has no node
@@ -48,18 +48,18 @@ func (all gangs) admitted(p Pod) bool {
 	return g != nil && g.admitted
 }
 
-// count adds a pod that the observation of the group contains.
+// count counts a pod that is in the observation of the group.
 func (all gangs) count(p Pod, gpus int64) {
 	if g := all.of(p); g != nil {
 		g.counted, g.gpus, g.waits = g.counted+1, max(g.gpus, gpus), g.waits || p.NodeName() == ""
 	}
 }
 
-// missing returns one pod for each gang that lacks pods. It requests what the missing pods request if each of them is as large as the
-// largest pod of the gang. Pods without GPUs are not missing. If a gang has pods in several groups, each of these groups includes the
-// missing pods, because it is unknown where they will run.
+// missing returns one pod for each gang that lacks pods. This pod requests as much as all missing pods together, if each of them is as
+// large as the largest pod of the gang. Pods without GPUs do not count as missing. If a gang has pods in several groups, each of these
+// groups includes the missing pods, because it is unknown where they will run.
 //
-// Finished pods are not read. If all pods of a gang have nodes, the missing pods are therefore regarded as finished.
+// Finished pods are not read. If all pods of a gang have nodes, the missing pods therefore count as finished.
 func (all gangs) missing(w Workloads) (pods []capacity.Pod) {
 	existing := map[gangKey]int64{}
 	for key, g := range all {

@@ -19,7 +19,7 @@ import (
 // Node is the part of a Node that the informer stores.
 type Node struct {
 	metav1.ObjectMeta
-	ready, interrupted, notDisrupted bool // interrupted: the provider will take the node, as a taint shows
+	ready, interrupted, notDisrupted bool // interrupted: a taint shows that the provider will take the node
 	sharesGPUs                       bool
 	readyChanged                     time.Time
 	extended                         map[string]int64 // allocatable extended resources
@@ -61,12 +61,12 @@ func TrimNode(obj any) (any, error) {
 		}
 	}
 	if len(n.extended) > 0 || node.Labels[karpv1.NodePoolLabelKey] == "" {
-		n.labels = node.Labels // the labels of all other nodes are in their NodeClaims
+		n.labels = node.Labels // other nodes have NodeClaims, which contain their labels
 	}
 	return n, nil
 }
 
-// sameFacts reports whether two versions of a Node have the same values in all fields that are used. The heartbeat is not one of them.
+// sameFacts reports whether two versions of a Node are equal in all fields that are used, which do not include the heartbeat.
 func (n *Node) sameFacts(other *Node) bool {
 	return n.ready == other.ready && n.interrupted == other.interrupted && n.notDisrupted == other.notDisrupted &&
 		n.sharesGPUs == other.sharesGPUs && n.offer == other.offer && maps.Equal(n.extended, other.extended) &&

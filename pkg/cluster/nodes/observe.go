@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// groupView is the observation of one group. It is used until an object changes.
+// groupView is the observation of one group. It is reused until an object changes.
 type groupView struct {
 	workloadsVersion, nodesVersion uint64
 	group                          *capacity.Group
@@ -24,13 +24,13 @@ type groupView struct {
 	pools                          []capacity.PoolView
 	others                         []capacity.Pod
 	workloads                      []capacity.Workload
-	bases                          map[string]*karpenter.NodePool // the versions of the NodePools on which a patch is based; key: name
-	counted                        gpupods.Counted                // claims whose devices were counted for a pod
+	bases                          map[string]*karpenter.NodePool // the versions of the NodePools on which a patch must be based, by name
+	counted                        gpupods.Counted                // claims whose devices already count for a pod
 	gangs                          gangs                          // the gangs of pods without a policy of the group
 }
 
-// Observe sets the fields of o about NodePools, nodes, workloads and pods of a group. If no object has changed since the last call, it does
-// not compute them again.
+// Observe sets the fields of o about NodePools, nodes, workloads and pods of a group. It computes them only if an object has changed since
+// the last call.
 func (n *Cache) Observe(g *capacity.Group, members []*scaling.Workload, o *capacity.Observation) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -53,7 +53,7 @@ func (n *Cache) Observe(g *capacity.Group, members []*scaling.Workload, o *capac
 	}
 }
 
-// PatchBase returns the version of a NodePool that the last Observe of the group returned, nil if it did not exist.
+// PatchBase returns the version of a NodePool that the last Observe of the group read, or nil if it did not exist.
 func (n *Cache) PatchBase(g *capacity.Group, pool string) *karpenter.NodePool {
 	if v := n.views[g]; v != nil {
 		return v.bases[pool]
@@ -61,7 +61,7 @@ func (n *Cache) PatchBase(g *capacity.Group, pool string) *karpenter.NodePool {
 	return nil
 }
 
-// position contains the indexes of a NodePool and of a node in groupView.pools.
+// position identifies a node in groupView.pools: the index of its NodePool, and its index in the NodePool.
 type position struct{ pool, node int }
 
 // newView observes a group. The caller holds the locks of this cache and of the workloads.
@@ -145,7 +145,7 @@ func (n *Cache) node(c *karpenter.NodeClaim, resource string) capacity.Node {
 	return out
 }
 
-// addMembers adds the workloads of the group and their pods. It returns the pods.
+// addMembers adds the workloads of the group with their pods. It returns these pods.
 func (n *Cache) addMembers(v *groupView, positions map[string]position) map[Pod]bool {
 	w, resource, pods := n.options.Workloads, v.group.Resource, map[Pod]bool{}
 	for _, member := range v.members {
@@ -169,8 +169,8 @@ func (n *Cache) addMembers(v *groupView, positions map[string]position) map[Pod]
 	return pods
 }
 
-// addDevices adds the devices that one replica claims. For a replica with several pods their number is unknown, because the leader and the
-// workers can have different claims.
+// addDevices adds the devices that one replica claims. For a replica with several pods, the number is unknown, because its pods can have
+// different claims.
 func (n *Cache) addDevices(w *capacity.Workload, c gpupods.ClaimCount) {
 	w.Claimed, w.Claims = c.Claimed, c.Unknown
 	if w.Size > 1 {
@@ -180,8 +180,8 @@ func (n *Cache) addDevices(w *capacity.Workload, c gpupods.ClaimCount) {
 	w.GPUs = min(w.GPUs+c.Devices, gpupods.MaxGPUs)
 }
 
-// extended returns the count of a resource in a list of extended resources. If the resource names a DeviceClass, it returns the count of
-// the extended resource by which pods can request the devices of the class.
+// extended returns the count of a resource in a list of extended resources. If the resource is a DeviceClass, pods can request its devices
+// by an extended resource, and extended returns the count of that resource.
 func (n *Cache) extended(amounts []gpupods.Amount, resource string) int64 {
 	if gpupods.ClassOf(resource) != "" {
 		resource = n.options.Claims.ExtendedResource(resource)
@@ -189,8 +189,9 @@ func (n *Cache) extended(amounts []gpupods.Amount, resource string) int64 {
 	return gpupods.CountOf(amounts, resource)
 }
 
-// addOtherPods adds the pods that belong to no workload of the group but can use its GPUs: they request the group's resource or may claim
-// GPUs, and they run on a node of the group or could be scheduled to one. It skips the pods of DaemonSets and static pods.
+// addOtherPods adds the pods that belong to no workload of the group but use, or could use, its GPUs. Such a pod requests the group's
+// resource or may claim GPUs, and it runs on a node of the group or could be scheduled to one. It skips the pods of DaemonSets and static
+// pods.
 func (n *Cache) addOtherPods(v *groupView, positions map[string]position, members map[Pod]bool) {
 	var others []Pod
 	for p := range n.options.Workloads.GPUPods() {
@@ -215,9 +216,9 @@ func byName(a, b Pod) int {
 	return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 }
 
-// pod converts a pod to a capacity.Pod. counts is false if the pod has finished or is terminating, if it neither requests the group's
-// resource nor has a ResourceClaim that may be for GPUs, or if it belongs to no workload of the group (managed is false) and cannot use the
-// group's nodes.
+// pod converts a pod to a capacity.Pod. counts is false in each of these cases: the pod has finished or is terminating; it neither requests
+// the group's resource nor has a ResourceClaim that may be for GPUs; it belongs to no workload of the group (managed is false) and cannot
+// use the group's nodes.
 func (n *Cache) pod(v *groupView, positions map[string]position, p Pod, managed bool) (pod capacity.Pod, counts bool) {
 	facts := p.GPU()
 	if p.Ended() || facts == nil {
@@ -246,11 +247,11 @@ func (n *Cache) pod(v *groupView, positions map[string]position, p Pod, managed 
 		node := &v.pools[at.pool].Nodes[at.node]
 		node.Used += pod.GPUs
 		if pod.Claimed {
-			node.GPUs = max(node.GPUs, node.Used) // a Node does not include devices that claims have reserved
+			node.GPUs = max(node.GPUs, node.Used) // at least Used, because a Node does not include the devices that claims have reserved
 		}
 	}
 	if answer, exists := v.acceptedBy(capacity.Spot, facts); exists {
-		pod.Pinned = answer != schedulability.Yes // Unknown counts as pinned, because a move of the pod to spot might fail
+		pod.Pinned = answer != schedulability.Yes // an unknown answer counts as pinned, because a move of the pod to spot might fail
 		pod.UnknownLabels = answer == schedulability.Unknown
 	}
 	return pod, pod.GPUs > 0 || pod.Claims || pod.Claimed
@@ -269,8 +270,8 @@ func (v *groupView) acceptedBy(kind capacity.CapacityType, facts *gpupods.Facts)
 }
 
 // mayUse reports whether a pod that belongs to no workload of the group must be included in the observation: the pod runs on a node of the
-// group, or it is pending and could be scheduled to a node of the group. No node is launched for a pod with a scheduling gate, so the pod
-// counts only if another pod of its gang has none: the gang was admitted, and the gates are being removed.
+// group, or it is pending and could be scheduled to a node of the group. No node is launched for a pod with a scheduling gate. Such a pod
+// counts only if another pod of its gang has no gate, because the gang was then admitted and the gates are being removed.
 func (v *groupView) mayUse(p Pod, pod *capacity.Pod) bool {
 	if !pod.Pending {
 		return pod.Pool >= 0
@@ -292,8 +293,8 @@ func (v *groupView) mayUse(p Pod, pod *capacity.Pod) bool {
 	return best != schedulability.No
 }
 
-// countBlockingPods counts, for each usable node whose GPUs no pod uses, the pods that prevent Karpenter from removing it. It reads all
-// pods of the cluster, so it returns early if there is no such node.
+// countBlockingPods counts, for each usable node without GPU pods, the pods that prevent Karpenter from removing it. If there is no such
+// node, it does not read the pods of the cluster.
 func (n *Cache) countBlockingPods(v *groupView, positions map[string]position) {
 	unused := map[string]*capacity.Node{}
 	for name, at := range positions {

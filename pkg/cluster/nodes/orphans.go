@@ -12,7 +12,7 @@ import (
 )
 
 // maxAnnotationsPerTick limits how many pod annotations one tick removes. Each removal is a request, and a patch that removes a limit must
-// not wait for all of them.
+// not have to wait for all of them.
 const maxAnnotationsPerTick = 16
 
 // orphanView is the last result of Orphans, and the versions and arguments for which it is valid.
@@ -39,7 +39,7 @@ func (n *Cache) Orphans(groups []*capacity.Group, workloads []scaling.Workload) 
 		return v.pools, nil
 	}
 	maps.DeleteFunc(n.views, func(g *capacity.Group, view *groupView) bool {
-		// the view is out of date and its group is not in the current PlatformConfig
+		// outdated, and its group is not in the current PlatformConfig
 		return view.nodesVersion != n.version && !slices.Contains(groups, g)
 	})
 	*v = orphanView{workloadsVersion: w.Version(), nodesVersion: n.version, groups: groups, workloads: workloads, valid: true}

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 )
 
-// annotatedPods is a cache with pods that belong to no workload and have gpuscaler's deletion cost, in this order.
+// annotatedPods is a cache with pods in the given order, which belong to no workload and have gpuscaler's deletion cost.
 type annotatedPods struct {
 	noWorkloads
 	names []string

@@ -19,8 +19,7 @@ type outcome struct {
 	noCapacity bool // the launch failed because the provider had no capacity, as an Event reported
 }
 
-// outcomes contains the outcome of each NodeClaim, by UID. Several Events can report the same outcome, so the number of Events is not the
-// number of failures.
+// outcomes contains one outcome for each NodeClaim, by UID. Events are not counted, because several Events can report the same outcome.
 type outcomes map[string]outcome
 
 func (o outcomes) addLoss(uid, pool string, at time.Time) {
@@ -29,8 +28,8 @@ func (o outcomes) addLoss(uid, pool string, at time.Time) {
 	}
 }
 
-// addFailure records a failed launch. If the failure is already known, a later call can add the fact that the cloud provider had no
-// capacity: that Event can arrive after the deletion of the NodeClaim.
+// addFailure records a failed launch. A later call can add to a known failure that the cloud provider had no capacity, because the Event
+// about it can arrive after the deletion of the NodeClaim.
 func (o outcomes) addFailure(uid, pool string, at time.Time, noCapacity bool) {
 	f, known := o[uid]
 	if known && (f.lost || f.noCapacity || !noCapacity) {

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	schemaInterval = 10 * time.Minute // the schema is read again in case an upgrade of Karpenter has added fields
-	priceInterval  = time.Minute      // time after which prices are read again if nothing else changes
+	schemaInterval = 10 * time.Minute // interval at which the schema is read again, in case an upgrade of Karpenter has added fields
+	priceInterval  = time.Minute      // interval at which prices are read again, even if nothing else has changed
 )
 
 // Watch sets the informers of NodePools and NodeClaims, whose state the Cache reads. It is called once, before Run.
@@ -29,8 +29,8 @@ func (n *Cache) Watch(pools, claims informer.CRD) { n.pool, n.claim = pools, cla
 // served reports whether the API server serves NodePools.
 func (n *Cache) served() bool { return n.pool != nil && n.pool.Synced() != nil }
 
-// Run watches Nodes and the Events about NodeClaims, reads the schema of NodePools and removes old outcomes, until ctx ends. The channel
-// looked is closed when it is known which kinds the API server serves.
+// Run watches Nodes and the Events about NodeClaims, reads the schema of NodePools and removes old outcomes, until ctx ends. looked must be
+// closed when it is known which kinds the API server serves.
 func (n *Cache) Run(ctx context.Context, client kubernetes.Interface, looked <-chan struct{}, period time.Duration) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -103,8 +103,8 @@ func (n *Cache) logAbsent() {
 		"replicas are computed as usual")
 }
 
-// expire removes outcomes and data of Events that are too old to be used, and checks whether an autoscaler responds to gpuscaler's
-// CapacityBuffers. Once a minute it makes Observe read the prices again.
+// expire removes outdated outcomes and data of Events. It checks whether an autoscaler responds to gpuscaler's CapacityBuffers. Once a
+// minute it makes Observe read the prices again.
 func (n *Cache) expire(now time.Time) {
 	n.options.Buffers.CheckResponses(now)
 	n.mu.Lock()
@@ -120,7 +120,7 @@ func (n *Cache) expire(now time.Time) {
 	}
 }
 
-// startNodes starts to watch Nodes. It does not wait; until they are read, demand is not known.
+// startNodes starts to watch Nodes and returns at once. Until they are read, demand is unknown.
 func (n *Cache) startNodes(ctx context.Context, client kubernetes.Interface, running *sync.WaitGroup) {
 	w := watched{coreinformers.NewNodeInformer(client, 0, cache.Indexers{}), TrimNode,
 		informer.Handler(n.PutNode, func(node *Node) { n.DeleteNode(node.Name) })}
@@ -144,7 +144,8 @@ func (n *Cache) startEvents(ctx context.Context, client kubernetes.Interface, ru
 	})
 }
 
-// start starts an informer and returns the function that reports whether its first list was processed, nil if it could not be started.
+// start starts an informer. It returns a function that reports whether the first list has been handled, or nil if the informer could not be
+// started.
 func (n *Cache) start(ctx context.Context, running *sync.WaitGroup, w watched) cache.InformerSynced {
 	synced, err := w.start(ctx, running)
 	if err != nil {
@@ -174,7 +175,7 @@ func (w watched) start(ctx context.Context, running *sync.WaitGroup) (cache.Info
 
 // WaitForSync waits until Karpenter's objects and the schema of NodePools are read, but not longer than timeout. If the API server does not
 // serve NodePools, WaitForSync does not wait for them. If a capacity group selects its nodes by labels, it also waits for the Nodes.
-// Without this wait, demand would be unknown in the first ticks of a new leader, and the leader would remove every zero limit and end every
+// Without this wait, demand would be unknown in the first ticks of a new leader, which would then remove every zero limit and end every
 // override.
 func (n *Cache) WaitForSync(ctx context.Context, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -197,7 +198,7 @@ func (n *Cache) ready() bool {
 	return (!n.served() || n.complete() && n.schema.Known) && (!n.selectsNodes() || n.nodesRead())
 }
 
-// complete reports whether all objects were read that are needed to compute the demand for GPUs. The caller holds the lock.
+// complete reports whether all objects that determine the demand for GPUs have been read. The caller holds the lock.
 func (n *Cache) complete() bool {
 	if !n.served() {
 		return n.allSynced()

@@ -42,7 +42,7 @@ func TestAbsentKarpenterIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// syncing is a kind that the API server serves. Its first list counts as read if *read is true.
+// syncing is a kind that the API server serves. *read determines whether its first list counts as read.
 type syncing struct{ read *bool }
 
 func (s syncing) Synced() cache.InformerSynced { return func() bool { return *s.read } }

@@ -33,10 +33,10 @@ type Target struct {
 	UID          types.UID
 	Replicas     int32            // spec.replicas
 	Size         int32            // pods of one replica
-	SizeVariable string           // environment variable of the pods that contains the Size of their replica; empty: all have the same
-	ReplicaLabel string           // key of the pod label whose value identifies the replica; set if a replica has several pods
+	SizeVariable string           // environment variable of the pods with the Size of their replica; empty: all replicas have the same Size
+	ReplicaLabel string           // key of the pod label whose value identifies the replica; empty if a replica has one pod
 	Extended     []gpupods.Amount // extended resources of one replica
-	PerPod       []gpupods.Amount // extended resources of the largest pod; set if a replica has several pods
+	PerPod       []gpupods.Amount // extended resources of the largest pod; empty if a replica has one pod
 	Claims       []gpupods.ClaimRef
 	LimitsOnly   bool // the pod template has a limit of an extended resource and no request
 	Quota        bool // the API server rejects pods, for example because of a ResourceQuota or a LimitRange
@@ -45,7 +45,7 @@ type Target struct {
 // Pod is a pod in the cache. Two Pod values are equal only if they are the same version of the same pod, so a Pod can be a map key.
 type Pod interface {
 	metav1.Object
-	// NodeName returns the name of the pod's node, empty while it has none.
+	// NodeName returns the name of the pod's node, or "" if it has none.
 	NodeName() string
 	// Ended reports whether the pod has finished or is terminating.
 	Ended() bool
@@ -58,7 +58,7 @@ type Pod interface {
 	BlocksDisruption() bool
 	// ReplicaSize returns how many pods the pod's replica has according to an environment variable of the pod; 0: it is not reported.
 	ReplicaSize(variable string) int32
-	// GPU returns the extended resources and devices that the pod requests. It is nil for a pod that requests no extended resource and
-	// claims no device.
+	// GPU returns the extended resources and devices that the pod requests, or nil if it requests no extended resource and claims no
+	// device.
 	GPU() *gpupods.Facts
 }

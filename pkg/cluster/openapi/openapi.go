@@ -1,4 +1,4 @@
-// Package openapi reads from the OpenAPI documents of an API server which fields an object of a kind can have.
+// Package openapi finds out which fields an object of a kind can have, from the OpenAPI documents of an API server.
 package openapi
 
 // Property is the part of an OpenAPI schema that lists fields.

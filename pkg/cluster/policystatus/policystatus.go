@@ -3,12 +3,12 @@
 // hour.
 //
 // The name is policy-status and not status, because the annotation does not describe the HPA or ScaledObject itself. Two settings enable
-// the annotation: a chart value and a field of the PlatformConfig. If there were only the chart value, an upgrade that unsets it would also
-// remove gpuscaler's permission to remove the annotation from objects.
+// the annotation: a chart value and a field of the PlatformConfig. With only the chart value, an upgrade that unsets it would remove
+// gpuscaler's permission to remove the annotation from objects.
 //
 // The annotation is written only for teams with policyStatus: true in the PlatformConfig, and only in the namespaces of the chart value
-// policyStatus.namespaces, in which the service account may patch these objects. It is removed when the object has no policy any more and
-// when the team has no policyStatus any more. `gpuscaler restore` also removes it, by a Remover.
+// policyStatus.namespaces, in which the service account may patch these objects. It is removed when the object no longer has a policy, and
+// when the team no longer has policyStatus. `gpuscaler restore` also removes it, by a Remover.
 //
 // A Writer receives what the informers read, and compares it with the status of the policy store:
 //
@@ -66,8 +66,8 @@ func Read(o metav1.Object) (w Written) {
 	return w
 }
 
-// Apply sets the annotation of an object by server-side apply, or removes it if text is empty. The UID prevents a write to a later object
-// with the same name, and the creation of an object that was deleted.
+// Apply sets the annotation of an object by server-side apply, or removes it if text is empty. Because of the UID, the write cannot change
+// a later object with the same name and cannot create a deleted object again.
 func Apply(ctx context.Context, client dynamic.Interface, about corev1.ObjectReference, text string) error {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion(about.APIVersion)

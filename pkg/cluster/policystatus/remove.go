@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 )
 
-// pageSize is the number of objects in one answer of the API server. It is small, because a ConfigMap can have 1 MiB.
+// pageSize is the number of objects in one answer of the API server. It is small because a ConfigMap can have 1 MiB.
 const pageSize = 50
 
 // Remover removes the annotation from all objects that have it.
@@ -64,8 +64,8 @@ func (r *Remover) RemoveAll(ctx context.Context) (done []Removed, err error) {
 }
 
 // mayListAll reports whether the user is allowed to list the objects of a kind in all namespaces. The service account of gpuscaler is not
-// allowed to list ConfigMaps in all namespaces. If the API server does not answer the question, mayListAll returns true, and the list
-// itself shows the error.
+// allowed to list ConfigMaps in all namespaces. If the API server does not answer, mayListAll returns true, and a list of the objects then
+// returns the error.
 func (r *Remover) mayListAll(ctx context.Context, kind string) bool {
 	resource := resources[kind]
 	answer, err := r.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
@@ -84,7 +84,7 @@ func (r *Remover) removeFrom(ctx context.Context, kind, namespace string, page l
 	for {
 		objects, next, err := page(ctx, namespace, o)
 		if apierrors.IsNotFound(err) {
-			return done, nil // the API server does not serve the kind
+			return done, nil // the API server does not serve this kind
 		}
 		if err != nil {
 			return done, err

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 )
 
-// write writes one annotation. ok is false if the round should end, because further writes would fail too, for example if the API server
-// does not respond.
+// write writes one annotation. ok is false if further writes would also fail, for example because the API server does not respond. The
+// round should then end.
 func (w *Writer) write(ctx context.Context, about corev1.ObjectReference, text string, now time.Time) (ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -23,7 +23,7 @@ func (w *Writer) write(ctx context.Context, about corev1.ObjectReference, text s
 	k := keyOf(&about)
 	c := w.carriers[k]
 	if c == nil || c.about.UID != about.UID {
-		c = &carrier{about: about} // the object was deleted or created again during the write
+		c = &carrier{about: about} // the object was deleted or replaced during the write
 	}
 	switch {
 	case err == nil:
@@ -45,7 +45,8 @@ func (w *Writer) write(ctx context.Context, about corev1.ObjectReference, text s
 		w.count("failed")
 		c.failure.again(now)
 		w.reportFailed(k, err)
-		return apierrors.IsInvalid(err) // Invalid concerns only this object; after another error, further writes would fail too
+		// true for Invalid, which concerns only this object: the round continues; after other errors, further writes would fail too
+		return apierrors.IsInvalid(err)
 	}
 	if c.unlabeled && (err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err)) {
 		delete(w.carriers, k)
@@ -70,8 +71,8 @@ func (w *Writer) reportConflict(c *carrier, err error) {
 		" is not written: remove it from the manifest of this object, because only gpuscaler writes it; "+err.Error())
 }
 
-// reportForbidden reports that the service account is not allowed to patch the objects of one kind in one namespace, and delays the writes
-// of all these objects. It reports this once for each kind and namespace.
+// reportForbidden reports that the service account may not patch the objects of one kind in one namespace, and delays the writes of all
+// these objects. It reports this once for each kind and namespace.
 func (w *Writer) reportForbidden(k key, err error, now time.Time) {
 	p := permission{k.kind, k.namespace}
 	f := w.refused[p]
@@ -85,7 +86,8 @@ func (w *Writer) reportForbidden(k key, err error, now time.Time) {
 	f.again(now)
 }
 
-// reportFailed logs an error that is neither a conflict nor a missing permission. It logs such an error only once until a write succeeds.
+// reportFailed logs an error that is neither a conflict nor a missing permission. It logs one such error, and the next only after a write
+// has succeeded.
 func (w *Writer) reportFailed(k key, err error) {
 	if !w.failing {
 		w.options.Log.Warn("the annotation "+annotations.PolicyStatus+" was not written; trying again", "kind", k.kind,

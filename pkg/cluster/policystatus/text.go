@@ -14,8 +14,8 @@ import (
 // them.
 const maxText = 512
 
-// Text returns the value of the annotation for a status: one printable line of at most maxText bytes. It contains no time, so that it does
-// not change by itself. known is false if it is not known yet whether the policies are accepted; the annotation must then stay as it is.
+// Text returns the value of the annotation for a status: one printable line of at most maxText bytes. It contains no time, so it changes
+// only with the status. known is false if it is unknown whether the policies are accepted. The annotation must then not be changed.
 func Text(st *store.CarrierStatus) (text string, known bool) {
 	first, n := firstError(st.Problems)
 	switch {
@@ -32,7 +32,7 @@ func Text(st *store.CarrierStatus) (text string, known bool) {
 	return bound(text, maxText), true
 }
 
-// firstError returns the first problem that is not a warning, and the number of problems that are not warnings.
+// firstError returns the first problem that is not a warning, and the number of such problems.
 func firstError(problems []policy.Problem) (first policy.Problem, n int) {
 	for i := len(problems) - 1; i >= 0; i-- {
 		if !problems[i].Warning {
@@ -62,7 +62,7 @@ func more(errors int) string {
 	return fmt.Sprintf("; further errors: %d", errors-1)
 }
 
-// used returns which policies of a carrier with an error are in force.
+// used returns which policies are in force for a carrier with an error.
 func used(st *store.CarrierStatus) string {
 	switch {
 	case st.Workload != nil:
@@ -89,7 +89,7 @@ func accepted(st *store.CarrierStatus) string {
 	return fmt.Sprintf("%d %s, %d to %d replicas", len(p.Signals), signals, p.MinReplicas, p.MaxReplicas)
 }
 
-// bound returns a text on one line, with escapes for characters that cannot be shown, and at most limit bytes of it.
+// bound returns a text on one line of at most limit bytes, with escapes for characters that cannot be displayed.
 func bound(text string, limit int) string {
 	text = strings.Join(strings.Fields(printable.Clean(text)), " ")
 	if len(text) <= limit {

@@ -43,8 +43,8 @@ type Options struct {
 	Metrics prometheus.Registerer // nil: nothing is registered
 }
 
-// Writer keeps the annotation of each object equal to the status of its policies. Put, Unlabeled and Delete may be called at any time; one
-// goroutine calls Run or Round.
+// Writer keeps the annotation of each object equal to the status of its policies. Put, Unlabeled and Delete may be called at any time. Only
+// one goroutine may call Run or Round.
 type Writer struct {
 	options    Options
 	namespaces map[string]bool
@@ -52,13 +52,13 @@ type Writer struct {
 
 	mu       sync.Mutex
 	carriers map[key]*carrier
-	changed  bool // an annotation may differ from the status since the last comparison
+	changed  bool // whether an annotation was written or read since the last comparison, so that it may differ from the status
 
 	revision uint64 // StatusRevision of the last comparison
 	pending  []key  // objects whose annotation differs, sorted
-	last     key    // the object that was written last: the next round continues after it, so that no object waits forever
+	last     key    // the object that was written last; the next round begins after it, so that no object waits forever
 	refused  map[permission]*failure
-	failing  bool // a write failed for another reason than a conflict or a missing permission, and none succeeded since
+	failing  bool // whether a write has failed without a success since then, for a reason other than a conflict or a missing permission
 }
 
 type key struct{ kind, namespace, name string }
@@ -67,7 +67,7 @@ func compareKeys(a, b key) int {
 	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
 }
 
-// permission is what a Role permits: to patch the objects of a kind in a namespace.
+// permission is the permission of a Role to patch the objects of a kind in a namespace.
 type permission struct{ kind, namespace string }
 
 // carrier is an object that carries policies or has the annotation.
@@ -75,7 +75,7 @@ type carrier struct {
 	about     corev1.ObjectReference
 	written   Written
 	desired   string // the right value; empty: no annotation
-	unlabeled bool   // a ConfigMap that is no longer selected, or was deleted
+	unlabeled bool   // whether it is a ConfigMap that was deleted or is no longer selected
 	failure   failure
 }
 
@@ -99,8 +99,8 @@ func (c *carrier) differs() bool {
 	return !c.written.Ours || c.written.Value != c.desired
 }
 
-// due reports whether a write may be sent now. A time of the last write that is in the future does not delay it, because the clock of the
-// API server may be ahead.
+// due reports whether a write may be sent now. If the time of the last write is in the future, because the clock of the API server is
+// ahead, due does not wait.
 func (c *carrier) due(now time.Time) bool {
 	since := now.Sub(c.written.At)
 	return !now.Before(c.failure.next) && (!c.written.Ours || since < 0 || since >= writeInterval)
@@ -130,7 +130,7 @@ func (w *Writer) Run(ctx context.Context) {
 	rounds.Every(ctx, roundInterval, func(now time.Time) { w.Round(ctx, now) })
 }
 
-// Put records an object that an informer read. Objects in namespaces that are not listed are ignored.
+// Put records an object that an informer has read. It ignores objects in namespaces that are not listed.
 func (w *Writer) Put(about corev1.ObjectReference, read Written) {
 	if !w.namespaces[about.Namespace] {
 		return
@@ -173,10 +173,10 @@ func (w *Writer) Delete(about corev1.ObjectReference) {
 
 func keyOf(about *corev1.ObjectReference) key { return key{about.Kind, about.Namespace, about.Name} }
 
-// Round compares the annotations with the policies if either changed, and writes those that differ and are due.
+// Round compares the annotations with the policies if one of them has changed, and writes the annotations that differ and are due.
 func (w *Writer) Round(ctx context.Context, now time.Time) {
 	if !w.options.Leading() {
-		w.pending, w.revision = w.pending[:0], 0 // after it leads again, this process compares all annotations
+		w.pending, w.revision = w.pending[:0], 0 // when this process leads again, it must compare all annotations
 		return
 	}
 	if w.compare(); len(w.pending) == 0 {
@@ -247,7 +247,7 @@ func (w *Writer) compare() {
 	slices.SortFunc(w.pending, compareKeys)
 }
 
-// next returns the object with the key k and its desired annotation. due is false if the annotation need not or must not be written now.
+// next returns the object with the key k and its desired annotation. due is false if the annotation need not be written, or not now.
 func (w *Writer) next(k key, now time.Time) (about corev1.ObjectReference, text string, due bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

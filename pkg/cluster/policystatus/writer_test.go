@@ -45,7 +45,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// restart replaces the writer, as a new leader does. The informer reads all objects again.
+// restart replaces the writer, as a change of the leader does. The informer reads all objects again.
 func (c *cluster) restart() {
 	c.writer = New(Options{
 		Namespaces: []string{"team"}, Policies: c, Events: c, Leading: func() bool { return c.leading },
@@ -87,7 +87,7 @@ func (c *cluster) apply(_ context.Context, about corev1.ObjectReference, text st
 	return nil
 }
 
-// read is what the informer does with an HPA.
+// read does the work of the informer for an HPA.
 func (c *cluster) read(name string) {
 	text := c.written[name]
 	c.writer.Put(hpa(name), Written{Value: text, Ours: text != ""})
@@ -112,7 +112,7 @@ func (c *cluster) remove(name string) {
 	}
 }
 
-// expect runs a round each second, and compares the writes.
+// expect runs one round per second and compares the writes.
 func (c *cluster) expect(why string, seconds int, want ...string) {
 	c.t.Helper()
 	c.run(seconds)
@@ -280,7 +280,7 @@ func TestADeletedObjectIsNotReported(t *testing.T) {
 	}
 }
 
-// An HPA is deleted and created again with another UID during a write. The answer to the write is about the deleted one.
+// During a write, an HPA is deleted and created again with another UID. The answer to the write is about the deleted one.
 func TestAnObjectIsCreatedAgainDuringAWrite(t *testing.T) {
 	c := newCluster(t)
 	c.set(wrong("chat"))
@@ -313,7 +313,7 @@ func TestAnAPIServerThatDoesNotAnswerIsTriedOnceARound(t *testing.T) {
 	}
 }
 
-// Because of a mistake in the PlatformConfig, 10,000 policies are refused at once.
+// A mistake in the PlatformConfig causes the refusal of 10,000 policies at once.
 func TestTenThousandRefusedPoliciesAreWrittenTenASecond(t *testing.T) {
 	c := newCluster(t)
 	for i := range 10_000 {
@@ -371,8 +371,8 @@ func TestObjectsInOtherNamespacesAreIgnored(t *testing.T) {
 	c.expect("a namespace that the chart does not list", 60)
 }
 
-// The informer reports a deletion in two cases: a ConfigMap is deleted, or a ConfigMap loses its label. The writer then tries to remove the
-// annotation in both cases.
+// An informer reports a deletion when a ConfigMap is deleted and when it loses its label. The writer must try to remove the annotation in
+// both cases.
 func TestTheAnnotationIsRemovedWithTheLabelOfAConfigMap(t *testing.T) {
 	c := newCluster(t)
 	about := hpa("chat")

@@ -1,6 +1,6 @@
-// Package rejections reads why the StatefulSet controller cannot create pods. The status of a StatefulSet does not report a pod that a
-// ResourceQuota, a LimitRange or another admission check rejects; only an Event with the reason FailedCreate does. The status of a
-// Deployment does, so this package does not read Events about other kinds.
+// Package rejections reads why the StatefulSet controller cannot create pods. If an admission check such as a ResourceQuota or a LimitRange
+// rejects a pod, the status of a StatefulSet does not report it, but an Event with the reason FailedCreate does. The status of a Deployment
+// reports it, so this package reads no Events about other kinds.
 package rejections
 
 import (
@@ -23,8 +23,8 @@ const (
 	period      = 10 * time.Second
 	listTimeout = 5 * time.Second
 	maxEvents   = 500         // Events of one StatefulSet that are read
-	maxLists    = 20          // requests in one round; the next round continues with the next workload
-	maxAhead    = time.Minute // an Event whose time is further in the future than this is ignored
+	maxLists    = 20          // maximum number of requests in one round; the next round continues with the next workload
+	maxAhead    = time.Minute // an Event that is further in the future is ignored
 )
 
 // Cache finds the workloads that lack pods and stores the reason.
@@ -36,13 +36,13 @@ type Cache interface {
 // Policies returns the workloads that have a policy.
 type Policies interface{ Current() []scaling.Workload }
 
-// Reader reads Events about the StatefulSets that have a policy and fewer pods than they should have.
+// Reader reads Events about StatefulSets that have a policy and lack pods.
 type Reader struct {
 	events   typedcorev1.EventsGetter
 	cache    Cache
 	policies Policies
 	log      *slog.Logger
-	next     int  // index of the workload with which the next round begins
+	next     int  // index of the first workload of the next round
 	failing  bool // the last request failed
 }
 
@@ -56,8 +56,8 @@ func (r *Reader) Run(ctx context.Context) {
 	rounds.Every(ctx, period, func(now time.Time) { r.round(ctx, now) })
 }
 
-// round reads the Events about at most maxLists StatefulSets. It ends after a failed request; the results of the requests before it are
-// stored.
+// round reads the Events about at most maxLists StatefulSets. It ends after a failed request, but stores the results of the earlier
+// requests.
 func (r *Reader) round(ctx context.Context, now time.Time) {
 	all, lists := r.policies.Current(), 0
 	for i := range all {
@@ -85,7 +85,7 @@ func (r *Reader) round(ctx context.Context, now time.Time) {
 	r.next = 0
 }
 
-// report logs a failed request if the request before it succeeded.
+// report logs a failed request, unless the previous request failed too.
 func (r *Reader) report(w *scaling.Workload, err error) {
 	if err != nil && !r.failing {
 		fix := "check the API server"

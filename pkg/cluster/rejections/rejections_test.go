@@ -56,8 +56,8 @@ func event(name string, of corev1.ObjectReference, at time.Time) *corev1.Event {
 	}
 }
 
-// Only the last Event about the StatefulSet is used. Events about a deleted StatefulSet with the same name and Events from the future are
-// ignored.
+// Only the last Event about the StatefulSet may be used. Events about a deleted StatefulSet with the same name, and Events from the future,
+// must be ignored.
 func TestLastFailureOfTheStatefulSetIsStored(t *testing.T) {
 	db, former := corev1.ObjectReference{Name: "db", UID: "uid"}, corev1.ObjectReference{Name: "db", UID: "former"}
 	repeated := event("repeated", db, now.Add(-time.Hour))
@@ -76,7 +76,7 @@ func TestLastFailureOfTheStatefulSetIsStored(t *testing.T) {
 	}
 }
 
-// A round sends a limited number of requests, and the following rounds read the Events of the other StatefulSets.
+// A round sends a limited number of requests. The next rounds must read the Events of the other StatefulSets.
 func TestRoundsShareTheRequests(t *testing.T) {
 	var names []string
 	for i := range 3*maxLists - 5 {
@@ -96,8 +96,8 @@ func TestRoundsShareTheRequests(t *testing.T) {
 	}
 }
 
-// While Events cannot be read, earlier results are kept. The failure is logged once with the reason, and again if it returns after a
-// successful read.
+// While Events cannot be read, earlier results are kept. The failure must be logged once with the reason, and again only if it recurs after
+// a successful read.
 func TestFailureToReadEventsIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	w, client, fails := incomplete("db", "other"), fake.NewClientset(), true

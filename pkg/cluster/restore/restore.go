@@ -37,8 +37,8 @@ type Options struct {
 	Lease    types.NamespacedName
 	Identity string   // identity of this command in the Lease
 	Names    []string // names of NodePools; empty: every NodePool with a record or fields of gpuscaler, all pods and all buffers
-	DryRun   bool     // only returns what would be restored and writes nothing, not even the Lease
-	// KeepLease keeps the Lease for half a minute after the command ends, so that no controller leads again before an uninstall.
+	DryRun   bool     // only return what would be restored; write nothing, not even the Lease
+	// KeepLease keeps the Lease for half a minute after the command, so that no controller leads again before an uninstallation.
 	KeepLease bool
 	// If SkipCapacity is true, NodePools, annotations of pods and CapacityBuffers are not restored. If SkipNodePools is true, only NodePools
 	// are not restored. If SkipPolicyStatus is true, the annotation gpuscaler.io/policy-status is not removed.
@@ -54,7 +54,7 @@ type Result struct {
 	Object  string   `json:"object"`
 	Changes []string `json:"changes"`
 	Error   string   `json:"error,omitempty"`
-	Skipped string   `json:"skipped,omitempty"` // why the objects of a kind were not searched
+	Skipped string   `json:"skipped,omitempty"` // why the objects of this kind were not searched
 }
 
 func (r Result) failed(err error) Result {
@@ -133,7 +133,7 @@ func newRestorer(client kubernetes.Interface, objects dynamic.Interface, o Optio
 	r := &restorer{client: client, objects: objects, options: o, releases: leader.NewReleases(client, o.Lease.String())}
 	r.writer = nodepoolwriter.New(nodepoolwriter.Options{
 		Client: objects, Release: o.Lease.String(), Writes: nodepoolwriter.NewWritesMetric(), Log: o.Log,
-		Leading:           func() bool { return true }, // Run holds the Lease, so this process may write
+		Leading:           func() bool { return true }, // always true, because Run holds the Lease
 		OverriddenByOther: r.overriddenByOther,
 		Current:           func(string) *karpenter.NodePool { return nil },
 		Event:             func(corev1.ObjectReference, string, string, string) {},
@@ -221,8 +221,8 @@ func (r *restorer) nodePool(ctx context.Context, name string) Result {
 		if pool == nil || !pool.Ours {
 			return out
 		}
-		// Each attempt begins with an empty state. A state that remembers the previous patch would not repeat its changes for some time.
-		// The record on the NodePool contains all data that an empty state needs.
+		// Each attempt begins with an empty state. A state that remembers the previous patch would delay the repetition of its changes. The
+		// record on the NodePool contains everything that an empty state needs.
 		var state capacity.State
 		patch, findings, ok := r.patch(pool, &state, time.Now()) // may use the clock: a command has no tick
 		if !ok {
@@ -244,7 +244,7 @@ func (r *restorer) nodePool(ctx context.Context, name string) Result {
 		"command again: %w", maxAttempts, last))
 }
 
-// notPatchable returns an error with the reason why gpuscaler is not allowed to restore a NodePool and what the user can do.
+// notPatchable returns an error that says why gpuscaler may not restore a NodePool and what the user can do.
 func notPatchable(p *karpenter.NodePool, findings string) error {
 	if p.Consent()&(nodepool.ConsentLimits|nodepool.ConsentWeight|nodepool.ConsentDisruption) == 0 {
 		return fmt.Errorf("its annotation %s lists no field, so gpuscaler is not allowed to write the NodePool; list the "+
@@ -254,8 +254,8 @@ func notPatchable(p *karpenter.NodePool, findings string) error {
 		"the managedFields of gpuscaler%s", karpenter.ConsentAnnotation, findings)
 }
 
-// patch returns the next patch that restores a NodePool. If there is none, ok is false, and findings contains the fields that stay
-// overridden because the user withdrew the consent to write them.
+// patch returns the next patch that restores a NodePool. ok is false if there is none. findings contains the fields that stay overridden
+// because their owner has withdrawn the consent.
 func (r *restorer) patch(p *karpenter.NodePool, s *capacity.State, now time.Time) (patch capacity.NodePoolPatch, findings string, ok bool) {
 	name := p.Name()
 	g, known := capacity.Orphan(name, p.Record())

@@ -1,4 +1,4 @@
-// Package scale reads the scale subresource of custom resources. gpuscaler knows their kinds only from its configuration.
+// Package scale reads the scale subresource of custom resources whose kinds are named in gpuscaler's configuration.
 //
 // A Reader reads /scale after each change of an object and puts the result into the cache of the cluster.
 package scale
@@ -28,8 +28,9 @@ type Targets interface {
 	DropTarget(cache.Ref)
 }
 
-// Reader reads the scale subresource (/scale) of custom resources, because only their CRD specifies which fields contain the replicas and
-// the selector. It reads /scale after each change of an object. The last result is used until the next change.
+// Reader reads the scale subresource (/scale) of custom resources. It does not read the objects themselves, because only their CRD
+// specifies which fields contain the replicas and the selector. It reads /scale after each change of an object, and the result is used
+// until the next change.
 type Reader struct {
 	targets  Targets
 	dynamic  dynamic.Interface
@@ -41,8 +42,8 @@ type Reader struct {
 	objects map[cache.Ref]*cache.Target // the objects as the informer read them, without the fields of /scale
 }
 
-// NewReader returns a Reader. The function resource returns the GroupVersionResource of a kind, and false if the API server does not serve
-// the kind.
+// NewReader returns a Reader. The function resource returns the resource of a kind. It returns false if the API server does not serve the
+// kind.
 func NewReader(targets Targets, objects dynamic.Interface, resource func(schema.GroupKind) (schema.GroupVersionResource, bool),
 	log *slog.Logger) *Reader {
 	return &Reader{
@@ -104,7 +105,7 @@ func (r *Reader) read(ctx context.Context, ref cache.Ref) error {
 	}
 	notFound := apierrors.IsNotFound(err)
 	if err != nil && !notFound {
-		return err // the error can be temporary, so the caller keeps the last result
+		return err // the error may be temporary, so keep the last result
 	}
 	var target *cache.Target
 	if err == nil {
@@ -115,7 +116,8 @@ func (r *Reader) read(ctx context.Context, ref cache.Ref) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.objects[ref] != nil { // if the object has changed again, it is queued again; this result is still newer than the stored one
+	// if the object has changed again in the meantime, it is queued again; this result is still newer than the stored one
+	if r.objects[ref] != nil {
 		r.targets.PutTarget(target)
 	}
 	return err

@@ -15,14 +15,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 )
 
-// Answer is whether a pod could be scheduled on a node of a NodePool. The values are ordered: the minimum of two answers is their
-// conjunction, the maximum their disjunction.
+// Answer says whether a pod could be scheduled on a node of a NodePool. The values are ordered, so that the minimum of two answers is their
+// conjunction and the maximum their disjunction.
 type Answer uint8
 
 // Values of Answer.
 const (
 	No      Answer = iota
-	Unknown        // the pod requires a label that a provider, device plugin or operator may add to any node
+	Unknown        // the pod requires a label that may exist on any node, because a provider, a device plugin or an operator can add it
 	Yes
 )
 
@@ -30,14 +30,14 @@ const (
 type NodePool struct {
 	decoded      bool
 	requirements scheduling.Requirements // requirements and labels of the template
-	taints       []corev1.Taint          // those that prevent a pod from being scheduled
+	taints       []corev1.Taint          // taints that prevent pods from being scheduled
 }
 
 // Of returns the labels, requirements and taints of the NodePool with the given name and template.
 func Of(name string, template *karpv1.NodeClaimTemplate) NodePool {
 	p := NodePool{decoded: true}
 	for _, t := range template.Spec.Taints {
-		// a taint with this effect does not prevent scheduling: the scheduler only prefers other nodes
+		// a taint with this effect prevents no scheduling: the scheduler only prefers other nodes
 		if t.Effect != corev1.TaintEffectPreferNoSchedule {
 			p.taints = append(p.taints, t)
 		}
@@ -58,11 +58,11 @@ func (p *NodePool) Allows(label, value string) bool {
 	return !found || r.Has(value)
 }
 
-// Mentions reports whether a label or a requirement of the NodePool restricts a label.
+// Mentions reports whether a label or a requirement of the NodePool restricts the label.
 func (p *NodePool) Mentions(label string) bool { return p.requirements.Has(label) }
 
-// Accepts returns whether Karpenter could launch a node of the NodePool for a pod. If the pod has several terms of node affinity, it is
-// sufficient that the node matches one of them.
+// Accepts returns whether Karpenter could launch a node of the NodePool for a pod. A node only has to match one of the pod's terms of
+// required node affinity.
 func (p *NodePool) Accepts(pod *gpupods.Facts) Answer {
 	if !p.decoded {
 		return Unknown
@@ -80,7 +80,7 @@ func (p *NodePool) Accepts(pod *gpupods.Facts) Answer {
 	for i := range pod.NodeAffinity.NodeSelectorTerms {
 		term := &pod.NodeAffinity.NodeSelectorTerms[i]
 		if len(term.MatchFields) > 0 {
-			continue // the term selects one existing node by name, so a new node cannot match it
+			continue // no new node matches, because the term selects an existing node by its name
 		}
 		required := scheduling.NewLabelRequirements(pod.NodeSelector)
 		for j := range term.MatchExpressions {
@@ -110,8 +110,8 @@ func (p *NodePool) satisfies(required scheduling.Requirements) Answer {
 	return answer
 }
 
-// allows returns whether nodes of the NodePool can satisfy one required label of a pod. For a label that the NodePool does not mention, it
-// applies Karpenter's rules, with one exception: if the domain of the label is unknown, Karpenter cannot launch a node, but allows returns
+// allows returns whether nodes of the NodePool can satisfy one required label of a pod. It applies Karpenter's rules to a label that the
+// NodePool does not mention, with one exception. If the domain of the label is unknown, Karpenter launches no node, but allows returns
 // Unknown, because a provider, a device plugin or an operator may add the label to any node. A pending pod with such a label counts as
 // demand, so that a zero limit does not block it forever.
 func (p *NodePool) allows(label string, r *scheduling.Requirement) Answer {
@@ -144,8 +144,8 @@ func yesIf(condition bool) Answer {
 	return No
 }
 
-// requirement converts one requirement to Karpenter's type. The API server rejects a comparison (Gt, Lt) without a value, but a file may
-// contain one. requirement converts it to the requirement that the label exists.
+// requirement converts one requirement to Karpenter's type. It converts a comparison (Gt, Lt) without a value to the requirement that the
+// label exists. Only a file can contain such a comparison, because the API server rejects it.
 func requirement(label string, operator corev1.NodeSelectorOperator, values []string) *scheduling.Requirement {
 	comparisons := []corev1.NodeSelectorOperator{
 		corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt, karpv1.NodeSelectorOpGte, karpv1.NodeSelectorOpLte,
@@ -156,7 +156,7 @@ func requirement(label string, operator corev1.NodeSelectorOperator, values []st
 	return scheduling.NewRequirement(label, operator, values...)
 }
 
-// wellKnown reports, by the domain of a label, whether Karpenter or a cloud provider sets the label on every node.
+// wellKnown reports whether Karpenter or a cloud provider sets a label on every node. It decides by the domain of the label.
 func wellKnown(label string) bool {
 	domain, _, found := strings.Cut(label, "/")
 	return found && (domain == "kubernetes.io" || domain == "node.kubernetes.io" || domain == "topology.kubernetes.io" ||

@@ -21,7 +21,7 @@ func nodePool(t *testing.T, text string) NodePool {
 	return Of(p.Name, &p.Spec.Template)
 }
 
-// podWith returns the facts of a pod that requests one GPU. spec is YAML with more fields of the pod's spec.
+// podWith returns the facts of a pod that requests one GPU. spec is YAML with further fields of the pod's spec.
 func podWith(t *testing.T, spec string) *gpupods.Facts {
 	t.Helper()
 	p := &corev1.Pod{}
@@ -32,7 +32,7 @@ func podWith(t *testing.T, spec string) *gpupods.Facts {
 	return gpupods.FactsOf(p)
 }
 
-// tolerant is the YAML of a toleration of the GPU taint. The other fields of the pod's spec are appended to it.
+// tolerant is a toleration of the GPU taint as YAML, to which a test appends further fields of the pod's spec.
 const tolerant = `tolerations: [{key: nvidia.com/gpu, operator: Exists}], `
 
 // required returns the YAML of a required node affinity with one expression, and of a toleration of the GPU taint.

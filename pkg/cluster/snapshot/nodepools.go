@@ -59,7 +59,7 @@ func factsOfNodePool(p *karpenter.NodePool) objects.NodePoolFacts {
 }
 
 // Room returns the sum of the limits of the named NodePools for a resource: how much of the resource their nodes may have together. known
-// is false if a NodePool does not exist, has no limit of the resource, or if gpuscaler overrides the limit at the moment.
+// is false if a NodePool does not exist or has no limit of the resource, or if gpuscaler currently overrides the limit.
 func (s *Snapshot) Room(names []string, resource string) (sum int64, known bool) {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {

@@ -40,8 +40,8 @@ func (s *Snapshot) addNode(u *unstructured.Unstructured) {
 	}
 }
 
-// nearLabels is the maximum number of labels in objects.GroupNodes.Near. These are labels of nodes outside the group. Their keys are in the
-// group's nodeSelector, but their values differ from it, for example because the nodeSelector has a spelling mistake.
+// nearLabels is the maximum number of labels in objects.GroupNodes.Near. These are labels of nodes outside the group that have a key of the
+// group's nodeSelector but another value, for example because the nodeSelector is misspelled.
 const nearLabels = 5
 
 // GroupNodes returns the Nodes of a capacity group with a NodeSelector. known is false if Nodes were not read.
@@ -76,8 +76,8 @@ func allocatable(n *corev1.Node, resource string) int64 {
 	return quantity.Value()
 }
 
-// Placement returns on which Nodes the pods of a template can run. It uses their node selector, required node affinity and tolerations.
-// known is false if Nodes were not read.
+// Placement returns the Nodes on which the pods of a template can run, according to their node selector, required node affinity and
+// tolerations. known is false if Nodes were not read.
 func (s *Snapshot) Placement(template *corev1.PodSpec, g *capacity.Group, groups []*capacity.Group) (p objects.Placement, known bool) {
 	pod := &corev1.Pod{Spec: *template}
 	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
@@ -108,17 +108,17 @@ func (s *Snapshot) Placement(template *corev1.PodSpec, g *capacity.Group, groups
 	return p, s.nodesRead
 }
 
-// blocksScheduling reports whether a taint permanently keeps pods off a node. A taint about the condition of a node, such as that of a
-// cordoned or unreachable node, is removed when the condition ends. A node with a taint of Cluster Autoscaler or of a cloud provider starts
-// or is about to end. These taints are ignored.
+// blocksScheduling reports whether a taint permanently keeps pods off a node. It ignores two kinds of taints: about a temporary condition,
+// such as of a cordoned or unreachable node, and of Cluster Autoscaler or a cloud provider, which mark a node that starts or is about to
+// end.
 func blocksScheduling(t *corev1.Taint) bool {
 	transient := strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/") ||
 		t.Key == "ToBeDeletedByClusterAutoscaler" || t.Key == "DeletionCandidateOfClusterAutoscaler"
 	return !transient && t.Effect != corev1.TaintEffectPreferNoSchedule
 }
 
-// missingLabel returns the first label of a node selector that a node does not have, as key=value. It returns "" if the node has all labels
-// of the selector. In this case the required node affinity excludes the node.
+// missingLabel returns the first label of a node selector that a node lacks, as key=value. It returns "" if the node has all of them; in
+// that case, the required node affinity excludes the node.
 func missingLabel(selector, labels map[string]string) string {
 	for _, key := range slices.Sorted(maps.Keys(selector)) {
 		if value, has := labels[key]; !has || value != selector[key] {

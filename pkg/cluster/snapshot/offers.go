@@ -23,8 +23,8 @@ func (s *Snapshot) ReadOverlays(ctx context.Context, client dynamic.Interface) {
 	}
 }
 
-// Offers reports whether Karpenter knows a node or an instance type with an extended resource: a NodePool has a node with it, or a
-// NodeOverlay adds it to instance types.
+// Offers reports whether Karpenter can provide an extended resource: a NodePool has a node with it, or a NodeOverlay adds it to instance
+// types.
 func (s *Snapshot) Offers(resource string) bool {
 	return slices.ContainsFunc(s.pools, func(u *unstructured.Unstructured) bool {
 		return slices.Contains(karpenter.DecodeNodePool(u).UsedResources(), resource)

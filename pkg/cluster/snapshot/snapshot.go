@@ -37,14 +37,14 @@ type Snapshot struct {
 	Registration *apiregistration.APIService // APIService of external.metrics.k8s.io; nil if there is none
 	// Unread has a message for each resource that could not be listed, with the reason. The objects of such a resource are not checked.
 	Unread []string
-	// RegistrationError is the error of reading the registration. Registration is then nil.
+	// RegistrationError is the error with which the read of Registration failed. Registration is then nil.
 	RegistrationError error
 
 	hpas            []*autoscalingv2.HorizontalPodAutoscaler
 	fallbacks       objects.Fallbacks
 	scaledObjects   []*unstructured.Unstructured
 	pools, overlays []*unstructured.Unstructured
-	nodePoolsServed bool // the API server serves NodePools as karpenter.sh/v1
+	nodePoolsServed bool // whether the API server serves NodePools as karpenter.sh/v1
 	nodes           []*corev1.Node
 	nodesRead       bool
 }
@@ -91,7 +91,7 @@ func (s *Snapshot) list(ctx context.Context, client dynamic.Interface, r schema.
 	return items, served
 }
 
-// pageSize is the number of objects in one answer of the API server. A Node can have 100 KB, and several times that when it is decoded.
+// pageSize is the number of objects in one answer of the API server. A Node can have 100 KB, and more when it is decoded.
 const pageSize = 100
 
 // each calls a function for each object of a resource. It does not keep the objects. If the objects cannot be listed, it adds the reason to
@@ -151,7 +151,7 @@ func (s *Snapshot) readVersion(u *unstructured.Unstructured) {
 	image, _, _ = strings.Cut(image, "@")
 	tag := image[strings.LastIndexByte(image, ':')+1:]
 	if strings.Contains(tag, "/") || tag == image {
-		return // the image has no tag; the text after the colon is the port of a registry and a path
+		return // no tag: the text after the colon is the port of a registry and a path
 	}
 	if u.GetLabels()["app.kubernetes.io/name"] == "karpenter" {
 		s.Karpenter = tag
@@ -161,7 +161,7 @@ func (s *Snapshot) readVersion(u *unstructured.Unstructured) {
 }
 
 func (s *Snapshot) readRegistration(ctx context.Context, client dynamic.Interface) {
-	// `helm test` runs with the role of the controller, which may list this object but no other APIService.
+	// a list, because the role of the controller, with which `helm test` runs, may list only this APIService
 	one := metav1.ListOptions{FieldSelector: "metadata.name=" + apiservice.Name}
 	all, err := client.Resource(apiservice.Resource).List(ctx, one)
 	if err != nil {
@@ -178,8 +178,8 @@ func (s *Snapshot) readRegistration(ctx context.Context, client dynamic.Interfac
 	}
 }
 
-// Owner returns the Service to which the APIService of external metrics points, for example "keda/keda-operator-metrics-apiserver", or "no
-// service" if there is no APIService.
+// Owner returns the Service that the APIService of external metrics names, for example "keda/keda-operator-metrics-apiserver", or "no
+// service" without an APIService.
 func (s *Snapshot) Owner() string { return apiservice.ServiceOf(s.Registration) }
 
 // fixedPolicies are policies that do not change.
@@ -187,9 +187,9 @@ type fixedPolicies []scaling.Workload
 
 func (p fixedPolicies) Current() []scaling.Workload { return p }
 
-// Findings returns the configuration errors of the objects. known is true if policies contains all policies; an HPA that selects a missing
-// policy is then an error. groups contains the names of the NodePools of each capacity group of the PlatformConfig, by group and capacity
-// type.
+// Findings returns the configuration errors of the objects. If known is true, policies contains all policies, and an HPA that selects
+// another policy is an error. groups contains the names of the NodePools of each capacity group of the PlatformConfig, by group and
+// capacity type.
 func (s *Snapshot) Findings(policies []scaling.Workload, known bool,
 	groups map[string]map[string][]string,
 ) (found []objects.ObjectFinding) {
@@ -235,11 +235,11 @@ func (s *Snapshot) ClusterFindings() []objects.ObjectFinding {
 	return objects.Cluster(s.clusterFacts())
 }
 
-// InactiveHPA is an HPA that reads a target of gpuscaler and does not scale.
+// InactiveHPA is an HPA that reads a target of gpuscaler but does not scale.
 type InactiveHPA struct{ Namespace, Name, Reason, Message string }
 
 // InactiveHPAs returns the HPAs that read targets of gpuscaler and whose condition ScalingActive is False, for example because they cannot
-// read the metric. An HPA of a workload with zero replicas is disabled, which is not a problem.
+// read the metric. It skips HPAs of workloads with zero replicas, which are normally inactive.
 func (s *Snapshot) InactiveHPAs() (inactive []InactiveHPA) {
 	reading := map[string]bool{}
 	for _, h := range s.cache().ReadingHPAs() {
@@ -272,7 +272,7 @@ type TriggerQueries struct {
 	Object, Namespace string
 	MinReplicas       int32
 	Queries           map[string]string // key: the trigger's name, or its index if it has none
-	Others            bool              // the ScaledObject has triggers whose values exist independently of the workload's pods
+	Others            bool              // whether the ScaledObject has triggers whose values do not depend on the workload's pods
 }
 
 // Queries returns the Prometheus queries of every ScaledObject, including ScaledObjects that gpuscaler does not manage.
@@ -280,7 +280,7 @@ func (s *Snapshot) Queries() (out []TriggerQueries) {
 	for _, u := range s.scaledObjects {
 		o, err := cache.DecodeScaledObject(u)
 		if err != nil {
-			continue // skipped here, because the check of the ScaledObject reports it as a finding
+			continue // skipped, because the check of the ScaledObject reports it
 		}
 		q := TriggerQueries{Object: fmt.Sprintf("%s %s/%s", cache.ScaledObjectKind, u.GetNamespace(), u.GetName()), Namespace: u.GetNamespace(),
 			Queries: map[string]string{}}

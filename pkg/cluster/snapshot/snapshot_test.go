@@ -27,7 +27,7 @@ func fromYAML(t *testing.T, text string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	content, err := yaml.YAMLToJSON([]byte(text))
 	if err == nil {
-		err = u.UnmarshalJSON(content) // whole numbers become int64, as from an API server
+		err = u.UnmarshalJSON(content) // decoded so that whole numbers are int64, as from an API server
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -241,7 +241,7 @@ func TestCorrectClusterHasNoFindings(t *testing.T) {
 	}
 }
 
-// Without policies an HPA that selects a policy has no finding, because the existing policies are not known.
+// Without a list of policies, an HPA must not be reported for selecting a missing policy, because it is unknown which policies exist.
 func TestWithoutPoliciesNoPolicyIsMissing(t *testing.T) {
 	s := snapshotOf(t, "36", unstructuredHPA(t, fixture.HPA("chat", "chat", "chat")))
 	if found := s.Findings(nil, false, nil); len(found) > 0 {
@@ -271,8 +271,8 @@ func TestNodePoolOfAnUnsupportedVersionIsReported(t *testing.T) {
 	}
 }
 
-// While gpuscaler serves no target (mode hold, or an outage), the HPA scales to the replicas of its fallback. A fallback below maxReplicas
-// can therefore be a scale-down, and is reported.
+// While gpuscaler serves no target (mode hold, or an outage), an HPA scales to the replicas of its fallback. A fallback below maxReplicas
+// can therefore cause a scale-down, and must be reported.
 func TestFallbackBelowMaxReplicasIsFoundInAClusterAndInFiles(t *testing.T) {
 	most := int64(fixture.HPA("chat", "chat", "chat").Spec.MaxReplicas)
 	for _, c := range []struct {

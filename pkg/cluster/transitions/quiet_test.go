@@ -44,7 +44,7 @@ func (f *fleet) Apply(_ context.Context, changes []engine.Change) error {
 	return nil
 }
 
-// lead runs a new leader for some time. sample returns the reading of all workloads at the given time after the start.
+// lead runs a new leader for the given time. sample returns the reading of all workloads at a time after the start.
 func (f *fleet) lead(start time.Time, d time.Duration, sample func(after time.Duration) scaling.Reading) *sender {
 	s := &sender{}
 	f.reporter = New(s, func(w *scaling.Workload) (corev1.ObjectReference, bool) {
@@ -69,8 +69,8 @@ func (s *sender) reasons() map[string]int {
 	return count
 }
 
-// Two leaders lead for ten minutes each. Their first ticks are before the first poll, a poll every three minutes has no series, and another
-// one covers too few pods because a pod was replaced. None of this changes a target or needs the attention of a user.
+// Two leaders lead for ten minutes each. Their first ticks precede the first poll. Every three minutes, one poll has no series, and another
+// covers too few pods because a pod was replaced. None of this may cause an Event, because no target changes.
 func TestWorkloadsWithoutAChangeHaveNoEvents(t *testing.T) {
 	f := newFleet(50)
 	for leader := range 2 {
@@ -90,7 +90,8 @@ func TestWorkloadsWithoutAChangeHaveNoEvents(t *testing.T) {
 	}
 }
 
-// A data source returns no series for three minutes. One Event for each workload is sent after half a minute, and one after the outage.
+// A data source returns no series for three minutes. For each workload, one Event must be sent after half a minute, and one after the
+// outage.
 func TestOutageIsReportedOnceAndItsEndOnce(t *testing.T) {
 	f := newFleet(50)
 	sent := f.lead(night, 10*time.Minute, func(after time.Duration) scaling.Reading {

@@ -24,12 +24,12 @@ import (
 const (
 	// sendInterval is how often pending changes are sent.
 	sendInterval = time.Second
-	// eventInterval is the shortest time between two Events about one workload. The API server keeps Events for an hour, and the Events of
-	// a workload whose target changes often must not displace the others. Changes within the interval are reported as one.
+	// eventInterval is the shortest time between two Events about one workload. The API server keeps Events for an hour, and a workload
+	// whose target changes often must not displace the Events of others. Changes within the interval are reported together.
 	eventInterval = 30 * time.Second
-	// missingInputsDelay is how long inputs must be missing before an Event says so. Shorter interruptions are normal: a new leader has no
-	// readings before its first polls, a new pod has no series before its first scrape, and a scrape can fail. Without this delay, every
-	// start of a leader would cause two Events for each workload: one when inputs are missing, and one when they are available again.
+	// missingInputsDelay is how long inputs must be missing before an Event reports it. Shorter interruptions are normal: a new leader has
+	// no readings before its first polls, a new pod has no series before its first scrape, and a scrape can fail. Without the delay, every
+	// start of a leader would cause two Events for each workload.
 	missingInputsDelay = 30 * time.Second
 )
 
@@ -49,15 +49,16 @@ type transition struct {
 	workload *scaling.Workload
 	before   int32
 	after    scaling.Decision
-	// changed is the last decision that changed the target, and policy is the policy of that decision. The current decision can have another
-	// cause, for example a signal that has been missing since then.
+	// changed is the last decision that changed the target, and policy is its policy. The current decision can have another cause, for
+	// example a signal that has been missing since then.
 	changed scaling.Decision
 	policy  *scaling.Policy
-	// missing is the time since which inputs have been missing; zero if no input is missing, or if an Event has already reported it.
+	// missing is since when inputs have been missing. It is zero if none is missing, or if an Event has already reported it.
 	missing time.Time
 }
 
-// New returns a Reporter. The function reference returns the scale target of a workload, and false if it does not exist.
+// New returns a Reporter. The function reference returns the scale target of a workload. It returns false if the scale target does not
+// exist.
 func New(sender events.Sender, reference func(*scaling.Workload) (corev1.ObjectReference, bool)) *Reporter {
 	return &Reporter{
 		events: sender, reference: reference,
@@ -65,7 +66,7 @@ func New(sender events.Sender, reference func(*scaling.Workload) (corev1.ObjectR
 	}
 }
 
-// Add adds the changes of one tick. It does not wait. Workloads of advisory policies are left out, because nothing is written for them.
+// Add adds the changes of one tick and returns at once. It ignores workloads of advisory policies, because nothing is written for them.
 func (r *Reporter) Add(changes []engine.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,13 +135,13 @@ func (r *Reporter) SendDue(now time.Time) {
 	}
 }
 
-// send sends the Events about one transition: one if the desired replicas changed, and one if the signals have been missing for
-// missingInputsDelay or, after an Event has reported that, are available again. Both Events have the same text. send returns false if it
+// send sends up to two Events about one transition. One is sent if the desired replicas changed. The other is sent if the signals have been
+// missing for missingInputsDelay, and again when they are available after such an Event. Both have the same text. send returns false if it
 // sent no Event, because nothing changed or the scale target does not exist.
 func (r *Reporter) send(p *transition, now time.Time) bool {
 	key := p.workload.Key
 	_, wasDegraded := r.degraded[key]
-	var signals string // the reason of the Event about the signals; empty if none is sent
+	var signals string // reason of the Event about the signals; empty: no such Event
 	switch {
 	case !p.missing.IsZero() && now.Sub(p.missing) >= missingInputsDelay:
 		signals, p.missing = events.SignalsMissing, time.Time{}

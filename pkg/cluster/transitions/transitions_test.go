@@ -91,8 +91,8 @@ func TestMissingSignalsAreAWarningAndTheirReturnIsReported(t *testing.T) {
 	}
 }
 
-// The queue raises the target while another signal is missing. Then the queue is missing as well, before the Event is due. The Event about
-// the target begins with the cause of the change.
+// The queue raises the target while another signal is missing. Before the Event is due, the queue is missing too. The text of the Event
+// must begin with the cause of the change.
 func TestEventLeadsWithTheCauseOfTheChangeAndThenNamesTheMissingSignal(t *testing.T) {
 	policy := &scaling.Policy{
 		Signals: []scaling.Signal{
@@ -125,7 +125,7 @@ func TestEventLeadsWithTheCauseOfTheChangeAndThenNamesTheMissingSignal(t *testin
 	if got, want := s.take(), []string{"llama SignalsMissing: 9: " + both}; !slices.Equal(got, want) {
 		t.Errorf("Events\n%q, want\n%q", got, want)
 	}
-	// While the signals are still missing, another change does not repeat the warning.
+	// the signals are still missing, so another change must not repeat the warning
 	raise := engine.Change{Workload: work, Before: 9, After: scaling.Decision{
 		Replicas: 12, Binding: scaling.RuleOverride, BindingIndex: -1, Degraded: true,
 		Reasons: scaling.ReasonsOf([]scaling.Reason{{Rule: scaling.RuleOverride, Index: -1, From: 9, To: 12, A: 12, B: -1}}),
