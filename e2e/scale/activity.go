@@ -23,6 +23,7 @@ type totals struct {
 	requests       map[string]int // requests of gpuscaler to the API server, by verb and resource
 	cpu            map[string]time.Duration
 	ticks, ticking float64 // number of ticks of the leader, and their duration in seconds
+	heap           float64 // bytes of the leader's heap in use
 }
 
 func (c *cluster) totals(ctx context.Context) (t totals, err error) {
@@ -33,9 +34,12 @@ func (c *cluster) totals(ctx context.Context) (t totals, err error) {
 	if t.cpu, err = c.cpu(); err != nil || c.ours == nil {
 		return t, err
 	}
-	for name, sum := range map[string]*float64{"count": &t.ticks, "sum": &t.ticking} {
-		// An error means that no replica leads. The report then lacks the duration of ticks.
-		*sum, _ = usage.Sum(ctx, http.DefaultClient, c.ours.MetricsURL(), "gpuscaler_tick_duration_seconds_"+name, "")
+	for name, sum := range map[string]*float64{
+		"gpuscaler_tick_duration_seconds_count": &t.ticks, "gpuscaler_tick_duration_seconds_sum": &t.ticking,
+		"go_memstats_heap_inuse_bytes": &t.heap,
+	} {
+		// An error means that no replica leads. The report then lacks these values.
+		*sum, _ = usage.Sum(ctx, http.DefaultClient, c.ours.MetricsURL(), name, "")
 	}
 	return t, nil
 }
@@ -85,6 +89,9 @@ func (t *totals) since(earlier totals) string {
 		float64(t.bytes-earlier.bytes)/1024/minutes)
 	if n := t.ticks - earlier.ticks; n > 0 { // negative if another replica leads now
 		text += fmt.Sprintf("a tick takes %.1f ms; ", (t.ticking-earlier.ticking)*1000/n)
+	}
+	if t.heap > 0 {
+		text += fmt.Sprintf("the heap in use has %.0f MiB; ", t.heap/(1<<20))
 	}
 	var requests []string
 	for _, name := range slices.Sorted(maps.Keys(t.requests)) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -108,7 +109,25 @@ func (c *cluster) deployments(ctx context.Context) error {
 			return c.stack.Client.Create(ctx, d)
 		})
 	}
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return stack.Poll(ctx, 10*time.Minute, c.deploymentsObserved)
+}
+
+// deploymentsObserved returns an error while the Deployment controller has not processed all Deployments. Until then, it causes load on the
+// API server.
+func (c *cluster) deploymentsObserved(ctx context.Context) error {
+	for _, i := range sample(c.n) {
+		var d appsv1.Deployment
+		if err := c.stack.Client.Get(ctx, client.ObjectKey{Namespace: namespaceOf(i), Name: nameOf(i)}, &d); err != nil {
+			return err
+		}
+		if d.Status.ObservedGeneration == 0 {
+			return fmt.Errorf("%s is not observed by the Deployment controller", nameOf(i))
+		}
+	}
+	return nil
 }
 
 // gateway serves the queue of each workload as one of three metrics, and lets Prometheus scrape them.

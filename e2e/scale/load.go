@@ -98,9 +98,19 @@ type latencies struct {
 	lastFailure   time.Time // time at which the last failed read ended; zero: no read failed
 }
 
-// load reads each of n policies every hpaPeriod for the given time. It returns an error if all reads fail. The latency of a read is
-// measured from the time at which the read is due, not from its actual start. Therefore a delay of the start also counts as latency.
-func (r *reader) load(ctx context.Context, n int, d time.Duration) (latencies, error) {
+// pace is the interval between two reads: each of n policies is read every hpaPeriod, but at most rate reads are sent a second. 0 means no
+// maximum.
+func pace(n, rate int) time.Duration {
+	interval := hpaPeriod / time.Duration(n)
+	if rate > 0 {
+		interval = max(interval, time.Second/time.Duration(rate))
+	}
+	return interval
+}
+
+// load reads n policies in turn at an interval for the given time. It returns an error if all reads fail. The latency of a read is measured
+// from the time at which the read is due, not from its actual start. Therefore a delay of the start also counts as latency.
+func (r *reader) load(ctx context.Context, n int, interval, d time.Duration) (latencies, error) {
 	var mu sync.Mutex
 	var reads sync.WaitGroup
 	var took []time.Duration
@@ -108,7 +118,7 @@ func (r *reader) load(ctx context.Context, n int, d time.Duration) (latencies, e
 	var lastFailure time.Time
 	began := time.Now()
 	for i := 0; ; i++ {
-		due := began.Add(hpaPeriod * time.Duration(i) / time.Duration(n))
+		due := began.Add(interval * time.Duration(i))
 		if due.Sub(began) > d || ctx.Err() != nil {
 			break
 		}

@@ -41,6 +41,7 @@ func main() {
 	limit := flag.Duration("limit", 15*time.Minute, "time after which the benchmark is stopped")
 	during := flag.String("during", "", "also measure during these faults and changes: "+strings.Join(order, ","))
 	crashes := flag.Int("crashes", 1, "number of times that the leader of two replicas is lost")
+	rate := flag.Int("rate", 0, "maximum number of reads a second; 0: each policy is read every 15 s, as by an HPA")
 	flag.Parse()
 	names, err := parseDuring(*during)
 	if err != nil {
@@ -56,7 +57,7 @@ func main() {
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, *limit)
 	defer cancel()
-	r := &report{n: *n, during: names, crashes: *crashes}
+	r := &report{n: *n, during: names, crashes: *crashes, rate: *rate}
 	r.loads = append(r.loads, machineLoad())
 	err = run(ctx, r, *measure)
 	r.loads = append(r.loads, machineLoad())

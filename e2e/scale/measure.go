@@ -63,7 +63,7 @@ func (c *cluster) measure(ctx context.Context, t *target, r *report, d time.Dura
 		if err != nil {
 			return err
 		}
-		l, err := way.load(ctx, c.n, d)
+		l, err := way.load(ctx, c.n, pace(c.n, r.rate), d)
 		if err != nil {
 			return err
 		}

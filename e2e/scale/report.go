@@ -19,6 +19,7 @@ type report struct {
 	events []string
 	// crashes is the number of times that the leader of two replicas is lost.
 	crashes int
+	rate    int      // maximum number of reads a second; 0: none
 	loads   []string // load of the machine at the start and at the end
 }
 
@@ -35,8 +36,8 @@ func machineLoad() string {
 var ways = []string{"at its port", "through the API server"}
 
 func (r *report) print(out io.Writer) {
-	fmt.Fprintf(out, "%d policies, each read every %s; load of the machine at the start and at the end: %s\n", r.n, hpaPeriod,
-		strings.Join(r.loads, ", "))
+	fmt.Fprintf(out, "%d policies, %.0f reads a second; load of the machine at the start and at the end: %s\n", r.n,
+		1/pace(r.n, r.rate).Seconds(), strings.Join(r.loads, ", "))
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "adapter\treads\tp50\tp99\tnumber\tfailed\tCPU per 1,000 reads\tthe whole chain's\tPSS")
 	for _, w := range r.rows {

@@ -16,6 +16,20 @@ func TestSampleCoversAllPolicies(t *testing.T) {
 	}
 }
 
+func TestReadsAreAsFrequentAsOfHPAsButNotMoreThanTheRate(t *testing.T) {
+	for _, c := range []struct {
+		n, rate int
+		want    time.Duration
+	}{
+		{1000, 0, 15 * time.Millisecond}, {1000, 200, 15 * time.Millisecond},
+		{10_000, 0, 1500 * time.Microsecond}, {10_000, 200, 5 * time.Millisecond},
+	} {
+		if got := pace(c.n, c.rate); got != c.want {
+			t.Errorf("%d policies and at most %d reads a second: a read every %s, want %s", c.n, c.rate, got, c.want)
+		}
+	}
+}
+
 func TestTwentyPoliciesHaveAQueryOfTheirOwn(t *testing.T) {
 	for _, n := range []int{100, 333, 10_000} {
 		c, queries := &cluster{n: n}, 0
@@ -44,9 +58,10 @@ func TestCPUOfARestartedProcessIsLeftOut(t *testing.T) {
 func TestActivityCountsRequestsOfOnePeriod(t *testing.T) {
 	began := time.Date(2026, 11, 28, 8, 0, 0, 0, time.UTC)
 	before := totals{at: began, queries: 100, bytes: 1 << 20, ticks: 10, ticking: 1, requests: map[string]int{"list pods": 4, "get leases": 1}}
-	after := totals{at: began.Add(2 * time.Minute), queries: 124, bytes: 3 << 20, ticks: 130, ticking: 1.6,
+	after := totals{at: began.Add(2 * time.Minute), queries: 124, bytes: 3 << 20, ticks: 130, ticking: 1.6, heap: 50 << 20,
 		requests: map[string]int{"list pods": 4, "get leases": 61}}
-	want := "12 queries and 1024 KiB a minute from Prometheus; a tick takes 5.0 ms; requests to the API server: 60 get leases"
+	want := "12 queries and 1024 KiB a minute from Prometheus; a tick takes 5.0 ms; the heap in use has 50 MiB; " +
+		"requests to the API server: 60 get leases"
 	if got := after.since(before); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
