@@ -2,8 +2,11 @@ package engine
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // applies counts the calls of Apply.
@@ -45,4 +48,36 @@ func TestQuietTickAllocatesNothingAndAppliesNothing(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%g allocations in a lookup of a target", n)
 	}
+}
+
+// A tick in which every target changes, such as the first tick of a leader, allocates little for each change: the change, its record in the
+// history, and the copy of the list of changes when it grows.
+func TestTickWithChangesAllocatesLittlePerChange(t *testing.T) {
+	const policies, ticks = 4000, 4
+	s := newSteady(policies)
+	for i := range s.workloads {
+		s.workloads[i].Policy.ScaleDown = scaling.Direction{}
+	}
+	e, now := New(s, s, s, Options{}), nine
+	tick := func(queue float64) {
+		now = now.Add(time.Second)
+		s.at(now)
+		s.readings[0].Value = queue
+		if out := e.Tick(context.Background(), now); len(out.Changes) != policies {
+			t.Fatalf("%d of %d targets changed: %v", len(out.Changes), policies, out.Errors)
+		}
+	}
+	tick(47)
+	tick(87)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range ticks {
+		tick([]float64{67, 87}[i%2])
+	}
+	runtime.ReadMemStats(&after)
+	bytes := (after.TotalAlloc - before.TotalAlloc) / policies / ticks
+	if allocations := (after.Mallocs - before.Mallocs) / policies / ticks; allocations > 14 || bytes > 4500 {
+		t.Errorf("%d allocations of %d bytes for each change, want at most 14 of 4500 bytes", allocations, bytes)
+	}
+	t.Logf("%d bytes for each change", bytes)
 }

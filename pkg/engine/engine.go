@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -241,6 +242,9 @@ func observe(v View, readings []scaling.Reading) scaling.Observation {
 
 // announce records a change: in the outcome of the tick, in the history, and by calling OnTransition.
 func (e *Engine) announce(s *workloadEntry, w *scaling.Workload, r Record, first bool) {
+	if n := len(e.changes); n == cap(e.changes) {
+		e.changes = slices.Grow(e.changes, max(1, min(n, len(e.entries)-n))) // append would copy large lists more often
+	}
 	e.changes = append(e.changes, Change{Workload: w, View: r.View, Before: r.Before, After: r.Decision, First: first})
 	e.decisions.history.add(&r, s.workload)
 	if e.options.OnTransition != nil {
