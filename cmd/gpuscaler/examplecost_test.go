@@ -106,7 +106,7 @@ func TestReadmePolicyWithoutAGatewayMeetsItsSLO(t *testing.T) {
 	if err := root.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	if ours, _ := besideKEDA(t, "--policy", path, "--requests", morning); !ours.MeetsSLO {
+	if ours, _ := besideKEDA(t, "--config", path, "--requests", morning); !ours.MeetsSLO {
 		t.Errorf("%.2f%% of the requests are on time", 100*ours.OnTime)
 	}
 }
@@ -180,7 +180,7 @@ func TestServingExamplesCostNoMoreThanKEDAsDefaults(t *testing.T) {
 		}
 		for name, path := range policies {
 			for on, args := range traces {
-				ours, keda := besideKEDA(t, append([]string{"--policy", path, "--slots", size.slots}, args...)...)
+				ours, keda := besideKEDA(t, append([]string{"--config", path, "--slots", size.slots}, args...)...)
 				t.Logf("%s with %s slots on %s: %.2f%% on time for $%.2f; KEDA %.2f%% for $%.2f", name, size.slots, on,
 					100*ours.OnTime, ours.Cost, 100*keda.OnTime, keda.Cost)
 				if !ours.MeetsSLO || ours.Cost > keda.Cost {
@@ -197,7 +197,7 @@ func TestServingExamplesCostNoMoreThanKEDAsDefaults(t *testing.T) {
 // scaled to zero.
 func TestStagingExampleMeetsItsSLOInItsHours(t *testing.T) {
 	example := filepath.Join("..", "..", "config", "examples", "night-zero.yaml")
-	ours, keda := besideKEDA(t, "--policy", example, "--requests", conversations(t), "--scale", "0.2")
+	ours, keda := besideKEDA(t, "--config", example, "--requests", conversations(t), "--scale", "0.2")
 	if !ours.MeetsSLO || ours.Cost > keda.Cost {
 		t.Errorf("meets the SLO: %t, $%.2f; KEDA with its defaults $%.2f", ours.MeetsSLO, ours.Cost, keda.Cost)
 	}

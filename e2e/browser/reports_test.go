@@ -22,7 +22,7 @@ func TestReports(t *testing.T) {
 
 	requests := filepath.Join(dir, "requests.csv")
 	gpuscaler(t, "trace", "generate", "diurnal", "--for", "30m", "--rate", "2", "--file", requests)
-	gpuscaler(t, "replay", "--policy", "config/examples/scenarios/objective.yaml", "--requests", requests, "--baselines", "keda",
+	gpuscaler(t, "replay", "--config", "config/examples/scenarios/objective.yaml", "--requests", requests, "--baselines", "keda",
 		"--bound", "-o", "html", "--file", file("replay"))
 	b.look("replay", "file://"+file("replay"))
 

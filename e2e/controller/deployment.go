@@ -24,7 +24,7 @@ func (c *Controller) Deployment() *appsv1.Deployment {
 // deployment returns gpuscaler's Deployment. capacity are the chart's flags --capacity and --nodepools, which fit the chart's roles.
 func (c *Controller) deployment(o Options, capacity []string) *appsv1.Deployment {
 	args := append([]string{
-		"--platform=" + c.Policies.Dir,
+		"--config=" + c.Policies.Dir,
 		"--service=" + Name, "--service-port=" + c.servicePort,
 		"--lease-duration=" + o.LeaseDuration.String(), "--learned-configmap=" + Name + "-learned",
 		"--external-metrics-address=" + at(metricsPort), "--metrics-address=" + at(statusPort), "--probe-address=" + at(probePort),

@@ -265,7 +265,7 @@ func replay(t *testing.T, requests *trace.Trace, seed int) evaluate.Run {
 	if err := os.WriteFile(policies, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), suite.Binary, "replay", "--policy", policies, "--requests", file,
+	command := exec.CommandContext(t.Context(), suite.Binary, "replay", "--config", policies, "--requests", file,
 		"--slo", "99%:10s", "--cold-start", coldStart.String(), "--initial", strconv.Itoa(hourStart), "--slots", strconv.Itoa(hourSlots),
 		"--seed", strconv.Itoa(seed), "-o", "json")
 	command.Stderr = os.Stderr

@@ -77,7 +77,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.paths, err = o.policies.With(o.platform); err != nil {
+	if c.paths, err = o.policies.With(o.config); err != nil {
 		return nil, err
 	}
 	c.spending = c.newSpending()

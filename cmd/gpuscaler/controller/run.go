@@ -18,7 +18,7 @@ import (
 
 // runOptions are the flags of `gpuscaler run`.
 type runOptions struct {
-	platform   []string
+	config     []string
 	policies   commandline.PolicyPaths
 	kubeconfig string
 	kinds      []string
@@ -64,11 +64,11 @@ Several replicas may run. One holds the Lease, decides and serves; the others ke
 a change of the leader never lowers a target: each window starts with the current replicas. SIGTERM ends the
 controller cleanly and releases the Lease.
 
---platform names files of the platform team: the PlatformConfig, and policies of any namespace. --policies names
+--config names files of the platform team: the PlatformConfig, and policies of any namespace. --policies names
 files of tenants, with the namespaces whose policies are accepted from them. gpuscaler refuses a document of another
 namespace, or a PlatformConfig, from these files.`,
-		Example: `  gpuscaler run --platform platform.yaml --policies team-chat=chat/ --policies team-embed,team-search=embed/
-  gpuscaler run --platform ./policies --kubeconfig ~/.kube/config --external-metrics off`,
+		Example: `  gpuscaler run --config platform.yaml --policies team-chat=chat/ --policies team-embed,team-search=embed/
+  gpuscaler run --config ./policies --kubeconfig ~/.kube/config --external-metrics off`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log, err := commandline.NewLogger(o.logLevel)
@@ -91,8 +91,7 @@ namespace, or a PlatformConfig, from these files.`,
 
 func (o *runOptions) register(c *cobra.Command) {
 	f := c.Flags()
-	f.StringArrayVar(&o.platform, "platform", nil, "file or directory with the PlatformConfig and policies of any namespace, which only "+
-		"the platform team may write; may be repeated")
+	commandline.Config(f, &o.config, ", which only the platform team may write")
 	o.policies.Register(f)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the cluster of this pod")
 	f.StringArrayVar(&o.kinds, "scale-kind", nil, "additional kind with a scale subresource that a policy may target, as "+
@@ -167,7 +166,7 @@ func (o *runOptions) register(c *cobra.Command) {
 		"that a new leader continues with it; it must exist; empty: a new leader learns again")
 	f.StringVar(&o.record, "record", "", "file for the inputs and decisions of each tick, for replay --verify; rotated, at "+
 		"most 512 MiB in total")
-	c.MarkFlagsOneRequired("platform", "policies")
+	c.MarkFlagsOneRequired("config", "policies")
 }
 
 func (o *runOptions) check() error {
@@ -188,7 +187,7 @@ func (o *runOptions) check() error {
 	if q := o.quota; q.Selectors < 1 || q.SelectorBytes < 1 {
 		return fmt.Errorf("--max-selectors-per-namespace %d, --max-selector-bytes-per-namespace %d: use at least 1", q.Selectors, q.SelectorBytes)
 	}
-	if _, err := o.policies.With(o.platform); err != nil {
+	if _, err := o.policies.With(o.config); err != nil {
 		return err
 	}
 	if err := errors.Join(checkNamespaces("--configmap-namespaces", o.configMapsIn),

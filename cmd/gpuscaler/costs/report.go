@@ -33,7 +33,7 @@ type reportOptions struct {
 	step         time.Duration
 	exporters    []string
 	prices       string
-	platform     []string
+	config       []string
 	cluster      string
 	region       string
 	notebooks    time.Duration
@@ -58,7 +58,7 @@ and karpenter_cloudprovider_instance_type_offering_price_estimate of the AWS pro
 (kube_pod_info, kube_pod_labels, kube_node_labels). It lists the missing ones. --kubeconfig adds the instance types
 of the present NodeClaims and nodes.`,
 		Example: `  gpuscaler report --prometheus http://127.0.0.1:9090 --since 7d
-  gpuscaler report --prometheus http://127.0.0.1:9090 --since 30d -o html --file cost.html --platform platform.yaml
+  gpuscaler report --prometheus http://127.0.0.1:9090 --since 30d -o html --file cost.html --config platform.yaml
   gpuscaler report --prometheus https://prom.example --http-config http.yaml --since 1d -o csv > chargeback.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
@@ -73,7 +73,7 @@ of the present NodeClaims and nodes.`,
 		"namespaces of the DCGM exporters, whose labels name the pod of a GPU; empty: the exporters of the PlatformConfig, or gpu-operator "+
 			"without a PlatformConfig")
 	f.StringVar(&o.prices, "prices", "", "price book (kind PriceBook); empty: the price book of the PlatformConfig, or the built-in one")
-	f.StringArrayVar(&o.platform, "platform", nil, "file or directory with the PlatformConfig: teams, cluster, prices")
+	commandline.Config(f, &o.config, ", of which teams, cluster and prices are used")
 	f.StringVar(&o.cluster, "cluster", "", "name of the cluster on every line; empty: the name in the PlatformConfig")
 	f.StringVar(&o.region, "region", "", "region of nodes without a region label; empty: prices.region of the PlatformConfig")
 	f.DurationVar(&o.notebooks, "notebook-idle", 8*time.Hour, "idle time after which a notebook is reported as forgotten")
@@ -97,7 +97,7 @@ func (o *reportOptions) run(ctx context.Context, out, progress io.Writer) error 
 	if err != nil {
 		return err
 	}
-	platform, err := openPlatform(o.platform)
+	platform, err := openPlatform(o.config)
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func openPlatform(paths []string) (*policy.Platform, error) {
 	if len(paths) > 0 {
 		problems := store.Load(paths...).Problems
 		if store.Platform().Origin == "" {
-			return nil, fmt.Errorf("--platform: no PlatformConfig in %s\n%s", strings.Join(paths, ", "), strings.TrimSpace(policy.Render(problems)))
+			return nil, fmt.Errorf("--config: no PlatformConfig in %s\n%s", strings.Join(paths, ", "), strings.TrimSpace(policy.Render(problems)))
 		}
 	}
 	return store.Platform(), nil

@@ -54,12 +54,12 @@ func TestReportOfADayWithTheBuiltInPrices(t *testing.T) {
 func TestReportTrustsDeclaredExportersOnly(t *testing.T) {
 	elsewhere := commandtest.File(t, "p.yaml", platformHead+"  dataSources: [{name: prom, type: prometheus, address: \"http://prom\"}]\n  "+
 		"exporters: [{type: dcgm, namespace: gpu}]\n")
-	for _, args := range [][]string{{"--exporter-namespace", "gpu"}, {"--platform", elsewhere}} {
+	for _, args := range [][]string{{"--exporter-namespace", "gpu"}, {"--config", elsewhere}} {
 		if text, err := runReport(t, args...); err == nil || !strings.Contains(err.Error(), "gpu-operator/exp are not declared exporters") {
 			t.Errorf("%v: %v\n%s", args, err, text)
 		}
 	}
-	if _, err := runReport(t, "--platform", elsewhere, "--exporter-namespace", "gpu-operator"); err != nil {
+	if _, err := runReport(t, "--config", elsewhere, "--exporter-namespace", "gpu-operator"); err != nil {
 		t.Error(err)
 	}
 }
@@ -68,7 +68,7 @@ func TestChargebackHasTeamClusterAndOverriddenPrice(t *testing.T) {
 	platform := commandtest.File(t, "platform.yaml", platformHead+`  teams: [{name: chat, namespaces: [team-chat]}]
   prices: {overrides: [{instanceType: g6e.xlarge, capacityType: on-demand, hourly: 1}]}
 `)
-	text, err := runReport(t, "--platform", platform, "-o", "csv")
+	text, err := runReport(t, "--config", platform, "-o", "csv")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestReportErrorsNameTheNextStep(t *testing.T) {
 			"apiVersion: gpuscaler.io/v1alpha1\nkind: PriceBook\nmetadata: {name: x}\nspec: {region: []}\n")}, "prices.yaml:4:8: spec.region: " +
 			"there is no such field, did you mean \"regions\"?"},
 		"a file without a PlatformConfig": {
-			[]string{"--platform", commandtest.File(t, "policy.yaml", "kind: Nothing\n")}, "no PlatformConfig in"},
+			[]string{"--config", commandtest.File(t, "policy.yaml", "kind: Nothing\n")}, "no PlatformConfig in"},
 		"a day without GPUs":               {[]string{"--until", "2026-01-01"}, "gpuscaler lint --prometheus"},
 		"a kubeconfig that does not exist": {[]string{"--kubeconfig", "/nowhere/config"}, "/nowhere/config"},
 	} {

@@ -38,18 +38,18 @@ to apply. A lower bound shows what any policy must cost.
 Several --slo are in the order of preference: the first that is attained is recommended. With --budget it must also cost
 at most that much a day; without --slo these are then 99.9%, 99%, 95% and 90% of the requests within 10 s.
 
---policy names the policy whose signals, schedules and other fields are kept; its minReplicas and objective are replaced.
-Without --policy it is a new one for vLLM servers. Zero warm replicas need a signal that exists at zero replicas, such as
+--config names the policy whose signals, schedules and other fields are kept; its minReplicas and objective are replaced.
+Without --config it is a new one for vLLM servers. Zero warm replicas need a signal that exists at zero replicas, such as
 the queue of a gateway. State the service time of your replicas: --slots and --service-fixed, or the --service-per-...-token
 flags.
 
 Each replay begins without learned values, so the cost of the first hours is higher than later. The traffic of a day or
 more gives the best result. The exit code is 1 if no SLO is attained; the report then has the reason.`,
 		Example: `  gpuscaler advise --requests day.csv --slo 99%:10s --slots 8 --service-fixed 5s
-  gpuscaler advise --policy chat.yaml --requests week.csv.gz --budget 400 -o yaml > chat.advised.yaml
+  gpuscaler advise --config chat.yaml --requests week.csv.gz --budget 400 -o yaml > chat.advised.yaml
   gpuscaler advise --policy-name team/chat --prometheus http://127.0.0.1:9090 --query 'sum(rate(gateway_requests_total[1m]))' \
     --start -7d --service-fixed 4s --slo 99%:10s --slo 95%:30s
-  gpuscaler advise --policy chat.yaml --requests day.csv -o json | jq '.objectives[].cheapest.costPerDay'`,
+  gpuscaler advise --config chat.yaml --requests day.csv -o json | jq '.objectives[].cheapest.costPerDay'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.given = c.Flags().Changed
@@ -58,13 +58,13 @@ more gives the best result. The exit code is 1 if no SLO is attained; the report
 	}
 	f := c.Flags()
 	o.register(f)
-	f.Lookup("policy").Usage += "; empty: a new policy for vLLM servers"
+	f.Lookup("config").Usage += "; empty: a new policy for vLLM servers"
 	f.Lookup("policy-name").Usage = "NAMESPACE/NAME of the policy; required if the files contain several"
 	f.Lookup("requests").Usage = "recorded traffic: CSV, JSON lines, windowed rates, Prometheus; also .gz"
 	f.Lookup("slo").Usage = "share of the requests, and the longest time that these may wait, as `SHARE:WAIT`; may be repeated, with the " +
 		"preferred one first"
 	f.Float64Var(&o.budget, "budget", 0, "highest cost in $ per day; not set: no limit")
-	f.Int32Var(&o.most, "max-replicas", 0, "maxReplicas of the policy; 0: that of --policy, or one and a half times what the busiest minute "+
+	f.Int32Var(&o.most, "max-replicas", 0, "maxReplicas of the policy; 0: that of --config, or one and a half times what the busiest minute "+
 		"needs")
 	f.StringVarP(&o.output, "output", "o", "text", "text, json, or yaml for the policy only")
 	f.StringVar(&o.file, "file", "", "output file for the recommended policy; empty: not written")

@@ -40,7 +40,7 @@ func TestAdviseRejectsWrongFlags(t *testing.T) {
 		{"use text, json or yaml", "-o html"}, {"--budget NaN: use a number above 0", "--budget NaN"}, {"--budget 0", "--budget 0"},
 		{"--budget -3", "--budget=-3"}, {"--budget +Inf", "--budget Inf"}, {"--max-replicas -1", "--max-replicas=-1"}, {"--slo", "--slo 99"},
 		{"--slo", "--slo team/chat=99%:10s"}, {"accepts one workload", "--requests team/a=a.csv"}, {"an SLO of 40%", "--slo 40%:10s"},
-		{"use NAMESPACE/NAME", "--policy-name chat"}, {"no policy found", "--policy " + t.TempDir()}, {"no such file", "--spot nowhere.csv"},
+		{"use NAMESPACE/NAME", "--policy-name chat"}, {"no policy found", "--config " + t.TempDir()}, {"no such file", "--spot nowhere.csv"},
 		{"a price of $0", "--hourly 0"}, {"--measure", "--measure running=speed"},
 	} {
 		if text, err := advised(t, strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -79,7 +79,7 @@ func TestAdvisedPolicyIsValidAndCostsWhatTheAnswerSays(t *testing.T) {
 	if text, err := executed("trace", "generate", "flat", "--for", "20m", "--rate", "2", "--file", requests); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	again, err := executed("replay", "--policy", file, "--requests", requests, "-o", "json")
+	again, err := executed("replay", "--config", file, "--requests", requests, "-o", "json")
 	var report struct {
 		Runs []struct{ Cost, OnTime float64 }
 	}
@@ -120,7 +120,7 @@ spec:
   signals:
   - {name: requests, type: prometheus, metric: gateway_requests_total, rate: 1m, target: 3}   # of the gateway
 `))
-	text, err := advised(t, "--policy", file, "--policy-name", "team/chat")
+	text, err := advised(t, "--config", file, "--policy-name", "team/chat")
 	if err != nil || strings.Contains(text, "name: other") {
 		t.Errorf("%v\n%s", err, text)
 	}
@@ -130,10 +130,10 @@ spec:
 			t.Errorf("%q is missing:\n%s", want, text)
 		}
 	}
-	if _, err := advised(t, "--policy", file); err == nil || !strings.Contains(err.Error(), "use one of team/chat, team/other") {
+	if _, err := advised(t, "--config", file); err == nil || !strings.Contains(err.Error(), "use one of team/chat, team/other") {
 		t.Errorf("two policies and no --policy-name: %v", err)
 	}
-	text, err = advised(t, "--policy", file, "--policy-name", "team/chat", "--max-replicas", "9")
+	text, err = advised(t, "--config", file, "--policy-name", "team/chat", "--max-replicas", "9")
 	const refused = "the controller would refuse every candidate: the PlatformConfig allows minReplicas "
 	if !errors.Is(err, commandline.ErrReported) || !strings.Contains(text, refused) {
 		t.Errorf("%v\n%s", err, text)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
@@ -40,8 +41,7 @@ type caseFlags struct {
 
 func (o *caseFlags) register(f *pflag.FlagSet) {
 	o.service = simulator.Chat8B
-	f.StringArrayVar(&o.policies, "policy", nil, "file or directory of policies; if none of them contains a PlatformConfig, platform.yaml "+
-		"in the same directory or its parent is read too")
+	commandline.Config(f, &o.policies, "; if no path has a PlatformConfig, platform.yaml in the same directory or its parent is read too")
 	f.StringVar(&o.name, "policy-name", "", "NAMESPACE/NAME of the policy to replay; required if the files contain several")
 	f.StringArrayVar(&o.requests, "requests", nil, "recorded traffic: CSV, JSON lines, windowed rates, Prometheus; also .gz; for several "+
 		"workloads, NAMESPACE/NAME=FILE for each")
@@ -74,7 +74,7 @@ func (o *caseFlags) register(f *pflag.FlagSet) {
 // open reads the policies and traces that the flags name and returns one case for each workload.
 func (o *caseFlags) open(ctx context.Context, notes io.Writer) ([]evaluate.Case, error) {
 	if len(o.policies) == 0 || len(o.requests) == 0 && !o.trace.fetched.enabled() {
-		return nil, errors.New("--policy and --requests (or --prometheus and --query) are required")
+		return nil, errors.New("--config and --requests (or --prometheus and --query) are required")
 	}
 	c, err := o.simulation()
 	if err != nil {

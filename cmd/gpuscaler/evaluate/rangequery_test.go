@@ -85,7 +85,7 @@ func TestTraceIsFetchedInPartsAndSavedAsOne(t *testing.T) {
 func TestReplayAndTuneFetchOnce(t *testing.T) {
 	for _, command := range []string{"replay", "tune"} {
 		asked := 0
-		text, err := execute(command, "--policy", "../../../config/examples/scenarios/inflight.yaml", "--measure", "inflight=inSystem",
+		text, err := execute(command, "--config", "../../../config/examples/scenarios/inflight.yaml", "--measure", "inflight=inSystem",
 			"--prometheus", recorded(t, &asked),
 			"--query", "sum by (pool) (rate(x[1m]))", "--start", "-20m", "--end", "2026-11-21T00:00:00Z")
 		if err != nil || asked != 1 {

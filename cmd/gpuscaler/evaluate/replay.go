@@ -31,14 +31,14 @@ type replayOptions struct {
 func replayCommand() *cobra.Command {
 	o := replayOptions{}
 	c := &cobra.Command{
-		Use:   "replay --policy FILE --requests FILE",
+		Use:   "replay --config FILE --requests FILE",
 		Short: "Replay recorded traffic and compare a policy with other autoscalers and with a lower bound on cost",
 		Long: `Run the engine of the controller on recorded traffic in a simulated cluster, and report cost, waits and whether
 the SLO is met. --baselines adds runs of HPA, KEDA and others with their defaults and tuned; --bound adds a
 lower bound on the cost of any policy. A run that misses the SLO is never reported as the cheapest. All
 assumptions are printed.
 
-Several workloads run in one cluster, and each has its own SLO: give all policies with --policy, and the traffic
+Several workloads run in one cluster, and each has its own SLO: give all policies with --config, and the traffic
 of each workload with --requests NAMESPACE/NAME=FILE. The lower bounds are added.
 
 With --held-out 0.3 all results cover the last 30% of the traffic, the report part. Each run starts with the part before
@@ -47,13 +47,13 @@ it, the train part: there the policies learn, and the settings of tuned runs are
 With --fail-if the exit code is 1 if a condition is true, so that a CI pipeline fails. A condition is NAME<NUMBER, with
 <, <=, > or >=. Names:
   ` + strings.Join(evaluate.GateNames(), "\n  "),
-		Example: `  gpuscaler replay --policy chat.yaml --requests requests.csv --baselines all --bound
-  gpuscaler replay --policy chat.yaml --requests requests.csv --baselines hpa-queue,keda -o html --file report.html
-  gpuscaler replay --policy chat.yaml --requests requests.csv.gz --fail-if 'slo<0.99' --fail-if 'p99>30s' -o json
-  gpuscaler replay --policy policies/ --requests team/chat=chat.csv --requests team/embed=embed.csv --slo 99%:10s --slo team/embed=95%:2m
-  gpuscaler replay --policy chat.yaml --requests week.csv.gz --held-out 0.3 --baselines all --bound
-  gpuscaler replay --policy chat.yaml --requests week.csv.gz --held-out 0.2 --folds 3 --seeds 2 --baselines hpa-queue,keda
-  gpuscaler replay --policy chat.yaml --prometheus http://127.0.0.1:9090 --query 'sum(rate(gateway_requests_total[1m]))' --start -7d
+		Example: `  gpuscaler replay --config chat.yaml --requests requests.csv --baselines all --bound
+  gpuscaler replay --config chat.yaml --requests requests.csv --baselines hpa-queue,keda -o html --file report.html
+  gpuscaler replay --config chat.yaml --requests requests.csv.gz --fail-if 'slo<0.99' --fail-if 'p99>30s' -o json
+  gpuscaler replay --config policies/ --requests team/chat=chat.csv --requests team/embed=embed.csv --slo 99%:10s --slo team/embed=95%:2m
+  gpuscaler replay --config chat.yaml --requests week.csv.gz --held-out 0.3 --baselines all --bound
+  gpuscaler replay --config chat.yaml --requests week.csv.gz --held-out 0.2 --folds 3 --seeds 2 --baselines hpa-queue,keda
+  gpuscaler replay --config chat.yaml --prometheus http://127.0.0.1:9090 --query 'sum(rate(gateway_requests_total[1m]))' --start -7d
   gpuscaler replay --verify recording.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
@@ -66,7 +66,7 @@ With --fail-if the exit code is 1 if a condition is true, so that a CI pipeline 
 		"each run and its 90% confidence interval")
 	f.IntVar(&o.folds.Seeds, "seeds", 1, "number of seeds in each fold, from --seed on")
 	f.StringVar(&o.verify, "verify", "", "recompute the decisions of the recording in `FILE`, written by run --record, and fail at the "+
-		"first difference; --policy supplies formulas")
+		"first difference; --config supplies formulas")
 	return c
 }
 
@@ -76,7 +76,7 @@ func verifyRecording(path string, policies []string, out io.Writer) error {
 	store := store.New(store.Options{})
 	if len(policies) > 0 {
 		if problems := store.Load(policies...).Problems; policy.Errors(problems) > 0 {
-			return fmt.Errorf("--policy:\n%s", strings.TrimSpace(policy.Render(problems)))
+			return fmt.Errorf("--config:\n%s", strings.TrimSpace(policy.Render(problems)))
 		}
 	}
 	v, err := record.VerifyFiles(path, func(key string) scaling.Formula {
@@ -95,7 +95,7 @@ func verifyRecording(path string, policies []string, out io.Writer) error {
 	}
 	slices.Sort(v.LeftOut)
 	for _, key := range slices.Compact(v.LeftOut) {
-		fmt.Fprintf(out, "skipped: %s has a formula, and recordings do not contain formulas; add its policy file with --policy\n", key)
+		fmt.Fprintf(out, "skipped: %s has a formula, and recordings do not contain formulas; add its policy file with --config\n", key)
 	}
 	groups := ""
 	if v.Groups > 0 {

@@ -29,7 +29,7 @@ func replayed(t *testing.T, args ...string) (string, error) {
 	root = rootCommand()
 	root.SetOut(&out)
 	root.SetErr(&notes)
-	root.SetArgs(append([]string{"replay", "--policy", "../../../config/examples/scenarios/inflight.yaml", "--requests", requests, "--measure",
+	root.SetArgs(append([]string{"replay", "--config", "../../../config/examples/scenarios/inflight.yaml", "--requests", requests, "--measure",
 		"inflight=inSystem"}, args...))
 	err := root.Execute()
 	return out.String() + notes.String(), err
@@ -118,8 +118,8 @@ func TestReplayOfSeveralWorkloads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	base := []string{"replay", "--policy", "../../../config/examples/platform.yaml", "--policy", filepath.Join(folder, "chat.yaml"),
-		"--policy", filepath.Join(folder, "embed.yaml"), "--measure", "inflight=inSystem"}
+	base := []string{"replay", "--config", "../../../config/examples/platform.yaml", "--config", filepath.Join(folder, "chat.yaml"),
+		"--config", filepath.Join(folder, "embed.yaml"), "--measure", "inflight=inSystem"}
 	chat, embed := "team-chat/chat="+filepath.Join(folder, "chat.csv"), "team-chat/embed="+filepath.Join(folder, "embed.csv")
 	text, err := run(append(base, "--requests", chat, "--requests", embed, "--slo", "95%:10s", "--slo", "team-chat/embed=50%:1m", "--fail-if",
 		"missed>0", "--bound")...)
@@ -152,7 +152,7 @@ func TestVerifyRejectsARecordingWithoutATick(t *testing.T) {
 	for name, args := range map[string][]string{
 		"an empty file":   {"--verify", commandtest.File(t, "empty.jsonl", "")},
 		"a line cut off":  {"--verify", commandtest.File(t, "cut.jsonl", `{"start":`)},
-		"no such policy":  {"--verify", commandtest.File(t, "other.jsonl", ""), "--policy", "/nowhere.yaml"},
+		"no such policy":  {"--verify", commandtest.File(t, "other.jsonl", ""), "--config", "/nowhere.yaml"},
 		"no such file":    {"--verify", "/nowhere.jsonl"},
 		"a line of noise": {"--verify", commandtest.File(t, "noise.jsonl", "noise\n")},
 	} {

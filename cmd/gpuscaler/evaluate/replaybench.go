@@ -74,9 +74,9 @@ func replayBenchCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&data, "data", "../shared/data", "directory of the shared traces")
-	c.Flags().StringVar(&quick, "policy", "config/examples/scenarios/rate.yaml",
+	c.Flags().StringVar(&quick, "config", "config/examples/scenarios/rate.yaml",
 		"policy to replay with cold starts of at most "+quickStart.String())
-	c.Flags().StringVar(&slow, "policy-slow-start", "config/examples/scenarios/rate-slow-start.yaml",
+	c.Flags().StringVar(&slow, "config-slow-start", "config/examples/scenarios/rate-slow-start.yaml",
 		"policy to replay with longer cold starts")
 	c.Flags().DurationSliceVar(&colds, "cold-start", []time.Duration{time.Minute, 5 * time.Minute}, "cold starts")
 	return c

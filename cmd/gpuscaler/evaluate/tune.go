@@ -26,14 +26,14 @@ type tuneOptions struct {
 func tuneCommand() *cobra.Command {
 	o := tuneOptions{}
 	c := &cobra.Command{
-		Use:   "tune --policy FILE --requests FILE",
+		Use:   "tune --config FILE --requests FILE",
 		Short: "Search for the policy settings that meet the SLO at the lowest cost",
 		Long: `Search the policy's targets, windows, tolerances and cooldown on the first part of recorded traffic, on all
 cores, and select the cheapest settings that meet the SLO there and on the last part, which the search does not use.
 Bounds, schedules and formulas are not changed. --file names the output file for the tuned policy; comments are kept.
 The exit code is 1 if no settings meet the SLO on both parts.`,
-		Example: `  gpuscaler tune --policy chat.yaml --requests week.csv.gz --slo 0.99:10s
-  gpuscaler tune --policy chat.yaml --requests week.csv.gz --held-out 0.4 --file chat.tuned.yaml`,
+		Example: `  gpuscaler tune --config chat.yaml --requests week.csv.gz --slo 0.99:10s
+  gpuscaler tune --config chat.yaml --requests week.csv.gz --held-out 0.4 --file chat.tuned.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
 	}
@@ -118,7 +118,7 @@ func (o *tuneOptions) write(r *tune.Result) error {
 		return nil
 	}
 	if len(o.policies) != 1 {
-		return fmt.Errorf("--file: give exactly one --policy file")
+		return fmt.Errorf("--file: give exactly one --config file")
 	}
 	text, err := os.ReadFile(o.policies[0])
 	if err != nil {

@@ -56,7 +56,7 @@ func costLines(t *testing.T, d docSet) (out []string) {
 	c.SetOut(&written)
 	c.SetErr(io.Discard)
 	args := []string{"report", "--prometheus", server.URL, "--since", "1d", "--until", "2026-11-17", "-o", "json",
-		"--platform", filepath.Join(dir, "platform.yaml")}
+		"--config", filepath.Join(dir, "platform.yaml")}
 	if !strings.Contains(text("platform"), "book: ") {
 		args = append(args, "--prices", filepath.Join(dir, "book.yaml"))
 	}

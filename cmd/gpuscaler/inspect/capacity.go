@@ -60,7 +60,7 @@ not set, and what prevents the removal of empty nodes.`,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout()) },
 	}
 	f := c.Flags()
-	f.StringArrayVar(&o.config, "config", nil, "file or directory of policies and the PlatformConfig; may be repeated")
+	commandline.Config(f, &o.config, "")
 	f.StringArrayVar(&o.from, "from", nil, "file with the output of kubectl get -o yaml (or json), used instead of a live cluster; may be "+
 		"repeated")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the default of kubectl, else the cluster of this pod")

@@ -33,6 +33,7 @@ type lintOptions struct {
 	sources    bool
 	fresh      bool
 	output     string
+	config     []string
 	policies   commandline.PolicyPaths
 	objects    []string
 }
@@ -61,11 +62,14 @@ Every finding says what is wrong, what it causes and how to fix it. The exit cod
   gpuscaler lint policies/ platform.yaml --prometheus http://127.0.0.1:9090
   gpuscaler lint policies/ platform.yaml --offline --objects hpas.yaml
   gpuscaler lint policies/ --offline --prometheus https://prom.example -o json | jq -r '.findings[] | .check'`,
-		RunE: func(c *cobra.Command, paths []string) error { return o.run(c.Context(), paths, c.OutOrStdout()) },
+		RunE: func(c *cobra.Command, paths []string) error {
+			return o.run(c.Context(), append(paths, o.config...), c.OutOrStdout())
+		},
 	}
 	f := c.Flags()
 	o.prometheus.Register(f)
 	o.kube.Register(f)
+	commandline.Config(f, &o.config, ", like the argument PATH")
 	o.policies.Register(f)
 	f.BoolVar(&o.sources, "sources", false, "query the Prometheus server that the PlatformConfig at PATH declares, with its credentials; "+
 		"use it where its address is reachable, such as in the cluster")

@@ -51,7 +51,7 @@ POLICY is a file, of which all policies are printed, or NAMESPACE/NAME of a poli
 			})
 		},
 	}
-	configFlag(c, &config)
+	commandline.Config(c.Flags(), &config, "")
 	return c
 }
 
@@ -91,7 +91,7 @@ POLICY is a file, of which all policies are printed, or NAMESPACE/NAME of a poli
 			})
 		},
 	}
-	configFlag(c, &config)
+	commandline.Config(c.Flags(), &config, "")
 	c.Flags().StringVar(&from, "from", "", "file with the existing ScaledObject; the triggers that signals of type keda read are copied "+
 		"from it")
 	c.Flags().BoolVar(&mirror, "mirror", true, "add a trigger with a high target for each queue that KEDA can read itself")
@@ -99,10 +99,6 @@ POLICY is a file, of which all policies are printed, or NAMESPACE/NAME of a poli
 		"(KEDA 2.20 and later; not with signals of type keda)")
 	scalerFlags(c, &o)
 	return c
-}
-
-func configFlag(c *cobra.Command, config *[]string) {
-	c.Flags().StringArrayVar(config, "config", nil, "file or directory of policies and the PlatformConfig, as for run; may be repeated")
 }
 
 func scalerFlags(c *cobra.Command, o *migrate.Options) {

@@ -36,7 +36,7 @@ the capacity groups; otherwise it applies to all NodePools.`,
 			return gitops(c.OutOrStdout(), tool, pools)
 		},
 	}
-	configFlag(c, &config)
+	commandline.Config(c.Flags(), &config, "")
 	c.Flags().StringVar(&tool, "tool", tool, "argocd or flux")
 	return c
 }

@@ -19,6 +19,7 @@ const maxInput = 64 << 20
 
 func validateCommand() *cobra.Command {
 	output, policies, noPlatform := "text", commandline.PolicyPaths{}, false
+	var config []string
 	c := &cobra.Command{
 		Use:   "validate PATH...",
 		Short: "Check policy files and print file, line, field, the found value and the allowed values",
@@ -26,10 +27,10 @@ func validateCommand() *cobra.Command {
 Each problem names its file, line and field, the found value and the allowed values. The exit code is 1 if a document is
 refused, and 0 if there are only warnings.
 
-PATH is a file or a directory with documents of any namespace, or - for standard input. --policies names a path with
-policies of some namespaces only, as the flag of run does. In the manifest of a ConfigMap, each key is checked. From a
-ConfigMap with the label gpuscaler.io/policy, only policies of its namespace are accepted. Without the file of the
-PlatformConfig, use --no-platform.`,
+PATH is a file or a directory with documents of any namespace, or - for standard input; --config PATH is the same.
+--policies names a path with policies of some namespaces only, as the flag of run does. In the manifest of a ConfigMap,
+each key is checked. From a ConfigMap with the label gpuscaler.io/policy, only policies of its namespace are accepted.
+Without the file of the PlatformConfig, use --no-platform.`,
 		Example: `  gpuscaler validate policies/ platform.yaml
   gpuscaler validate platform.yaml --policies team-chat=chat/ --policies team-embed,team-search=embed/
   gpuscaler validate --no-platform policies/
@@ -37,12 +38,13 @@ PlatformConfig, use --no-platform.`,
   gpuscaler validate -o json policies/ | jq -r '.problems[].field'`,
 		RunE: func(c *cobra.Command, names []string) error {
 			out := c.OutOrStdout()
+			names = append(names, config...)
 			paths, err := policies.With(names)
 			if err != nil {
 				return err
 			}
 			if len(paths) == 0 {
-				return errors.New("a PATH or --policies is required")
+				return errors.New("a PATH, --config or --policies is required")
 			}
 			var text []byte
 			if slices.Contains(names, "-") {
@@ -80,6 +82,7 @@ PlatformConfig, use --no-platform.`,
 			return nil
 		},
 	}
+	commandline.Config(c.Flags(), &config, ", like the argument PATH")
 	policies.Register(c.Flags())
 	c.Flags().BoolVar(&noPlatform, "no-platform", false, "the PlatformConfig is not among the paths: accept the names of data sources, "+
 		"queries and groups, and check everything else")

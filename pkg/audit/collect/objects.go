@@ -128,8 +128,8 @@ func metricName(m autoscalingv2.MetricSpec) string {
 }
 
 // scaledObject reads the fields that the audit uses. Of a trigger it reads the type, and the schedule of a cron trigger: the other metadata
-// can contain addresses, queries and credentials. If the schedule of a cron trigger is invalid, noSchedule is the reason. KEDA sets a number
-// that is absent to its default value.
+// can contain addresses, queries and credentials. If the schedule of a cron trigger is invalid, noSchedule is the reason. KEDA sets
+// a number that is absent to its default value.
 func scaledObject(u *unstructured.Unstructured, a *audit.Autoscaler) (kind, name, malformed, noSchedule string) {
 	number := func(otherwise int64, path ...string) int {
 		v, found, err := unstructured.NestedInt64(u.Object, append([]string{"spec"}, path...)...)

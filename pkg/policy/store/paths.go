@@ -92,7 +92,7 @@ func (d *document) checkPath() {
 	switch root := decode.Root; {
 	case d.kind == spec.KindPlatformConfig && !d.path.Platform:
 		d.Reject(root.Key("kind"), "a PlatformConfig is not accepted from "+d.path.words(),
-			spec.KindScalingPolicy+"; a PlatformConfig belongs into a path of --platform")
+			spec.KindScalingPolicy+"; a PlatformConfig belongs into a path of --config")
 	case d.kind == spec.KindScalingPolicy && d.key.Namespace != "" && !d.path.accepts(d.key.Namespace):
 		d.Reject(root.Key("metadata").Key("namespace"), "policies of this namespace are not accepted from "+d.path.words(),
 			wording.List(d.path.Namespaces))

@@ -96,7 +96,7 @@ func TestAFileOfATenantAffectsOnlyItsNamespaces(t *testing.T) {
 		"the platform with mode hold and a mistake": {strings.Replace(freezing, "mode: hold", "mode: hold, bogus: 1", 1),
 			policy.Problem{Line: 2, Field: "kind", Found: `"PlatformConfig"`, Allowed: "ScalingPolicy"}},
 		"a second platform": {strings.Replace(platformText, "50", "5000", 1),
-			policy.Problem{Line: 2, Field: "kind", Found: `"PlatformConfig"`, Allowed: "--platform"}},
+			policy.Problem{Line: 2, Field: "kind", Found: `"PlatformConfig"`, Allowed: "--config"}},
 		"another namespace": {policyText("kube-system", "dns", "3"),
 			policy.Problem{Line: 5, Field: "metadata.namespace", Found: `"kube-system"`, Allowed: "team-chat"}},
 		"another tenant's policy": {policyText("team-code", "codestral", "1"),
