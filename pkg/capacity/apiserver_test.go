@@ -16,8 +16,9 @@ func (c *cluster) observe() Observation {
 	for i, p := range c.pools {
 		v := PoolView{Exists: !p.gone, Ready: p.ready, Failures: p.failures, Losses: p.losses, Quiet: p.quiet,
 			LaunchesOnDemand: p.kind() == OnDemand, View: nodepool.View{
-				UID: p.uid, Record: p.record, Consent: p.consent, Weight: p.fields["weight"], ConsolidateAfter: p.fields["disruption.consolidateAfter"],
-				ConsolidationPolicy: p.fields["disruption.consolidationPolicy"], Budgets: p.fields["disruption.budgets"]}}
+				UID: p.uid, Record: p.record, RecordOurs: p.record != "" && !p.copied, Consent: p.consent, Weight: p.fields["weight"],
+				ConsolidateAfter: p.fields["disruption.consolidateAfter"], ConsolidationPolicy: p.fields["disruption.consolidationPolicy"],
+				Budgets: p.fields["disruption.budgets"]}}
 		v.Weight.Unsupported = p.unsupported
 		if c.nodeGPUs {
 			v.NodeGPUs = p.gpus

@@ -64,6 +64,7 @@ type simPool struct {
 	fields   map[string]nodepool.FieldView // key: name of the field
 	consent  nodepool.Consent
 	record   string
+	copied   bool // the NodePool was created from a copy with a record
 	uid      string
 	nodes    []*simNode
 	denied   bool

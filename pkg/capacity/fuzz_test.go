@@ -71,6 +71,7 @@ func (t *tape) pod(now time.Time) Pod {
 func (t *tape) pool(now time.Time) PoolView {
 	v := PoolView{Exists: t.byte()%4 > 0, Ready: t.flag(), Mixed: t.byte()%8 == 1,
 		View: nodepool.View{Record: t.text(), Consent: nodepool.Consent(t.byte())}, Usage: t.word()}
+	v.RecordOurs = v.Consent >= 128
 	v.Weight, v.ConsolidateAfter, v.ConsolidationPolicy, v.Budgets = t.field(), t.field(), t.field(), t.field()
 	for range t.byte() % 3 {
 		v.Limits = append(v.Limits, nodepool.LimitView{Resource: [...]string{"nvidia.com/gpu", "cpu", t.text()}[t.byte()%3], FieldView: t.field(),

@@ -133,6 +133,69 @@ func TestThirdOverwriteBacksOffAcrossARestart(t *testing.T) {
 	}
 }
 
+// The owner sets the limit to 8, and then to the 0 of the override, before a leader observes the first edit. 0 is then the owner's value:
+// neither demand, nor a new leader, nor the removal of the group restores the limit of the record.
+func TestEditBackToTheValueOfTheOverrideStays(t *testing.T) {
+	for name, then := range map[string]func(c *cluster, chat *simLoad){
+		"demand returns":           func(_ *cluster, chat *simLoad) { chat.want = 4 },
+		"another replica leads":    func(c *cluster, _ *simLoad) { c.s = State{} },
+		"the group is removed":     func(c *cluster, _ *simLoad) { c.releasing = true },
+		"the consent is withdrawn": func(c *cluster, _ *simLoad) { c.pools[0].consent &^= nodepool.ConsentLimits },
+		"a restore has begun":      func(c *cluster, chat *simLoad) { c.deaf, chat.want = true, 4 },
+		"the write was not observed": func(c *cluster, _ *simLoad) {
+			for i := range c.s.Pools {
+				for f := range c.s.Pools[i].Overrides {
+					c.s.Pools[i].Overrides[f].Seen = false
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, chat, _ := zeroLimitCluster(t)
+			c.run(3 * time.Second)
+			then(c, chat)
+			if c.deaf {
+				c.run(2 * time.Second)
+				c.deaf = false
+			}
+			c.edit(0, "limits[nvidia.com/gpu]", `"8"`)
+			c.edit(0, "limits[nvidia.com/gpu]", `"0"`)
+			c.run(3 * time.Second)
+			if name == "demand returns" && c.reason(explain.RuleForeignEdit) == nil {
+				t.Errorf("the edit is not reported\n%s", c.why())
+			}
+			c.run(time.Minute)
+			c.pools[0].consent |= nodepool.ConsentLimits
+			chat.want = 4
+			c.run(time.Minute)
+			c.releasing = true
+			c.run(time.Minute)
+			if c.limit(0) != 0 || c.limit(1) != 16 || c.pools[0].record != "" {
+				t.Errorf("limits %d and %d, want 0 as the owner set it, and the original 16; record %q", c.limit(0), c.limit(1), c.pools[0].record)
+			}
+		})
+	}
+}
+
+// A NodePool with a zero limit is restored from a backup. Its annotations contain the record of gpuscaler, but all fields belong to the
+// backup software, as after a reset of managedFields. The record is then the only evidence, and the owner's limit is restored.
+func TestOverrideOfACopiedNodePoolIsRestored(t *testing.T) {
+	c, chat, _ := zeroLimitCluster(t)
+	c.run(3 * time.Second)
+	p := c.pools[0]
+	p.uid, p.copied = "a copy", true
+	for name, f := range p.fields {
+		p.fields[name] = nodepool.FieldView{Value: f.Value, Owner: "velero-server/Update"}
+	}
+	p.version++
+	c.run(3 * time.Second)
+	chat.want = 4
+	c.run(time.Minute)
+	if c.limit(0) != 16 {
+		t.Errorf("the limit is %d, want the owner's 16\n%s", c.limit(0), c.why())
+	}
+}
+
 // Argo CD with RespectIgnoreDifferences applies the live value of an ignored field, and becomes an owner of the field together with
 // gpuscaler. This is not an edit: the override must stay, and when it ends, the value in git must be restored.
 func TestOverrideThatAGitOpsControllerAppliesTooIsRestored(t *testing.T) {

@@ -42,6 +42,10 @@ var formerViolations = map[string]struct {
 		{decides, 0}, {ownerConsent, 2}, {seePool, 0}, {decides, 0}, {ownerLimit, 2}}},
 	"the owner replaces the NodePool by one with the override's limit between two ticks": {1, []action{
 		{ownerDelete, 0}, {ownerCreate, 0}, {ownerLimit, 2}, {ownerConsent, 2}}},
+	"the owner sets another limit and then the override's limit between two ticks": {1, []action{
+		{ownerLimit, 1}, {ownerLimit, 2}, {demandChanges, 0}}},
+	"the same while the consent is withdrawn": {1, []action{
+		{ownerConsent, 1}, {ownerLimit, 1}, {ownerLimit, 2}, {seePool, 0}, {decides, 0}, {ownerConsent, 0}, {demandChanges, 0}}},
 	"the owner withdraws the consent after a restore was sent": {1, []action{
 		{policyChanges, 0}, {seeFiles, 0}, {decides, 0}, {ownerConsent, 1}, {seePool, 0}}},
 }

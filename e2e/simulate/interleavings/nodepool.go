@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -85,10 +84,7 @@ func (m *model) ownerSets(s *state, limit uint8) {
 		s.owner.unseen = true
 	}
 	s.live = m.edited(s.live, "kubectl-edit", editLimit, limits[limit])
-	s.owner.limit, s.owner.also, s.owner.edit = limit, limit, s.live.serial
-	if f := m.facts(s.live); f.on && limits[limit] == overrideLimit {
-		s.owner.also = uint8(slices.Index(limits[:], f.original))
-	}
+	s.owner.limit, s.owner.edit = limit, s.live.serial
 }
 
 // ownerConsents is an edit of the consent by the owner.

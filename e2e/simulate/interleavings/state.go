@@ -91,18 +91,14 @@ type lateRequest struct {
 // owner describes what the owner of the NodePool has done.
 type owner struct {
 	limit uint8 // index of the owner's limit in limits
-	// also is the index of a second limit that the checks accept as the owner's. It differs from limit in one case: during an override, the
-	// owner first sets another limit and shortly after sets the value of the override. A leader that observes only the second edit cannot
-	// distinguish it from its own write, and later restores the original limit of the record, which is `also`.
-	also  uint8
 	edit  int16 // serial of the last write of the owner
 	waits int8  // remaining time after an edit in which gpuscaler must not change the limit, in steps of 10 s, at most editWait
 	// unseen is true if the owner edited the limit during an override and no leader has observed the edit yet.
 	unseen bool
 }
 
-// has reports whether the checks accept a limit as the owner's.
-func (o *owner) has(limit string) bool { return limit == limits[o.limit] || limit == limits[o.also] }
+// has reports whether a limit is the owner's.
+func (o *owner) has(limit string) bool { return limit == limits[o.limit] }
 
 // versions calls visit for each version in the state whose identity matters.
 func (s *state) versions(visit func(v *version)) {
@@ -287,7 +283,6 @@ func (c *coder) state(s *state) {
 	number(c, &s.holder)
 	number(c, &s.leaseAge)
 	number(c, &s.owner.limit)
-	number(c, &s.owner.also)
 	number(c, &s.owner.edit)
 	number(c, &s.owner.waits)
 	c.flags(&s.demand, &s.policy, &s.late.exists, &s.owner.unseen)

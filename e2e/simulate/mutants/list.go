@@ -103,6 +103,8 @@ var mutants = []mutant{
 	{what: "a value that an owner set during a restore counts as gpuscaler's", depth: 5, seeds: byDepth,
 		file: "pkg/capacity/override/settle.go", old: "!o.Seen && !view.Ours && !fs.wasApplied(pool, f):",
 		new: "!o.Seen && !o.Releasing && !view.Ours && !fs.wasApplied(pool, f):"},
+	{what: "a value that an owner set again counts as gpuscaler's", depth: 3, seeds: byDepth, file: "pkg/capacity/override/settle.go",
+		old: "	case value.Same(o.To) && fs.wasSetAgain(pool, f):", new: "	case false:"},
 	{what: "the overrides of a deleted NodePool are those of its successor", depth: 5, seeds: byDepth, file: "pkg/capacity/override/settle.go",
 		old: "	if p.UID != \"\" && p.UID != v.UID {", new: "	if false {"},
 }

@@ -7,6 +7,9 @@ type View struct {
 	UID     string `json:",omitempty"` // UID of the NodePool
 	Record  string // the annotation with the record; "": none
 	Consent Consent
+	// RecordOurs reports whether the field manager of gpuscaler owns the annotation with the record. It does not own the annotation of a
+	// NodePool that was created from a copy, for example from a backup.
+	RecordOurs bool `json:",omitempty"`
 
 	Limits              []LimitView // every entry of spec.limits
 	Weight              FieldView

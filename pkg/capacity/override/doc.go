@@ -13,5 +13,9 @@
 //	record.go       the annotation on a NodePool with the owner's values
 //	newerrecord.go  such an annotation of a newer version of gpuscaler
 //
+// The owner of a field in managedFields shows whether another manager set the value last, even if it set the value of the override (see
+// wasSetAgain). This is not known if managedFields was reset, or if the NodePool was created from a copy with its annotations. In these
+// cases, a field with the value of the override counts as overridden, because the record would otherwise be lost.
+//
 // The package knows no rule: it does not decide which value a field gets.
 package override

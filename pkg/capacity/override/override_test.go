@@ -24,7 +24,8 @@ const (
 )
 
 // TestEveryStateOfAnOverrideAndEveryObservation has one row for each state of an override. A row contains the expected effect of each
-// observed value in three cases: gpuscaler owns the field, another manager owns it, or consent is withdrawn.
+// observed value in three cases: gpuscaler owns the field, another manager owns it, or consent is withdrawn. In the second case, gpuscaler
+// may still own the record, which only matters for the value To.
 func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
 	values := []nodepool.Value{"81", "30", "20", "44"} // To, Before, Original, another
 	written := Override{On: true, To: "81", Before: "30", Original: "20", Owner: "kubectl", Rule: explain.RuleFallback, At: 5, Since: 5,
@@ -35,13 +36,14 @@ func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
 		state Override
 		// the expected effect for each element of values: if gpuscaler owns the field, and if another manager does
 		ours, theirs   [4]settled
+		again          settled    // another manager owns the field with the value To, and gpuscaler the record
 		withoutConsent [4]settled // gpuscaler owns the field, but gpuscaler.io/nudge no longer lists it
 	}{
-		"written": {written, [4]settled{confirmed, stays, forgotten, forgotten}, [4]settled{yields, stays, yields, yields},
+		"written": {written, [4]settled{confirmed, stays, forgotten, forgotten}, [4]settled{yields, stays, yields, yields}, yields,
 			[4]settled{kept, keptAsObserved, forgotten, keptAsObserved}},
-		"confirmed": {seen, [4]settled{confirmed, forgotten, forgotten, forgotten}, [4]settled{confirmed, yields, yields, yields},
+		"confirmed": {seen, [4]settled{confirmed, forgotten, forgotten, forgotten}, [4]settled{confirmed, yields, yields, yields}, yields,
 			[4]settled{kept, keptAsObserved, forgotten, keptAsObserved}},
-		"releasing": {releasing, [4]settled{confirmed, stays, stays, forgotten}, [4]settled{freed, stays, freed, freed},
+		"releasing": {releasing, [4]settled{confirmed, stays, stays, forgotten}, [4]settled{freed, stays, freed, freed}, freed,
 			[4]settled{kept, keptAsObserved, forgotten, keptAsObserved}},
 	} {
 		for i, value := range values {
@@ -50,6 +52,13 @@ func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
 			checkSettled(t, name, c.state, weightView(nodepool.FieldView{Value: value, Ours: true}, nodepool.ConsentLimits), c.withoutConsent[i])
 			edited := [4]settled{kept, forgotten, forgotten, forgotten}[i]
 			checkSettled(t, name, c.state, weightView(nodepool.FieldView{Value: value, Owner: "kubectl"}, 0), edited)
+			again, effect := weightView(nodepool.FieldView{Value: value, Owner: "kubectl"}, nodepool.ConsentWeight), c.theirs[i]
+			if again.RecordOurs = true; i == 0 {
+				effect = c.again
+			}
+			checkSettled(t, name+", record ours", c.state, again, effect)
+			again.Consent = 0
+			checkSettled(t, name+", record ours", c.state, again, forgotten)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func (fs *Fields) settle(pool int, f nodepool.Field) {
 	p, view := &fs.State.Pools[pool], fs.view(pool, f)
 	o, value := &p.Overrides[f], view.Value
 	if !fs.Views[pool].Writable(f) {
-		p.settleWithoutConsent(f, view)
+		fs.settleWithoutConsent(pool, f)
 		return
 	}
 	switch {
@@ -89,6 +89,9 @@ func (fs *Fields) settle(pool int, f nodepool.Field) {
 		*o, p.Stale = o.yield(), true
 	case o.Releasing && value.Same(o.Original):
 		// the owner's value is restored, but gpuscaler still owns the field
+	case value.Same(o.To) && fs.wasSetAgain(pool, f):
+		// another manager changed the value after gpuscaler's write, and then set the value of the override, so it is now the owner's
+		*o, p.Stale = o.overwritten(fs.At), true
 	case value.Same(o.To) && !o.Seen && !view.Ours && !fs.wasApplied(pool, f):
 		// another manager set the value of the override before gpuscaler's write, so this value and not Original is now the owner's
 		*o, p.Stale = o.overwritten(fs.At), true
@@ -112,16 +115,31 @@ func (fs *Fields) settle(pool int, f nodepool.Field) {
 // the owner lists the field again or changes its value. A write that was sent before the owner's edit can have failed; the override then
 // still has its earlier value, which gpuscaler owns. The next server-side apply must contain this value. Otherwise the API server removes
 // the field.
-func (p *Pool) settleWithoutConsent(f nodepool.Field, view nodepool.FieldView) {
+func (fs *Fields) settleWithoutConsent(pool int, f nodepool.Field) {
+	p, view := &fs.State.Pools[pool], fs.view(pool, f)
 	o := &p.Overrides[f]
 	switch {
-	case view.Value.Same(o.To):
+	case view.Value.Same(o.To) && !fs.wasSetAgain(pool, f):
 		o.Seen, o.Releasing = true, false
 	case view.Ours && !view.Value.Same(o.Original):
 		o.To, o.Seen, o.Releasing, p.Stale = view.Value, true, false, true
 	default:
 		*o, p.Stale = Override{}, true // the owner changed the value
 	}
+}
+
+// wasSetAgain reports whether another manager owns a field that has the value of its override, although gpuscaler owns the record.
+// gpuscaler writes the value and the record in one server-side apply with force, so it owned the field after that. An apply or update of
+// another manager with the same value does not change this. The other manager therefore set another value first, or removed the field.
+// Without the ownership of the record, nothing is known: managedFields was reset, or the NodePool was created from a copy.
+//
+// A list of budgets with the entries of a freeze is not set again: its owner edited the other entries, and kept those of the freeze.
+func (fs *Fields) wasSetAgain(pool int, f nodepool.Field) bool {
+	o, view := &fs.State.Pools[pool].Overrides[f], fs.view(pool, f)
+	if f == nodepool.FieldBudgets && !o.Releasing && statemachine.HasFreeze(view.Value) {
+		return false
+	}
+	return fs.Views[pool].RecordOurs && !view.Ours && view.Owner != ""
 }
 
 // isBehind reports whether the observation still contains the value from before the last write. Either the write is not complete, or the

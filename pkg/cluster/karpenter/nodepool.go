@@ -61,6 +61,8 @@ func DecodeNodePool(u *unstructured.Unstructured) *NodePool {
 	v := &p.view
 	v.Exists, v.UID = u.GetDeletionTimestamp() == nil, string(u.GetUID())
 	v.Record, v.Template = annotations[RecordAnnotation], annotations[karpv1.NodePoolHashAnnotationKey]
+	v.RecordOurs = slices.ContainsFunc(owned.Owners("metadata", "annotations", RecordAnnotation),
+		func(o ownership.Owner) bool { return o.Manager == ownership.Manager })
 	v.Consent, p.UnknownConsent = nodepool.ConsentOf(annotations[ConsentAnnotation])
 	v.Weight = p.field(owned, "spec", "weight")
 	v.ConsolidateAfter = p.field(owned, "spec", "disruption", "consolidateAfter")

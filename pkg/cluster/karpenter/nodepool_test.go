@@ -31,6 +31,18 @@ func decodeNodePool(t *testing.T, text string) *NodePool {
 	return p
 }
 
+// gpuscaler owns the record of a NodePool that it wrote. A tool that creates a NodePool from a copy owns the copied record.
+func TestOwnerOfARecord(t *testing.T) {
+	for manager, ours := range map[string]bool{"gpuscaler": true, "velero-server": false} {
+		p := decodeNodePool(t, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: a, annotations: {gpuscaler.io/record: "{}"},
+  managedFields: [{manager: `+manager+`, operation: Apply, fieldsType: FieldsV1,
+    fieldsV1: {"f:metadata": {"f:annotations": {"f:gpuscaler.io/record": {}}}}}]}}`)
+		if v := p.View(groupOf(t, "nvidia.com/gpu"), nil, Schema{}); v.RecordOurs != ours || v.Record != "{}" {
+			t.Errorf("written by %s: record %q, ours %t", manager, v.Record, v.RecordOurs)
+		}
+	}
+}
+
 func TestViewOfANodePool(t *testing.T) {
 	p := decodeNodePool(t, fixture.SpotNodePool)
 	p.Object.SetUID("a")
