@@ -16,6 +16,7 @@ const (
 	storeDocument  = "pkg/policy/store/document.go"
 	storePaths     = "pkg/policy/store/paths.go"
 	storeMaps      = "pkg/policy/store/configmaps.go"
+	storeClaims    = "pkg/policy/store/claims.go"
 	storeVersions  = "pkg/policy/store/versions.go"
 	storeObjects   = "pkg/policy/store/objects.go"
 	objectRules    = "pkg/policy/store/objectrules.go"
@@ -153,7 +154,7 @@ var policyRemovals = []removal{
 		edits: []edit{{storeVersions, "if first := next[id]; first != nil {",
 			"if first := next[id]; first != nil && (!d.path.configMap || first.doc.path.configMap) {"}}},
 	{what: "the precedence of files for a workload", rows: of(inMaps, "the workload of a policy in a file, by another name"),
-		edits: []edit{{storeVersions, " || c.configMap && inFile[target]", ""}}},
+		edits: []edit{{storeClaims, " || c.rank.yieldsTo(first[target])", ""}}},
 	{what: "the size limit of a ConfigMap", rows: of(inMaps, "a ConfigMap of a megabyte"),
 		edits: []edit{{storeMaps, "if o.Bytes > MaxConfigMapBytes {", "if o.Bytes > 100*MaxConfigMapBytes {"}}},
 	{what: "the limit of documents in a ConfigMap", rows: of(inMaps, "a hundred and one policies"),
@@ -176,7 +177,7 @@ var policyRemovals = []removal{
 	{what: "one object for a policy", rows: of(inObjects, "a second HPA that claims the same policy"),
 		edits: []edit{{storeObjects, "carried && other != o.key() {", `carried && other != o.key() && key.Name == "" {`}}},
 	{what: "one policy for a workload", rows: of(inObjects, "a second policy for the same workload"),
-		edits: []edit{{storeObjects, "taken && owner != key.Name {", `taken && owner == "" {`}}},
+		edits: []edit{{storeObjects, "taken && owner != key.Name && !s.yields(owner, o) {", `taken && owner == "" {`}}},
 	{what: "the modes of the annotation", rows: of(inObjects, "a mode that there is not"),
 		edits: []edit{{"pkg/policy/annotations/overlay.go", "!slices.Contains(modes, v) {", `!slices.Contains(modes, v) && v == "" {`}}},
 	{what: "the check of annotations", rows: of(inObjects, "an annotation with a similar name"),

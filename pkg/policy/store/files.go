@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -109,4 +110,23 @@ func (f *file) problem() policy.Problem {
 		err = pe.Err
 	}
 	return policy.Problem{File: f.name, Message: "cannot be read: " + err.Error()}
+}
+
+// LoadFS is like Load, but reads the .yaml, .yml and .json files in the root directory of a file system, for example of an embedded one.
+func (s *Store) LoadFS(fsys fs.FS) Report {
+	entries, err := fs.ReadDir(fsys, ".")
+	if err != nil {
+		return s.load([]file{{name: ".", err: err}})
+	}
+	var files []file
+	for _, e := range entries {
+		if e.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(e.Name())) {
+			continue
+		}
+		f := file{name: e.Name()}
+		f.text, f.err = fs.ReadFile(fsys, e.Name())
+		f.hash = sha256.Sum256(f.text)
+		files = append(files, f)
+	}
+	return s.load(files)
 }

@@ -207,7 +207,7 @@ func (s *Store) assemble(o *object, f *decode.Collector) *policy.Compiled {
 }
 
 // claimPolicy records that the object defines the policy with this key. It returns false and records a problem in three cases: the name is
-// not valid, another object defines the policy, or another policy already scales the same target.
+// not valid, another object defines the policy, or another policy already scales the same target and does not give it up.
 func (s *Store) claimPolicy(o *object, key scaling.Key, f *decode.Collector) bool {
 	if faults := append(validation.IsDNS1123Subdomain(key.Name), validation.IsValidLabelValue(key.Name)...); len(faults) > 0 {
 		f.RejectText(annotations.FieldOf(annotations.Policy), key.Name, "is not a valid name", wording.NameAllowed)
@@ -220,7 +220,7 @@ func (s *Store) claimPolicy(o *object, key scaling.Key, f *decode.Collector) boo
 		return false
 	}
 	s.carriers[key] = o.key()
-	if owner, taken := s.owners[targetKeyOf(key.Namespace, o.Target)]; taken && owner != key.Name {
+	if owner, taken := s.owners[targetKeyOf(key.Namespace, o.Target)]; taken && owner != key.Name && !s.yields(owner, o) {
 		o.blocked = true
 		f.RejectText("spec.scaleTargetRef.name", o.Target.Name, "the replicas of this object are decided by policy "+owner+" already",
 			annotations.Policy+": "+owner+" to extend it, or one policy for a target")

@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -234,90 +233,6 @@ func (s *Store) rebase(h *entry) bool {
 	c.Workload.Mode = policy.StricterMode(c.OwnMode, s.platform.Mode)
 	h.compiled, h.platform = &c, s.platform
 	return true
-}
-
-// claim is a valid policy for which resolve has not yet checked whether another policy scales the same target.
-type claim struct {
-	compiled  *policy.Compiled
-	conflict  *string // receives the name of the policy that already scales the target
-	configMap bool    // the policy is in a ConfigMap of a team
-	file      bool    // the policy is in a file, or extends a policy in a file
-}
-
-// claims returns the valid policies in this order: policies of files, policies of ConfigMaps, and policies of annotated objects. Each of
-// these groups is sorted by namespace and name. A policy of an object replaces the policy of a file or ConfigMap with the same name.
-func (s *Store) claims() []claim {
-	for _, id := range s.blocked() {
-		s.compileObject(s.objects[id])
-	}
-	all := make([]claim, 0, len(s.policies)+len(s.objects))
-	for _, id := range slices.Sorted(maps.Keys(s.policies)) {
-		h := s.policies[id]
-		if h.conflict = ""; h.compiled == nil {
-			continue
-		}
-		if o := s.objects[s.carriers[h.compiled.Workload.Key]]; o == nil || o.compiled == nil {
-			all = append(all, claim{h.compiled, &h.conflict, h.lastValid.path.configMap, !h.lastValid.path.configMap})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b claim) int { return order(a.configMap, b.configMap) })
-	files := len(all)
-	for _, o := range s.objects {
-		if o.conflict = ""; o.compiled != nil && s.carriers[o.compiled.Workload.Key] == o.key() {
-			all = append(all, claim{o.compiled, &o.conflict, false, o.base != nil && !o.base.path.configMap})
-		}
-	}
-	slices.SortFunc(all[files:], func(a, b claim) int { return byKey(a.compiled, b.compiled) })
-	return all
-}
-
-// order compares two booleans for slices.SortFunc. false sorts before true.
-func order(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
-}
-
-// resolve returns the policies that come into force, sorted by namespace and name. If several policies have the same scale target, only one
-// of them takes effect:
-//
-//   - the policy that already scales the target, unless it is in a ConfigMap and another one is in a file or extends a policy in a file
-//   - otherwise the first one in the order of the method claims: files before ConfigMaps before annotated objects
-//
-// The others have no effect. For each of them, resolve stores the name of the policy that takes effect as the conflict.
-func (s *Store) resolve() []*policy.Compiled {
-	all := s.claims()
-	inFile := map[targetKey]bool{} // targets of policies in files; needed only if there are ConfigMaps
-	if slices.ContainsFunc(all, func(c claim) bool { return c.configMap }) {
-		for _, c := range all {
-			if c.file {
-				inFile[targetOf(c.compiled)] = true
-			}
-		}
-	}
-	isNew := func(c claim) bool {
-		target := targetOf(c.compiled)
-		return s.owners[target] != c.compiled.Workload.Key.Name || c.configMap && inFile[target]
-	}
-	slices.SortStableFunc(all, func(a, b claim) int { return order(isNew(a), isNew(b)) })
-	owners := make(map[targetKey]string, len(all))
-	out := make([]*policy.Compiled, 0, len(all))
-	for _, c := range all {
-		target := targetOf(c.compiled)
-		if other, taken := owners[target]; taken {
-			*c.conflict = other
-			continue
-		}
-		owners[target] = c.compiled.Workload.Key.Name
-		out = append(out, c.compiled)
-	}
-	s.owners = owners
-	slices.SortFunc(out, byKey)
-	return out
 }
 
 func byKey(a, b *policy.Compiled) int { return a.Workload.Key.Compare(b.Workload.Key) }
