@@ -46,6 +46,8 @@ var formerViolations = map[string]struct {
 		{ownerLimit, 1}, {ownerLimit, 2}, {demandChanges, 0}}},
 	"the same while the consent is withdrawn": {1, []action{
 		{ownerConsent, 1}, {ownerLimit, 1}, {ownerLimit, 2}, {seePool, 0}, {decides, 0}, {ownerConsent, 0}, {demandChanges, 0}}},
+	"the owner sets the override's limit, and withdraws the consent before the write": {0, []action{
+		{ownerLimit, 2}, {ownerConsent, 1}, {decidesOnly, 0}, {seePool, 0}, {decides, 0}, {ownerConsent, 2}}},
 	"the owner withdraws the consent after a restore was sent": {1, []action{
 		{policyChanges, 0}, {seeFiles, 0}, {decides, 0}, {ownerConsent, 1}, {seePool, 0}}},
 }

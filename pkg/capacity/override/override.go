@@ -15,7 +15,7 @@ import (
 //	written    To                        confirmed  nothing
 //	written    Before                    written    repeats the write after RepeatInterval
 //	confirmed  To                        confirmed  nothing
-//	any        To, set again by another  yielded    the edit stays, and is the owner's value from then on
+//	any        To, set by another        yielded    the edit stays, and is the owner's value from then on
 //	confirmed  Before or another         yielded    the edit stays, and is the owner's value from then on
 //	written    another                   yielded    the same
 //	releasing  Original, ours            releasing  repeats the restore until the ownership ends

@@ -50,7 +50,10 @@ func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
 			checkSettled(t, name, c.state, weightView(nodepool.FieldView{Value: value, Ours: true}, nodepool.ConsentWeight), c.ours[i])
 			checkSettled(t, name, c.state, weightView(nodepool.FieldView{Value: value, Owner: "kubectl"}, nodepool.ConsentWeight), c.theirs[i])
 			checkSettled(t, name, c.state, weightView(nodepool.FieldView{Value: value, Ours: true}, nodepool.ConsentLimits), c.withoutConsent[i])
-			edited := [4]settled{kept, forgotten, forgotten, forgotten}[i]
+			edited := forgotten
+			if c.state.Seen && i == 0 {
+				edited = kept
+			}
 			checkSettled(t, name, c.state, weightView(nodepool.FieldView{Value: value, Owner: "kubectl"}, 0), edited)
 			again, effect := weightView(nodepool.FieldView{Value: value, Owner: "kubectl"}, nodepool.ConsentWeight), c.theirs[i]
 			if again.RecordOurs = true; i == 0 {

@@ -89,11 +89,8 @@ func (fs *Fields) settle(pool int, f nodepool.Field) {
 		*o, p.Stale = o.yield(), true
 	case o.Releasing && value.Same(o.Original):
 		// the owner's value is restored, but gpuscaler still owns the field
-	case value.Same(o.To) && fs.wasSetAgain(pool, f):
-		// another manager changed the value after gpuscaler's write, and then set the value of the override, so it is now the owner's
-		*o, p.Stale = o.overwritten(fs.At), true
-	case value.Same(o.To) && !o.Seen && !view.Ours && !fs.wasApplied(pool, f):
-		// another manager set the value of the override before gpuscaler's write, so this value and not Original is now the owner's
+	case value.Same(o.To) && (fs.wasSetBefore(pool, f) || fs.wasSetAgain(pool, f)):
+		// another manager set the value of the override, so this value and not Original is now the owner's
 		*o, p.Stale = o.overwritten(fs.At), true
 	case value.Same(o.To):
 		// in force, even if another manager also owns the field: Argo CD applies the observed value of a field that it ignores
@@ -119,13 +116,20 @@ func (fs *Fields) settleWithoutConsent(pool int, f nodepool.Field) {
 	p, view := &fs.State.Pools[pool], fs.view(pool, f)
 	o := &p.Overrides[f]
 	switch {
-	case view.Value.Same(o.To) && !fs.wasSetAgain(pool, f):
+	case view.Value.Same(o.To) && !fs.wasSetBefore(pool, f) && !fs.wasSetAgain(pool, f):
 		o.Seen, o.Releasing = true, false
 	case view.Ours && !view.Value.Same(o.Original):
 		o.To, o.Seen, o.Releasing, p.Stale = view.Value, true, false, true
 	default:
 		*o, p.Stale = Override{}, true // the owner changed the value
 	}
+}
+
+// wasSetBefore reports whether another manager set the value of an override before gpuscaler's write: gpuscaler does not own the field, and
+// the record does not contain the override.
+func (fs *Fields) wasSetBefore(pool int, f nodepool.Field) bool {
+	o := &fs.State.Pools[pool].Overrides[f]
+	return !o.Seen && !fs.view(pool, f).Ours && !fs.wasApplied(pool, f)
 }
 
 // wasSetAgain reports whether another manager owns a field that has the value of its override, although gpuscaler owns the record.
