@@ -20,9 +20,9 @@ type Report struct {
 	ColdStart float64   `json:"coldStartSeconds"`    // duration of each cold start; 0: each phase is drawn as the assumptions specify
 	Seed      uint64    `json:"seed"`                // seed of all random numbers
 
-	Cheapest string `json:"cheapest"` // the cheapest run that meets the SLO, without the clairvoyant run; empty: no run meets it
-	// share of the static fleet's cost that gpuscaler saves; absent without a static fleet, or if the SLO is missed
-	Saved         *float64 `json:"savedOverStaticFleet,omitempty"`
+	Cheapest string `json:"cheapest"` // cheapest run that meets the SLO, except the clairvoyant run; empty: no run meets it
+
+	Saved         *float64 `json:"savedOverStaticFleet,omitempty"`   // saved share of the static fleet's cost; absent if the SLO is missed
 	SavedSmallest *float64 `json:"savedOverSmallestFleet,omitempty"` // saved share of the cost of the smallest static fleet that meets the SLO
 
 	Runs        []Run                  `json:"runs"` // gpuscaler first

@@ -80,8 +80,13 @@ func TestTextAndJSONEqualTheGoldenFiles(t *testing.T) {
 		t.Error("the text does not contain the failed gate")
 	}
 	var back evaluate.Report
-	if err := json.Unmarshal(render(t, "report.json", WriteJSON, r), &back); err == nil && back.Schema != evaluate.Schema {
-		t.Errorf("schema %q", back.Schema)
+	if err := json.Unmarshal(render(t, "report.json", WriteJSON, r), &back); err != nil || back.Schema != evaluate.Schema {
+		t.Errorf("schema %q, error %v", back.Schema, err)
+	}
+	for i := range r.Runs {
+		if back.Runs[i].Ledger != r.Runs[i].Ledger {
+			t.Errorf("GPU time of %s: %v, want %v", r.Runs[i].Name, back.Runs[i].Ledger, r.Runs[i].Ledger)
+		}
 	}
 }
 

@@ -2,6 +2,10 @@
 package ledger
 
 import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -57,6 +61,23 @@ func (l Ledger) MarshalJSON() ([]byte, error) {
 		out = strconv.AppendFloat(out, d.Seconds(), 'f', -1, 64)
 	}
 	return append(out, '}'), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. A cause that is absent is 0.
+func (l *Ledger) UnmarshalJSON(data []byte) error {
+	var byName map[string]float64
+	if err := json.Unmarshal(data, &byName); err != nil {
+		return err
+	}
+	*l = Ledger{}
+	for name, s := range byName {
+		c := slices.Index(causeNames[:], name)
+		if c < 0 {
+			return fmt.Errorf("unknown cause %q of GPU time", name)
+		}
+		l[c] = time.Duration(math.Round(s * float64(time.Second)))
+	}
+	return nil
 }
 
 // Idle returns the GPU time that did not serve requests.
