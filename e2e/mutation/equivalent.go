@@ -61,6 +61,8 @@ var equivalents = []equivalent{
 		"the condition before it is true for 1"},
 	{identity{"pkg/policy/compiled.go", "Source.Fingerprint", "constant", "1", "2", 0},
 		sameHash},
+	{identity{"pkg/policy/decode/collector.go", "Collector.writtenBy", "boundary", "len(f.Origins) > 0", "len(f.Origins) >= 0", 0},
+		"without entries, the search finds none"},
 	{identity{"pkg/policy/spec/scalars.go", "parseDuration", "constant", "0", "1", 1},
 		ignored},
 	{identity{"pkg/policy/spec/scalars.go", "parseDuration", "constant", "0", "(-1)", 1},

@@ -359,3 +359,39 @@ func TestReasonsWithoutAChangeAreDroppedFirst(t *testing.T) {
 		t.Errorf("the reason that changed the target is gone: %v", all[:2])
 	}
 }
+
+// Demand rises, and later falls, by one replica each second. The target follows after exactly the length of the window, also after many
+// more changes than a window has entries.
+func TestWindowsDelayARampByTheirLength(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(1)}, MinReplicas: 1, MaxReplicas: 200,
+		ScaleUp: Direction{StabilizationWindow: 5 * time.Second}, ScaleDown: Direction{StabilizationWindow: 8 * time.Second}}
+	w := newScenario(t, p, 1, 1)
+	for second := 1; second <= 240; second++ {
+		demand := func(at int) int32 { return int32(max(min(at, 240-at), 1)) }
+		w.load(float64(demand(second)))
+		w.tick(time.Second)
+		if want := demand(second - 7); second > 130 && w.last.Replicas != want {
+			t.Fatalf("second %d of the fall: %d replicas, want %d", second, w.last.Replicas, want)
+		} else if want := demand(second - 4); second < 120 && w.last.Replicas != want {
+			t.Fatalf("second %d of the rise: %d replicas, want %d", second, w.last.Replicas, want)
+		}
+	}
+}
+
+// A workload rises from zero to five replicas. The rate of scale-down is one replica a minute, and a minute ago there were none, so the
+// target may fall in the next tick. The announcement must not be computed from the target before the rise.
+func TestEarliestScaleDownAfterARiseFromZero(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20, CooldownPeriod: 5 * time.Minute,
+		ScaleDown: Direction{Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
+	w := newScenario(t, p, 0, 0)
+	w.run(10 * time.Minute)
+	w.load(50)
+	w.tick(time.Second)
+	w.expect(5, RuleCombine)
+	if !w.last.EarliestScaleDown.IsZero() || w.last.ScaleDownRule != RuleNone {
+		t.Errorf("may fall at %s by %v, want in the next tick", w.last.EarliestScaleDown.Format("15:04:05"), w.last.ScaleDownRule)
+	}
+	w.load(0)
+	w.tick(time.Second)
+	w.expect(1, RuleIdle)
+}

@@ -116,10 +116,8 @@ func TestAFileOfATenantAffectsOnlyItsNamespaces(t *testing.T) {
 			if x.store.Find(scaling.Key{Namespace: "kube-system", Name: "dns"}) != nil {
 				t.Error("a policy of kube-system is in force")
 			}
-			for _, s := range x.store.Statuses() {
-				if strings.Contains(s.Document, "chat/more.yaml") && s.State != store.Refused {
-					t.Errorf("status %+v", s)
-				}
+			if s := state(x.store, filepath.Join(x.dir, "chat/more.yaml")+":1"); s.State != store.Refused || len(s.Problems) == 0 {
+				t.Errorf("status %+v", s)
 			}
 
 			x.store = store.New(store.Options{})

@@ -58,10 +58,9 @@ func readPaths(text []byte, paths []Path) (files []file) {
 
 func validate(s *Store, paths []Path, files []file) []policy.Problem {
 	var problems []policy.Problem
-	books := false
 	policies := slices.DeleteFunc(slices.Clone(files), func(f file) bool {
 		is := pricebook.Is(f.text)
-		if books = books || is; is {
+		if is {
 			_, found := pricebook.Read(f.name, f.text)
 			problems = append(problems, found...)
 		}
@@ -69,9 +68,6 @@ func validate(s *Store, paths []Path, files []file) []policy.Problem {
 	})
 	problems = append(problems, s.load(policies).Problems...)
 	policy.SortProblems(problems)
-	if books {
-		return problems
-	}
 	for _, f := range files {
 		if f.err != nil || len(parts(f.text)) > 0 {
 			return problems
