@@ -220,6 +220,9 @@ func (c *compiler) group() {
 // last pod. A policy with minReplicas 0 therefore needs a signal that has a value at zero replicas, or a schedule with minReplicas.
 func (c *compiler) checkWakeUp() {
 	if len(c.Spec.Signals) == 0 && len(c.Spec.Schedules) == 0 {
+		if c.Object != nil && c.Failed() {
+			return // the annotation that defines the signal was already rejected
+		}
 		c.Reject(decode.Spec.Key("signals"), "there are no signals and no schedules, so the target would never change",
 			"signals, schedules or both")
 		return

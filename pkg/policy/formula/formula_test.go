@@ -91,6 +91,20 @@ func TestAFormulaWithoutANumericResultIsRejected(t *testing.T) {
 	}
 }
 
+// An expression that cannot be computed is rejected at every place of a formula.
+func TestAnUnfitPartOfAFormulaIsRejected(t *testing.T) {
+	for _, unfit := range []string{"double(ready)", "[1.0, 2.0][0]", "{'a': 2.0}.a"} {
+		for _, place := range []string{"%s", "-(%s)", "1.0 + %s", "%s * 2.0", "max(%s, 1.0)", "min(1.0, ready, %s)", "ceil(%s)",
+			"ready > 1.0 ? %s : 1.0", "ready > 1.0 ? 1.0 : %s", "%s > 1.0 ? 1.0 : 2.0", "1.0 <= %s ? 1.0 : 2.0", "%s == 1.0 ? 1.0 : 2.0",
+			"ready > 1.0 && %s > 2.0 ? 1.0 : 2.0", "%s > 2.0 || ready > 1.0 ? 1.0 : 2.0", "!(%s > 2.0) ? 1.0 : 2.0"} {
+			text := strings.ReplaceAll(place, "%s", unfit)
+			if f, err := Compile(text, formulaSignals); err == nil || f != nil {
+				t.Errorf("%s: formula %v, error %v", text, f != nil, err)
+			}
+		}
+	}
+}
+
 func TestASignalNamedLikeAReservedWordIsRejected(t *testing.T) {
 	for _, name := range []string{"ready", "max", "in", "true"} {
 		if _, err := Compile("1", []scaling.Signal{{Name: name}}); err == nil ||

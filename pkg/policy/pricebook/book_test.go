@@ -81,7 +81,7 @@ func TestEachMistakeInAPriceBookIsReportedWithItsPlace(t *testing.T) {
 		{"a capacity type that is none", "capacityType: on-demand", "capacityType: ondemand", `did you mean "on-demand"?`},
 		{"an override twice", "  commitments:", "  - {instanceType: g5.xlarge, capacityType: on-demand, hourly: 1}\n  commitments:",
 			"this price is set twice"},
-		{"two documents", "  commitments:", "---\nkind: PriceBook\n---\n  commitments:", "another document begins here"},
+		{"two documents", "  commitments:", "---\nkind: PriceBook\n---\n  commitments:", "prices.yaml:13: another document begins here"},
 		{"no YAML", "metadata: {", "metadata: {{", "is not YAML"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

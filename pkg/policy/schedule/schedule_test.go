@@ -140,6 +140,12 @@ func TestOverlapOfWindowsThatRecur(t *testing.T) {
 	}{
 		{"on 29 February", leapDay, Text{Timezone: "UTC", Start: "30 8 * * *", End: "0 20 * * *"}, MaxSteps, "2028-02-29T08:30:00Z"},
 		{"too few steps", leapDay, Text{Timezone: "UTC", Start: "30 8 * * *", End: "0 20 * * *"}, 100, ""},
+		{"on the first day", Text{Timezone: "UTC", Start: "0 0 30 12 *", End: "1 0 30 12 *"},
+			Text{Timezone: "UTC", Start: "0 0 * 12 4", End: "1 0 * 12 4"}, MaxSteps, "2027-12-30T00:00:00Z"},
+		{"on the last day", Text{Timezone: "UTC", Start: "58 23 2 1 *", End: "59 23 2 1 *"},
+			Text{Timezone: "UTC", Start: "58 23 * 1 5", End: "59 23 * 1 5"}, MaxSteps, "2032-01-02T23:58:00Z"},
+		{"after the last day", Text{Timezone: "UTC", Start: "0 8 3 1 *", End: "0 9 3 1 *"},
+			Text{Timezone: "UTC", Start: "0 8 * 1 6", End: "0 9 * 1 6"}, MaxSteps, ""},
 		{"never", leapDay, Text{Timezone: "UTC", Start: "0 9 * * *", End: "0 8 * * *"}, MaxSteps, ""},
 		{"the second step", Text{Timezone: "UTC", Start: "0 8 * * *", End: "0 9 * * *"},
 			Text{Timezone: "UTC", Start: "30 8 * * *", End: "0 20 * * *", From: "2028-01-01"}, 3, "2028-01-01T08:30:00Z"},
