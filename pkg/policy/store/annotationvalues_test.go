@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// annotationValues are values of annotations. Their keys are written without the prefix gpuscaler.io/. Keys of the trigger metadata have the
+// annotationValues are values of annotations. Their keys are written without the prefix gpuscaler.io/. Keys of trigger metadata have the
 // prefix "metadata/". The base object has the annotations of the first entry. The value "-" removes one of them.
 var annotationValues = []map[string]string{
 	{"queue-source": "keda/sqs", "queue-depth-per-replica": "10"},
