@@ -41,8 +41,8 @@ func (t Taking) Take(ctx context.Context) (held context.Context, release func(),
 		return nil, nil, err
 	}
 	if s := before.Spec; s.HolderIdentity != nil && *s.HolderIdentity != "" && s.LeaseDurationSeconds != nil && s.RenewTime != nil {
-		// may use the clock: compares with the renewal time in the Lease
-		remaining := time.Duration(*s.LeaseDurationSeconds)*time.Second - time.Since(s.RenewTime.Time)
+		age := time.Since(s.RenewTime.Time) // may use the clock: compares with the renewal time in the Lease
+		remaining := time.Duration(*s.LeaseDurationSeconds)*time.Second - age
 		if remaining > 0 {
 			t.Log.Info("waiting for the previous Lease to expire", "lease", t.Lease.String(), "holder", *s.HolderIdentity,
 				"for", remaining.Round(time.Second).String())
