@@ -147,6 +147,35 @@ var days = []day{
 		}
 		return (3 + 3*hump(w.hour(), 10, 16)) * (0.5 + r.Float64())
 	}},
+	{"a small load on many replicas, and samples without times", 20 * time.Hour, func(w *workload, _ *rand.Rand) {
+		w.capacity, w.ready = 8/6.5, 6
+		w.inFlightOnly(6.5)
+		reads := w.change
+		w.change = func(e *Evidence) {
+			reads(e)
+			e.InFlight.At, e.Queued.At = time.Time{}, time.Time{}
+			e.Latency = Value{V: 2, Known: true}
+			if h := w.hour(); h > 2 && h < 4 || h > 8 && h < 9 {
+				e.Latency.V = 6 // more than half of the limit
+			}
+		}
+	}, func(w *workload, r *rand.Rand) float64 {
+		if h := w.hour(); h > 11 {
+			return 6 * hump(h, 11, 19) * (0.8 + 0.4*r.Float64())
+		}
+		return 0.9 * (0.5 + r.Float64())
+	}},
+	{"a small load of which the throughput is known", 8 * time.Hour, func(w *workload, _ *rand.Rand) {
+		w.capacity, w.ready = 1, 5
+		w.change = func(e *Evidence) {
+			if e.Queued.V > 0 && w.hour() < 4 {
+				e.Served = Value{}
+			}
+			e.InFlight = known(e.Served.V*3, w.now)
+		}
+	}, func(w *workload, r *rand.Rand) float64 {
+		return 0.4 + hump(w.hour(), 2, 3) + 5*hump(w.hour(), 5, 7)*r.Float64()
+	}},
 }
 
 // Each simulated day must have the plans of the golden file. It contains, every two hours, the sum of what was paid and of what was late
