@@ -17,10 +17,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/snapshot"
 	"github.com/gpuscaler/gpuscaler/pkg/lint"
-	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
-	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/history"
 )
@@ -143,7 +141,7 @@ func (o *lintOptions) collect(ctx context.Context, names []string) (*linted, err
 	known := len(paths) > 0
 	if known {
 		problems := store.LoadPaths(paths...).Problems
-		l.policies(problems)
+		l.policies(problems, "run `gpuscaler validate` and fix all problems")
 		// If a policy is refused, the store does not contain all policies. A reference to the refused policy must then not be reported as
 		// missing.
 		known = policy.Errors(problems) == 0
@@ -187,8 +185,8 @@ func (o *lintOptions) collect(ctx context.Context, names []string) (*linted, err
 func (l *linted) fact(what, value string) { l.Facts = append(l.Facts, fact{what, value}) }
 
 // policies adds a finding for each problem for which the controller refuses a policy. The store does not contain refused policies, so no
-// other check reports them.
-func (l *linted) policies(problems []policy.Problem) {
+// other check reports them. fix is what the user must do.
+func (l *linted) policies(problems []policy.Problem, fix string) {
 	for _, p := range problems {
 		about := p.File
 		if p.Line > 0 {
@@ -196,7 +194,7 @@ func (l *linted) policies(problems []policy.Problem) {
 		}
 		p.File = "" // the text already begins with the name of the file
 		f := lint.Finding{Severity: lint.Error, Check: "PolicyRefused", About: about, What: p.String(),
-			Why: "the controller refuses the document, and the other checks do not see it", Fix: "run `gpuscaler validate` and fix all problems"}
+			Why: "the controller refuses the document, and the other checks do not see it", Fix: fix}
 		if p.Warning {
 			f.Severity, f.Check, f.Why, f.Fix = lint.Warning, "PolicyOdd", "it works, but probably not as intended", p.Allowed
 		}
@@ -225,61 +223,6 @@ func (o *lintOptions) snapshot(ctx context.Context) (*snapshot.Snapshot, dynamic
 		return nil, nil, fmt.Errorf("%w\n%s", err, next)
 	}
 	return found, objects, nil
-}
-
-// cluster adds the findings about the objects of the cluster.
-func (l *linted) cluster(s *snapshot.Snapshot, store *store.Store, known bool) {
-	l.fact("Kubernetes", s.Version)
-	l.fact("external.metrics.k8s.io", "answered by "+s.Owner())
-	l.fact("KEDA", orNone(s.KEDA))
-	l.fact("Karpenter", orNone(s.Karpenter))
-	for _, text := range s.Unread {
-		l.fact("not judged", text)
-	}
-	l.judge(s, store, known)
-}
-
-// files adds the findings about the objects in files.
-func (l *linted) files(names []string, store *store.Store, known bool) error {
-	objects, err := commandline.ReadObjects(names)
-	if err != nil {
-		return err
-	}
-	s, templates := &snapshot.Snapshot{}, podTemplates{}
-	for _, u := range objects {
-		templates.add(u)
-		if err := s.Add(u); err != nil {
-			return err
-		}
-	}
-	l.judge(s, store, known)
-	l.teams(store, templates)
-	l.nodes(s, store, templates)
-	l.templates = templates
-	return nil
-}
-
-func (l *linted) judge(s *snapshot.Snapshot, store *store.Store, known bool) {
-	groups := map[string]map[string][]string{}
-	for _, g := range store.Platform().Groups {
-		groups[g.Name] = map[string][]string{}
-		for kind, names := range g.NodePools {
-			groups[g.Name][kind] = names
-		}
-	}
-	var work []scaling.Workload
-	for _, c := range store.Compiled() {
-		work = append(work, c.Workload)
-	}
-	for _, f := range s.Findings(work, known, groups) {
-		severity := lint.Warning
-		if f.Severe {
-			severity = lint.Error
-		}
-		l.Findings = append(l.Findings, lint.Finding{Severity: severity, Check: f.Check, About: f.Object, What: f.What,
-			Why: objects.Consequence(f.Check),
-			Fix: f.Fix})
-	}
 }
 
 func orNone(version string) string {

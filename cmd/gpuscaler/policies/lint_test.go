@@ -175,6 +175,43 @@ func TestLintErrorsNameTheNextStep(t *testing.T) {
 	}
 }
 
+// A policy in the annotations of an HPA is a policy that exists, and lint reports its errors as it does for a policy in a file. A user can
+// thus check the manifest before applying it.
+func TestLintReadsPoliciesInAnnotations(t *testing.T) {
+	platform := commandtest.File(t, "platform.yaml", "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: prod}\n"+
+		"spec: {dataSources: [{name: prom, type: prometheus, default: true, address: \"http://prom:9090\"}]}\n")
+	hpa := func(annotations string) string {
+		return commandtest.File(t, "hpa.yaml", `apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  name: chat
+  namespace: team-chat
+  annotations: {`+annotations+`}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: chat}
+  maxReplicas: 12
+  metrics:
+  - type: External
+    external:
+      metric: {name: gpuscaler-desired-replicas, selector: {matchLabels: {gpuscaler.io/policy: chat}}}
+      target: {type: AverageValue, averageValue: "1"}
+`)
+	}
+	text, err := runLint(t, platform, "--offline", "--objects", hpa(""))
+	if !errors.Is(err, commandline.ErrReported) || !strings.Contains(text, "ERROR UnknownPolicy") {
+		t.Errorf("without annotations: %v\n%s", err, text)
+	}
+	text, err = runLint(t, platform, "--offline", "--objects", hpa(`gpuscaler.io/gpu-utilization-target: "70"`))
+	if err != nil || strings.Contains(text, "UnknownPolicy") {
+		t.Errorf("a valid annotation: %v\n%s", err, text)
+	}
+	text, err = runLint(t, platform, "--offline", "--objects", hpa(`gpuscaler.io/gpu-utilization-target: ten`))
+	if !errors.Is(err, commandline.ErrReported) || !strings.Contains(text, "ERROR PolicyRefused  HorizontalPodAutoscaler team-chat/chat") ||
+		!strings.Contains(text, "metadata.annotations[gpuscaler.io/gpu-utilization-target]") || strings.Contains(text, "UnknownPolicy") {
+		t.Errorf("an invalid annotation: %v\n%s", err, text)
+	}
+}
+
 // An HPA scales down while gpuscaler serves no target, if the fallback of its external metric is below maxReplicas. lint must find that in
 // files, without a cluster or a Prometheus server.
 func TestLintChecksTheObjectsOfFiles(t *testing.T) {

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -80,10 +81,30 @@ spec: {template: {spec: {containers: [{name: server}]`+more+`}}}
 	}
 	claims := ", resourceClaims: [{name: gpus, resourceClaimTemplateName: gpus}]"
 	for more, want := range map[string]bool{"": false, claims: true} {
-		text, _ := runLint(t, "--offline", "--objects", objects(more), platform, policies) // it also reports the missing NodePools
-		if !strings.Contains(text, "NodePoolMissing") || strings.Contains(text, "KarpenterIgnoresClaims") != want {
+		text, _ := runLint(t, "--offline", "--objects", objects(more), platform, policies)
+		if strings.Contains(text, "NodePoolMissing") || !strings.Contains(text, "not checked: the files of --objects contain none") || strings.Contains(text, "KarpenterIgnoresClaims") != want {
 			t.Errorf("pod template with %q: want the finding: %t\n%s", more, want, text)
 		}
+	}
+}
+
+// A file with a NodePool contains all NodePools, so those of a capacity group that it does not contain are missing.
+func TestLintReportsNodePoolsThatFilesDoNotContain(t *testing.T) {
+	platform := commandtest.File(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
+kind: PlatformConfig
+metadata: {name: prod}
+spec:
+  capacityGroups: [{name: chat, resource: nvidia.com/gpu, nodePools: {spot: l40s-spot, on-demand: l40s-ondemand}}]
+`)
+	pools := commandtest.File(t, "pools.yaml", `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: l40s-spot}
+spec: {template: {spec: {nodeClassRef: {group: a, kind: B, name: c}, requirements: []}}}
+`)
+	text, err := runLint(t, platform, "--offline", "--objects", pools)
+	if !errors.Is(err, commandline.ErrReported) || !strings.Contains(text, "its on-demand NodePool l40s-ondemand does not exist") ||
+		strings.Contains(text, "its spot NodePool l40s-spot does not exist") {
+		t.Errorf("%v\n%s", err, text)
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -228,6 +229,21 @@ func (s *Snapshot) cache() *cache.Cache {
 		}
 	}
 	return c
+}
+
+// PolicyObjects returns the HPAs and ScaledObjects in the form from which the policy store reads policies in annotations.
+func (s *Snapshot) PolicyObjects() (all []store.Object) {
+	for _, object := range s.hpas {
+		if trimmed, err := cache.TrimHPA(object); err == nil {
+			if o, ok := trimmed.(*cache.HPA).PolicyObject(); ok {
+				all = append(all, o)
+			}
+		}
+	}
+	for _, o := range s.cache().ScaledObjects() {
+		all = append(all, o.PolicyObject())
+	}
+	return all
 }
 
 // ClusterFindings returns the findings about the cluster itself: another server of external metrics, and versions that are too old.

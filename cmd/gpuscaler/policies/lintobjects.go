@@ -1,0 +1,98 @@
+package policies
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/snapshot"
+	"github.com/gpuscaler/gpuscaler/pkg/lint"
+	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// cluster adds the findings about the objects of the cluster.
+func (l *linted) cluster(s *snapshot.Snapshot, store *store.Store, known bool) {
+	l.fact("Kubernetes", s.Version)
+	l.fact("external.metrics.k8s.io", "answered by "+s.Owner())
+	l.fact("KEDA", orNone(s.KEDA))
+	l.fact("Karpenter", orNone(s.Karpenter))
+	for _, text := range s.Unread {
+		l.fact("not judged", text)
+	}
+	l.judge(s, store, known, groupsOf(store))
+}
+
+// files adds the findings about the objects in files.
+func (l *linted) files(names []string, store *store.Store, known bool) error {
+	objects, err := commandline.ReadObjects(names)
+	if err != nil {
+		return err
+	}
+	s, templates := &snapshot.Snapshot{}, podTemplates{}
+	for _, u := range objects {
+		templates.add(u)
+		if err := s.Add(u); err != nil {
+			return err
+		}
+	}
+	groups := groupsOf(store)
+	if len(groups) > 0 && !slices.ContainsFunc(objects, func(u *unstructured.Unstructured) bool { return u.GetKind() == "NodePool" }) {
+		groups = nil
+		l.fact("NodePools", "not checked: the files of --objects contain none")
+	}
+	l.judge(s, store, known, groups)
+	l.teams(store, templates)
+	l.nodes(s, store, templates)
+	l.templates = templates
+	return nil
+}
+
+func (l *linted) judge(s *snapshot.Snapshot, store *store.Store, known bool, groups map[string]map[string][]string) {
+	if known { // without the policies and the PlatformConfig in files, the names in annotations are unknown
+		known = l.annotated(s.PolicyObjects(), store)
+	}
+	var work []scaling.Workload
+	for _, c := range store.Compiled() {
+		work = append(work, c.Workload)
+	}
+	for _, f := range s.Findings(work, known, groups) {
+		severity := lint.Warning
+		if f.Severe {
+			severity = lint.Error
+		}
+		l.Findings = append(l.Findings, lint.Finding{Severity: severity, Check: f.Check, About: f.Object, What: f.What,
+			Why: objects.Consequence(f.Check),
+			Fix: f.Fix})
+	}
+}
+
+// groupsOf returns the names of the NodePools of each capacity group, by group and capacity type.
+func groupsOf(s *store.Store) map[string]map[string][]string {
+	groups := map[string]map[string][]string{}
+	for _, g := range s.Platform().Groups {
+		if len(g.NodePools) == 0 {
+			continue
+		}
+		groups[g.Name] = map[string][]string{}
+		for kind, names := range g.NodePools {
+			groups[g.Name][kind] = names
+		}
+	}
+	return groups
+}
+
+// annotated adds the policies in annotations of HPAs and ScaledObjects to the store. It returns false if a policy is refused.
+func (l *linted) annotated(all []store.Object, s *store.Store) bool {
+	accepted := true
+	for _, o := range all {
+		problems := s.SetObject(o)
+		l.policies(problems, "correct the annotations of the object")
+		accepted = accepted && policy.Errors(problems) == 0
+	}
+	s.Publish()
+	return accepted
+}
