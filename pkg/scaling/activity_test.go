@@ -154,3 +154,16 @@ func TestEditedPolicyKeepsTrendsOfTheSameMeasurements(t *testing.T) {
 		}
 	}
 }
+
+// Decision.Proposals has the replicas that each usable signal needs. It is -1 for a signal that cannot be used, and after the last signal.
+func TestProposalsOfSignalsThatCannotBeUsed(t *testing.T) {
+	p := &Policy{Signals: []Signal{queue(10), queue(10), queue(10)}, MinReplicas: 1, MaxReplicas: 20}
+	fresh := func(v float64) Reading { return Reading{Value: v, At: nine, Coverage: 1, Known: true} }
+	old := fresh(90)
+	old.At = nine.Add(-2 * time.Minute)
+	o := Observation{Replicas: 12, Ready: 12, Advice: NoAdvice, Operator: NoOperator, Readings: []Reading{fresh(45), {Cause: CauseEmpty}, old}}
+	d, _ := Decide(p, o, Seed(p, 12, nine), nine)
+	if want := [MaxSignals]int32{5, -1, -1, -1, -1, -1, -1, -1}; d.Proposals != want {
+		t.Errorf("proposals %v, want %v", d.Proposals, want)
+	}
+}
