@@ -109,12 +109,12 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	}
 	c.engine = engine.New(c.policies, c.poller, c.cluster, engine.Options{
 		Memory:       memory,
-		OnTransition: c.logTransition, Groups: c.decidedGroups(), Nodes: c.cluster.Nodes(), OnGroup: c.logGroup,
+		OnTransition: func(r engine.Record) { c.loop.change(r) }, Groups: c.decidedGroups(), Nodes: c.cluster.Nodes(), OnGroup: c.logGroup,
 		OnGroupTick: func(g engine.GroupTick) { c.loop.groupDecided(g) },
 	})
 	c.cluster.Activate(c.engine.Decisions())
 	c.loop = newLoop(c.engine, c.cluster.Synced, c.registry, log)
-	c.loop.publish = c.policies.Publish
+	c.loop.publish, c.loop.transition = c.policies.Publish, c.logTransition
 	if o.record != "" {
 		if c.loop.recorder, err = record.New(o.record, record.Options{}); err != nil {
 			return nil, err

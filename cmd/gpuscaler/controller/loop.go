@@ -17,6 +17,8 @@ const (
 	tickPeriod = time.Second
 	// stallTimeout is the maximum time since the last finished tick. After that the leader's liveness probe fails.
 	stallTimeout = 15 * time.Second
+	// keptChanges is the maximum capacity of a list of changes whose memory the next tick reuses.
+	keptChanges = 256
 )
 
 // loop runs the engine once a second. It passes the current time to the engine. No decision uses another clock reading.
@@ -32,11 +34,13 @@ type loop struct {
 	panics     prometheus.Counter
 	lead       prometheus.Gauge
 	unrecorded prometheus.Gauge
+	changed    []engine.Record // changes of the current tick
+	transition func(engine.Record)
 	recorder   *record.Recorder // writes the recording; nil without --record, and after a write error
 }
 
 func newLoop(e *engine.Engine, synced func() bool, r prometheus.Registerer, log *slog.Logger) *loop {
-	l := &loop{engine: e, synced: synced, publish: func() {}, log: log,
+	l := &loop{engine: e, synced: synced, publish: func() {}, transition: func(engine.Record) {}, log: log,
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "gpuscaler_tick_duration_seconds", Help: "Duration of a tick over all policies.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9),
@@ -90,7 +94,24 @@ func (l *loop) tick(ctx context.Context, reported map[string]bool) map[string]bo
 	if l.recorder != nil {
 		l.recorded(l.recorder.Tick(l.engine.Decisions(), now))
 	}
+	l.logChanges()
 	return l.report(out.Errors, reported)
+}
+
+// change stores the change of a target until the end of the tick.
+func (l *loop) change(r engine.Record) { l.changed = append(l.changed, r) }
+
+// logChanges logs the changes of a tick. It runs after the tick, when all targets are served. The log line of a change takes several times
+// as long as the decision, and in the first tick of a leader every policy has a change: a line in the tick would delay all targets after
+// it.
+func (l *loop) logChanges() {
+	for i := range l.changed {
+		l.transition(l.changed[i])
+	}
+	clear(l.changed)
+	if l.changed = l.changed[:0]; cap(l.changed) > keptChanges {
+		l.changed = nil
+	}
 }
 
 // report counts the errors of a tick, or of the shutdown, and logs those that the previous tick did not have. It adds the stack of a panic.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // leadsSince marks a controller as leading since the given time, as run does.
@@ -152,5 +153,49 @@ func TestEachFailedWorkloadIsLoggedOnceWithItsStackAndCounted(t *testing.T) {
 	c.loop.report(failed[:1], reported)
 	if n := strings.Count(log.String(), "team/a"); n != 2 {
 		t.Errorf("an error that returns is logged %d times, want twice", n)
+	}
+}
+
+// fleet is a cluster of workloads whose signal is missing. viewed is called when a tick reads a workload.
+type fleet struct {
+	workloads []scaling.Workload
+	viewed    func()
+}
+
+func (f *fleet) Current() []scaling.Workload                  { return f.workloads }
+func (f *fleet) Read(*scaling.Workload, []scaling.Reading)    {}
+func (f *fleet) Apply(context.Context, []engine.Change) error { return nil }
+func (f *fleet) View(*scaling.Workload) (v engine.View, ok bool) {
+	f.viewed()
+	return engine.View{Replicas: 1, Ready: 1, Operator: scaling.NoOperator}, true
+}
+
+// In the first tick of a leader, every policy has a change. Their log lines must not delay the targets, so no line is logged before the
+// last workload is decided. Every change is logged once, and the next tick has none.
+func TestChangesAreLoggedAfterAllTargetsAreServed(t *testing.T) {
+	const policies = 2 * keptChanges
+	l := offline(t).loop
+	logged, logging := map[scaling.Key]int{}, 0
+	l.transition = func(r engine.Record) { logged[r.Workload.Key]++; logging++ }
+	f := &fleet{viewed: func() {
+		if logging > 0 {
+			t.Fatal("a change was logged before all workloads were decided")
+		}
+	}}
+	for i := range policies {
+		f.workloads = append(f.workloads, scaling.Workload{
+			Key:    scaling.Key{Namespace: "team", Name: fmt.Sprint("chat-", i)},
+			Policy: &scaling.Policy{MinReplicas: 1, MaxReplicas: 3},
+		})
+	}
+	l.engine = engine.New(f, f, f, engine.Options{OnTransition: l.change})
+	l.tick(t.Context(), nil)
+	if len(logged) != policies || logging != policies {
+		t.Errorf("%d changes of %d workloads were logged, want one of each of %d", logging, len(logged), policies)
+	}
+	logging = 0
+	l.tick(t.Context(), nil)
+	if logging > 0 {
+		t.Errorf("%d changes were logged again", logging)
 	}
 }
