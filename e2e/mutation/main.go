@@ -22,7 +22,7 @@
 // the run of its tests. A first run of each test without a mutant records the mutants that it reaches and its CPU time. A mutant is then
 // run with the tests that reach it: first the tests of its own package, the fastest first, until one fails. The limit is CPU time, so a
 // busy machine does not change results. Results are appended to a file, and a run continues where an earlier one on the same sources was
-// interrupted.
+// interrupted. Comments and the layout of the sources do not matter.
 package main
 
 import (

@@ -3,12 +3,9 @@ package main
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"go/ast"
 	"go/types"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,7 +58,7 @@ type group struct {
 	dir    string // relative to the module
 	all    []*mutant
 	sample []*mutant
-	digest string // hash of all files of the group, including tests and test data
+	digest string // hash of all files of the group, including tests and test data, without comments
 }
 
 // load finds all mutants of the packages below a directory of the module.
@@ -96,21 +93,6 @@ func load(module, dir string) (*group, error) {
 		return nil, err
 	}
 	return g, g.excuse(equivalents)
-}
-
-// digest returns a hash of the files in a directory and below it.
-func digest(root, dir string) (string, error) {
-	h := sha256.New()
-	err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		fmt.Fprintf(h, "%s %d\n", path, len(b))
-		h.Write(b)
-		return err
-	})
-	return hex.EncodeToString(h.Sum(nil)[:8]), err
 }
 
 // draw selects the sample. It hashes the identity of each mutant together with the seed, and takes the mutants with the smallest hashes. A
