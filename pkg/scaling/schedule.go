@@ -21,7 +21,7 @@ const never = math.MaxInt64
 
 // refresh updates the cache. learned is the lead time that the model of the objective has learned. It is used for schedules without Lead.
 func (a *scheduleCache) refresh(p *Policy, learned time.Duration, now time.Time) {
-	at, lead := history.Stamp(now), uint16(min(learned/time.Second, math.MaxUint16))
+	at, lead := history.Stamp(now), uint16(min((learned+time.Second-1)/time.Second, math.MaxUint16))
 	if len(p.Schedules) == 0 || a.from <= at && at < a.until && a.learned == lead {
 		return
 	}

@@ -76,7 +76,11 @@ const resolution = 1000
 //
 // If the pod was assigned to a node without delay, the node was ready before, and the phases of the node are not part of the start. If the
 // instance was launched before the pod was created, for example for another pod, only the wait for the node is known.
+//
+// The times of objects are rounded down to seconds, so decided is rounded down too. Otherwise the first phase would be too short by up to a
+// second, or unknown if the instance was launched in the second of the decision.
 func (s *ReplicaStart) phases(decided int64, c *objective.ColdStart) {
+	decided -= decided % resolution
 	if s.Created < decided-decisionLag {
 		return
 	}

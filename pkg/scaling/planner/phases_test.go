@@ -61,6 +61,26 @@ func TestPhasesAreThoseThatTheObjectsShow(t *testing.T) {
 	}
 }
 
+// The API server rounds the times of objects down to seconds. Decisions are distributed over a second, so the mean of the first phase must
+// not be smaller than the real phase of 12.3 seconds by more than a tenth of a second. A node that is launched in the second of the decision
+// must have a known first phase.
+func TestTimesOfObjectsAreRoundedDown(t *testing.T) {
+	sum := time.Duration(0)
+	for fraction := int64(0); fraction < 1000; fraction += 10 {
+		s, c := karpenter(), objective.ColdStart{}
+		s.Launched = (after(0) + fraction + 12_300) / 1000 * 1000
+		s.phases(after(0)+fraction, &c)
+		sum += c.Phase[objective.NodeLaunch]
+		s.Created, s.Launched = after(0), after(0)
+		if s.phases(after(0)+fraction, &c); c.Phase[objective.NodeLaunch] != resolution/2*time.Millisecond {
+			t.Fatalf("launched in the second of a decision at %d ms: %+v", fraction, c)
+		}
+	}
+	if mean := sum / 100; mean < 12200*time.Millisecond || mean > 12400*time.Millisecond {
+		t.Errorf("the first phase takes %s on average, want 12.3s", mean)
+	}
+}
+
 func TestNewestStartsAreKeptInTheOrderOfReady(t *testing.T) {
 	var r ReplicaStarts
 	for _, at := range []int64{5, 3, 9, 1, 7, 2, 8, 4, 6, 10} {
@@ -125,8 +145,7 @@ func TestPhasesOfEachReplicaAreLearned(t *testing.T) {
 	w.tick.Ready, w.tick.Loading, w.tick.Started = 3, 0, &second
 	w.run(time.Second)
 	learned := w.p.Model().Learned()
-	// The decision is observed in the tick after begin, so the first phase is a second shorter.
-	if len(w.p.cold) != 1 || w.p.cold[0].Node != 57*time.Second || learned.ColdStart.Count != 2 {
+	if len(w.p.cold) != 1 || w.p.cold[0].Node != 58*time.Second || learned.ColdStart.Count != 2 {
 		t.Errorf("the replica on a new node: %+v, learned %+v", w.p.cold, learned.ColdStart)
 	}
 	counts := [objective.Phases]int64{objective.NodeLaunch: 1, objective.Registration: 1, objective.GPUAllocatable: 1,

@@ -13,7 +13,7 @@ import (
 type starts struct {
 	known    bool
 	ready    int32 // ready replicas in the last tick
-	target   int32 // the last target; targetAt is the tick in which it was first observed
+	target   int32 // the last target; targetAt is the tick that decided it, or the first tick if no earlier one is known
 	targetAt int64
 	n        int8
 	list     [maxStarts]start // the first n entries are used, with the oldest first
@@ -43,6 +43,9 @@ func (p *Planner) follow(t *Tick) {
 	starting := min(max(t.Current-t.Ready, 0), t.Loading+t.Pending)
 	if s.target != t.LastTarget {
 		s.target, s.targetAt = t.LastTarget, t.At
+		if s.known {
+			s.targetAt = p.at // the previous tick decided the target
+		}
 	}
 	if t.At < s.newest() { // the clock was set back
 		s.n, s.known = 0, false
