@@ -50,7 +50,7 @@ func TestRequestsAreServedAsInTheReplay(t *testing.T) {
 	if int64(got.Arrived) != want.Arrived || got.OnTime() != want.OnTime || got.Late == 0 {
 		t.Errorf("%+v (%v on time), want %d requests and %v on time", got, got.OnTime(), want.Arrived, want.OnTime)
 	}
-	if paid := s.Result().Paid.Seconds(); got.Paid < paid-1 || got.Paid > paid+1 {
+	if paid := s.Result().Paid.Seconds(); !(got.Paid >= paid-1 && got.Paid <= paid+1) {
 		t.Errorf("%v seconds of pods, want %v", got.Paid, paid)
 	}
 }

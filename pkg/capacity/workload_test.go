@@ -237,7 +237,7 @@ func TestKeptEmptyNodesAreReportedWithTheirPrice(t *testing.T) {
 	c.pools[0].fields["disruption.consolidateAfter"] = nodepool.FieldView{Value: `"Never"`}
 	chat.want = 0
 	c.run(30 * time.Minute)
-	if f := c.finding(explain.FindNever); f == nil || f.Count != 3 || f.Hourly < 1.19 || f.Hourly > 1.21 {
+	if f := c.finding(explain.FindNever); f == nil || f.Count != 3 || !(f.Hourly >= 1.19 && f.Hourly <= 1.21) {
 		t.Errorf("%+v", c.d.Findings)
 	}
 	c.pools[0].fields["disruption.consolidateAfter"] = nodepool.FieldView{Value: `"60s"`}

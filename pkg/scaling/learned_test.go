@@ -57,14 +57,14 @@ func TestASlowerVersionIsLearned(t *testing.T) {
 	}
 	run(30*time.Minute, 12)
 	run(90*time.Minute, 8)
-	if c := w.s.Learned().Learned().Capacity.P50; c < 1.8 || c > 2.2 {
+	if c := w.s.Learned().Learned().Capacity.P50; !(c >= 1.8 && c <= 2.2) {
 		t.Fatalf("the capacity is %v before the rollout, want 2", c)
 	}
 	version, capacity = 2, 1
 	if late := run(30*time.Minute, 8); late > 10*time.Minute || queue > 80 {
 		t.Errorf("work was late for %s after the rollout, want at most 10 minutes; %v wait\n%s", late, queue, w.last.Plan.Text())
 	}
-	if c := w.s.Learned().Learned().Capacity.P50; c < 0.9 || c > 1.1 {
+	if c := w.s.Learned().Learned().Capacity.P50; !(c >= 0.9 && c <= 1.1) {
 		t.Errorf("the capacity is %v after the rollout, want 1", c)
 	}
 	if late := run(2*time.Hour, 8); late > 0 || w.last.Replicas < 8 {
@@ -72,7 +72,7 @@ func TestASlowerVersionIsLearned(t *testing.T) {
 	}
 	// The same version has a lower load, from which no new capacity must be learned.
 	run(time.Hour, 3)
-	if c := w.s.Learned().Learned().Capacity.P50; c < 0.9 || c > 1.1 {
+	if c := w.s.Learned().Learned().Capacity.P50; !(c >= 0.9 && c <= 1.1) {
 		t.Errorf("the capacity is %v with little load, want 1", c)
 	}
 }

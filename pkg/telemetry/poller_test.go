@@ -156,7 +156,7 @@ func TestGaugesOfPodsAreCombinedWithTheirCoverage(t *testing.T) {
 	if !r[0].Known || r[0].Value != 14 || r[0].Reported != 2 || r[0].Coverage != 2.0/3 || !r[0].At.Equal(at) {
 		t.Errorf("queue reads %+v, want 14 from 2 of 3 pods", r[0])
 	}
-	if !r[1].Known || r[1].Value < 0.499 || r[1].Value > 0.501 {
+	if !r[1].Known || !(r[1].Value >= 0.499 && r[1].Value <= 0.501) {
 		t.Errorf("cache reads %+v, want the mean 0.5", r[1])
 	}
 }
@@ -176,7 +176,7 @@ func TestGPUsAreAttributedByTheLabelsOfTheExporter(t *testing.T) {
 	p.SetPolicies([]*policy.Compiled{c}, platformOf(promSource(server.URL)))
 	pollOnce(t, p)
 	r := read(p, c)[0]
-	if want := (0.7 + 0.1) / 2; !r.Known || r.Value < want-1e-9 || r.Value > want+1e-9 || r.Reported != 2 || r.Coverage != 1 {
+	if want := (0.7 + 0.1) / 2; !r.Known || !(r.Value >= want-1e-9 && r.Value <= want+1e-9) || r.Reported != 2 || r.Coverage != 1 {
 		t.Errorf("reads %+v, want %g: the mean over pods of the mean over their GPUs", r, want)
 	}
 }

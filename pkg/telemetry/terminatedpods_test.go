@@ -43,7 +43,7 @@ func (d *draining) scrape(at time.Time, each float64, pods ...string) {
 func (d *draining) reads(what string, want float64) {
 	d.t.Helper()
 	pollOnce(d.t, d.poller)
-	if r := read(d.poller, d.policy)[0]; !r.Known || r.Value < want-1e-9 || r.Value > want+1e-9 {
+	if r := read(d.poller, d.policy)[0]; !r.Known || !(r.Value >= want-1e-9 && r.Value <= want+1e-9) {
 		d.t.Errorf("%s: reads %+v, want %g", what, r, want)
 	}
 }

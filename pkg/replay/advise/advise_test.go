@@ -189,7 +189,7 @@ func TestReasonNamesTheLimitThatPreventsTheSLO(t *testing.T) {
 func TestFlatTraffic(t *testing.T) {
 	r := searched(t, question(t, "flat", time.Hour, nil))
 	best := r.Recommended
-	if best == nil || best.AtZero > 0 || best.OnTime < 0.99 || best.MinReplicas < 1 {
+	if best == nil || best.AtZero > 0 || !(best.OnTime >= 0.99) || best.MinReplicas < 1 {
 		t.Fatalf("%+v\n%s", best, text(t, r))
 	}
 	if least := r.Answers[0].Certificate.CostPerDay; !(least > 0 && least <= best.CostPerDay) || best.CostPerDay > 4*least {

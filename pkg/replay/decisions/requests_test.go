@@ -70,7 +70,7 @@ func TestObjectiveOnRandomRequests(t *testing.T) {
 		if s.before.lateShare() > 2.5*allowedLate(99) {
 			t.Errorf("%d slots: %.2f%% late in the first hours, want at most 2.5%%", slots, 100*s.before.lateShare())
 		}
-		if capacity := m.Learned().Capacity.P50 * serviceSeconds / float64(slots); capacity < 0.9 || capacity > 1.1 {
+		if capacity := m.Learned().Capacity.P50 * serviceSeconds / float64(slots); !(capacity >= 0.9 && capacity <= 1.1) {
 			t.Errorf("%d slots: learned %.2f of the true capacity, want 0.9 to 1.1", slots, capacity)
 		}
 	}
@@ -85,7 +85,7 @@ func TestCapacityOfRareVisits(t *testing.T) {
 	requests, length := f.draw(10, slots)
 	s := newServers(slots, 1, 3*time.Minute, 10*time.Second)
 	got, m := g.learnRequests(s, requests, length, 99)
-	if capacity := m.Learned().Capacity.P50 * serviceSeconds / slots; capacity < 0.8 || capacity > 1.2 {
+	if capacity := m.Learned().Capacity.P50 * serviceSeconds / slots; !(capacity >= 0.8 && capacity <= 1.2) {
 		t.Errorf("learned %.2f of the true capacity, want 0.8 to 1.2", capacity)
 	}
 	if mean := got.Cost / (s.at - s.from); got.lateShare() > allowedLate(99) || mean > 2.5 {

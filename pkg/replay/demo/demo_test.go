@@ -47,7 +47,7 @@ func TestDemoDayShowsAllFeatures(t *testing.T) {
 	}
 	for _, p := range s.Policies {
 		_, name, _ := strings.Cut(p.Policy, "/")
-		if risen[name] == 0 || fallen[name] == 0 || p.AtZero < 4 || p.OnTime < 0.99 {
+		if risen[name] == 0 || fallen[name] == 0 || p.AtZero < 4 || !(p.OnTime >= 0.99) {
 			t.Errorf("%s rose %d times and fell %d times, was at zero for %.1f h, %.1f%% on time",
 				name, risen[name], fallen[name], p.AtZero, 100*p.OnTime)
 		}
@@ -73,7 +73,7 @@ func TestSummaryComparesWithOtherAutoscalers(t *testing.T) {
 		t.Fatalf("%v, %v", all, err)
 	}
 	ours, keda, static := all[0], all[1], all[2]
-	if ours.OnTime < 0.99 || ours.OnTime <= keda.OnTime || static.OnTime < 0.99 || ours.Cost >= static.Cost || ours.Idle >= static.Idle {
+	if !(ours.OnTime >= 0.99 && ours.OnTime > keda.OnTime && static.OnTime >= 0.99 && ours.Cost < static.Cost && ours.Idle < static.Idle) {
 		t.Errorf("%+v", all)
 	}
 	s := d.Summary()

@@ -165,7 +165,8 @@ func (c *Case) perReplicaOf(s *simulator.Service, prefix time.Duration) (served,
 		return 0, 0
 	}
 	slots := float64(max(1, s.Slots))
-	return slots * float64(n) / busy.Seconds(), float64(n) / min(prefix, c.Traffic.Duration).Seconds()
+	length := max(min(prefix, c.Traffic.Duration), time.Second) // the duration of traffic with one request is 0
+	return slots * float64(n) / busy.Seconds(), float64(n) / length.Seconds()
 }
 
 // initial returns the number of replicas at the start. With AutoInitial these are the replicas that the first ten minutes of the traffic

@@ -22,7 +22,7 @@ func TestSavingsAgainstBothStaticFleets(t *testing.T) {
 			got  *float64
 			want float64
 		}{"the static fleet": {r.Saved, c.saved}, "the smallest fleet": {r.SavedSmallest, c.smallers}} {
-			if got := v.got; (got == nil) != (v.want < 0) || got != nil && (*got < v.want-1e-9 || *got > v.want+1e-9) {
+			if got := v.got; (got == nil) != (v.want < 0) || got != nil && !(*got >= v.want-1e-9 && *got <= v.want+1e-9) {
 				t.Errorf("%s, %s: saved %v, want %v", c.name, what, got, v.want)
 			}
 		}

@@ -6,9 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // recorded returns a log without tokens: 10 minutes with 2 requests per second. The requests have the given service times, which are
@@ -88,8 +91,24 @@ func TestBaselinesAreScaledToRecordedServiceTimes(t *testing.T) {
 		if b.Name != "skyserve" {
 			continue
 		}
-		if got := c.scaled(b).Knobs[0].Default; got < 13 || got > 13.5 {
+		if got := c.scaled(b).Knobs[0].Default; !(got >= 13 && got <= 13.5) {
 			t.Errorf("target_qps_per_replica is %v, want 13.2: 16 requests per second instead of 1.21", got)
+		}
+	}
+}
+
+// If all requests arrive in the first microsecond, the traffic has no length, and a rate over this length would be infinite. The number of
+// replicas at the start must be what the requests need within a second, on each machine.
+func TestReplicasAtTheStartOfTrafficWithoutLength(t *testing.T) {
+	for requests, want := range map[int]int32{1: 1, 4: 4, 100: 8} {
+		c := Case{Initial: AutoInitial, Service: simulator.Service{Slots: 1, Fixed: time.Second},
+			Traffic: trace.NewLog(trace.Header{}, make([]trace.Request, requests)),
+			Policy:  &policy.Compiled{Workload: scaling.Workload{Policy: &scaling.Policy{MaxReplicas: 8}}}}
+		if got := c.initial(); got != want {
+			t.Errorf("%d requests: %d replicas, want %d", requests, got, want)
+		}
+		if served, arrive := c.perReplica(time.Minute); served != 1 || arrive != float64(requests) {
+			t.Errorf("%d requests: %v served and %v arrive per second", requests, served, arrive)
 		}
 	}
 }

@@ -205,3 +205,16 @@ func TestEachFormatNamesThePartThatIsReported(t *testing.T) {
 		t.Errorf("%q without a train part", text)
 	}
 }
+
+// Without traffic, gpuscaler and a baseline that scales to zero cost nothing. A share of this cost is not a number.
+func TestRunsWithoutCostAreCompared(t *testing.T) {
+	keda := evaluate.Run{Name: "keda", Load: evaluate.Load{MeetsSLO: true}}
+	r := evaluate.Report{Cheapest: "keda", Runs: []evaluate.Run{{Name: "gpuscaler", Load: evaluate.Load{MeetsSLO: true}}, keda}}
+	if got, want := compared(&r), "gpuscaler meets the SLO; keda does so at the same cost."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	r.Runs[1].Cost = 2
+	if got := compared(&r); !strings.Contains(got, "at 100.00% less than keda") {
+		t.Errorf("without a cost beside a baseline of $2: %q", got)
+	}
+}

@@ -132,6 +132,8 @@ func compared(r *evaluate.Report) string {
 		return meets + "."
 	case next == nil:
 		return meets + ", and no baseline does."
+	case ours.Cost == next.Cost: // both can be 0
+		return fmt.Sprintf("%s; %s does so at the same cost.", meets, next.Title())
 	case ours.Cost < next.Cost:
 		saved := percent(1 - ours.Cost/next.Cost)
 		return fmt.Sprintf("%s at %s less than %s, the cheapest baseline that also meets it.", meets, saved, next.Title())

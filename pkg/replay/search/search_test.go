@@ -125,7 +125,7 @@ func TestValueConvertsBackToItsPosition(t *testing.T) {
 		last := float64(len(list) - 1)
 		place := rapid.Float64Range(0, last).Draw(t, "place")
 		v := valueAt(list, place)
-		if v < slices.Min(list) || v > slices.Max(list) {
+		if !(v >= slices.Min(list) && v <= slices.Max(list)) {
 			t.Fatalf("%v at %v of %v lies outside", v, place, list)
 		}
 		if back := placeOf(list, v); math.Abs(back-place) > 0.5 && math.Abs(valueAt(list, back)-v) > 1e-9 {
@@ -222,7 +222,7 @@ func TestSearchKeepsSettingsThatMeetTheSLO(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !best.Run.MeetsSLO || best.Run.Cost > 25 {
+	if !best.Run.MeetsSLO || !(best.Run.Cost <= 25) {
 		t.Errorf("%v costs %v, want at most 25", best.Settings, best.Run.Cost)
 	}
 }
@@ -239,7 +239,7 @@ func TestSearchWithoutASolutionDoesNotPayAnyPrice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if best.Run.Cost > 20 || best.Run.OnTime < 0.9 {
+	if !(best.Run.Cost <= 20 && best.Run.OnTime >= 0.9) {
 		t.Errorf("%v costs %v at %v on time", best.Settings, best.Run.Cost, best.Run.OnTime)
 	}
 }

@@ -95,7 +95,7 @@ func TestClairvoyantScheduleRunsInTheSimulator(t *testing.T) {
 	p, err := lowerbound.Fluid(log, setup)
 	fluid := solve(t, p, err)
 	r := run(t, comparable(1, baseline.Planned(baseline.PlanOf(fluid.Schedule, slot, cold)), tr), horizon)
-	if ratio := r.Cost / fluid.UB; ratio < 0.97 || ratio > 1.1 {
+	if ratio := r.Cost / fluid.UB; !(ratio >= 0.97 && ratio <= 1.1) {
 		t.Errorf("the schedule costs $%.3f in the fluid model and $%.3f in the simulator", fluid.UB, r.Cost)
 	}
 	within := r.Loads[0].Waits.Quantile(0.98)

@@ -348,7 +348,7 @@ func TestObjectiveLearnsThePhasesOfTheColdStart(t *testing.T) {
 		t.Fatal("nothing was learned")
 	}
 	l := r.Learned
-	if l.ColdStart.Count < 2 || l.ColdStart.P50 < 299 || l.ColdStart.P50 > 320 || l.Node.P50 < 119 || l.Node.P50 > 140 {
+	if l.ColdStart.Count < 2 || !(l.ColdStart.P50 >= 299 && l.ColdStart.P50 <= 320) || !(l.Node.P50 >= 119 && l.Node.P50 <= 140) {
 		t.Errorf("cold start %+v, node %+v; want about 300 s, 120 s of them for the node", l.ColdStart, l.Node)
 	}
 	want := [objective.Phases]float64{objective.GPUAllocatable: 60, objective.ImagePull: 130, objective.ModelLoad: 50}

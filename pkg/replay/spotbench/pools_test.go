@@ -26,7 +26,7 @@ func TestTwoZonesReplaceEachOther(t *testing.T) {
 		t.Fatalf("%s: lowest cost $%g, %d runs; want $24 and two runs", r.Trace, r.Least, len(r.Runs))
 	}
 	for _, run := range r.Runs {
-		if run.Availability < 0.97 || run.Cost < r.Least*run.Availability || run.Ledger.SpotHours < 20 {
+		if !(run.Availability >= 0.97 && run.Cost >= r.Least*run.Availability) || run.Ledger.SpotHours < 20 {
 			t.Errorf("%s: %+v, want at least 20 of 24 hours on spot", run.Name, run)
 		}
 	}

@@ -40,7 +40,7 @@ func TestGeneratedZonesAreCorrelatedAsConfigured(t *testing.T) {
 	}
 	for _, m := range append(apart, correlated...) {
 		s := m.Summarize()
-		if s.Mean < 0.75*12 || s.Mean > 11.9 || s.Min > 3 || s.Max != 12 || s.Lost < 100 {
+		if !(s.Mean >= 0.75*12 && s.Mean <= 11.9) || s.Min > 3 || s.Max != 12 || s.Lost < 100 {
 			t.Errorf("%s: %+v", m.Name, s)
 		}
 		n, last := m.Initial, time.Duration(0)
