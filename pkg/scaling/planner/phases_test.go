@@ -62,8 +62,8 @@ func TestPhasesAreThoseThatTheObjectsShow(t *testing.T) {
 }
 
 // The API server rounds the times of objects down to seconds. Decisions are distributed over a second, so the mean of the first phase must
-// not be smaller than the real phase of 12.3 seconds by more than a tenth of a second. A node that is launched in the second of the decision
-// must have a known first phase.
+// not be smaller than the real phase of 12.3 seconds by more than a tenth of a second. A node that is launched in the second of the
+// decision must have a known first phase.
 func TestTimesOfObjectsAreRoundedDown(t *testing.T) {
 	sum := time.Duration(0)
 	for fraction := int64(0); fraction < 1000; fraction += 10 {
