@@ -31,8 +31,10 @@ type bank struct {
 	Block   int32   // number of slots in the current block
 	Best    int32
 	Started bool
-	Met     bool    // whether the best rule meets the objective
-	_       float64 // eight unused bytes, which remain because they are part of the encoding
+	Met     bool // whether the best rule meets the objective
+	// Surge is the greatest past surge of the load in work per second (features.surge). It decreases with the time constant Tuning.Memory.
+	// It is 0 in a model that was saved before this field existed, because versions 3 to 5 of the encoding have eight zero bytes there.
+	Surge float64
 }
 
 // plant contains what is known about the replicas of the workload. The simulation of the experts uses it.
@@ -106,7 +108,26 @@ func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 	if b.Block++; float64(b.Block)*x.slot >= blockSeconds {
 		b.closeBlock(f, x)
 	}
+	b.Surge = max(float64(b.Surge*max(1-x.slot/x.t.Memory, 0)), f.surge(x))
 	b.choose(f, x)
+}
+
+// repeat returns the work that would be late with a rule if the greatest past surge occurred once more now and lasted for a cold start.
+// Without it, a rule that has just removed the replicas of past surges has the same late work as a rule that keeps them, and costs less.
+//
+// With less capacity than the load, the wait reaches the limit after limit*ready/(load-ready) seconds, and from then on all work is late
+// until new replicas have served the queue. Work that arrives at the end of this time, at most the limit before its end, is not late.
+//
+// The load of the surge does not include the usual load. It is at most what the greatest number of replicas serves, because no rule can
+// serve more.
+func (b *bank) repeat(e *expert, x *plant) float64 {
+	_, count := division(x.cold + 1)
+	load, ready := min(b.Surge, float64(x.most)*x.capacity), float64(e.ready(count))*x.capacity
+	if load <= ready {
+		return 0
+	}
+	served := float64((1+x.t.Drain)*float64(x.cold)) * x.slot // seconds until new replicas have served the queue
+	return x.t.Repeat * load * max(served-x.limit*load/(load-ready), 0)
 }
 
 // closeBlock adds the current block to the history and reduces the weight of older blocks. While the history is short, mainly its second
@@ -150,8 +171,9 @@ func (b *bank) allowed(x *plant) float64 {
 	return allowed
 }
 
-// choose sets Best to the cheapest rule whose late work is at most the result of allowed. An assumed amount for events that have not
-// occurred yet (Tuning.Event) is added to the late work of each rule. If every rule has more late work than allowed, choose increases the
+// choose sets Best to the cheapest rule whose late work is at most the result of allowed. The uncertainty of what was observed
+// (Tuning.Caution) or a repeated surge (Tuning.Repeat), the greater of both, is added to the late work of each rule, and also an assumed
+// amount for events that have not occurred yet (Tuning.Event). If every rule has more late work than allowed, choose increases the
 // cost of each rule in proportion to its late work, and then chooses the cheapest.
 func (b *bank) choose(f *features, x *plant) {
 	allowed := max(b.allowed(x), 1e-9)
@@ -166,7 +188,7 @@ func (b *bank) choose(f *features, x *plant) {
 		if x.requests {
 			square += e.late() // a number of late requests has at least the variance of a Poisson distribution, which is its mean
 		}
-		late := e.late() + float64(x.t.Caution*math.Sqrt(square))
+		late := e.late() + max(float64(x.t.Caution*math.Sqrt(square)), b.repeat(e, x))
 		if rules[i].first || late > allowed {
 			prior = event
 		}

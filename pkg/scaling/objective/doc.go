@@ -17,6 +17,7 @@
 //   - The need is the smallest capacity, in work per second, that would have served the work of the last slots within the allowed wait.
 //   - The hold of a rule is the past time over which it uses the greatest need: four cold starts, 1, 6 or 24 hours, or 7 days. A rule that
 //     uses a hold proposes at least a share of this peak.
+//   - A surge is a rise of the mean load of a cold start to at least twice the load before it.
 //   - A ladder is a sequence of rules with the same level and hold, in which each rule has a greater margin or a greater share than the
 //     one before it, so it proposes at least as many replicas.
 //   - An expert is the simulated fleet of one rule. There is one expert for each rule.
@@ -27,8 +28,9 @@
 // number of deviations, and at least a share of the greatest need of a past span of time. For each rule, the model simulates the fleet that
 // would have followed it, with the observed work, the learned capacity and the learned cold start: which work would have been late, and how
 // many replica-seconds would have been paid. It uses the cheapest rule whose late work, with a margin for the uncertainty of what was
-// observed, is within the SLO. If the workload itself had more late work than allowed, the margin increases. The late budget, which is the
-// late work that the SLO permits, is therefore used where it saves most replicas, and the user does not have to select a rule.
+// observed, is within the SLO. The margin is at least the work that would be late if the greatest past surge occurred once more. If the
+// workload itself had more late work than allowed, the margin increases. The late budget, which is the late work that the SLO permits, is
+// therefore used where it saves most replicas, and the user does not have to select a rule.
 //
 // Work also waits if the replicas have enough capacity, because requests arrive at random and take a random time. If the requests in flight
 // are measured and replicas were saturated before, the number of serving slots of a replica and the service time are known. Each rule then

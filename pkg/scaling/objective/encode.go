@@ -54,6 +54,7 @@ func (m *Model) UnmarshalBinary(data []byte) error {
 		s.Lag = lag{}
 	}
 	if data[0] < 5 {
+		s.B.Surge = 0 // version 2 may have another number there
 		// Earlier versions measured only two phases: the wait for a node, and the time from then on.
 		s.Ahead = lead{s.Cold.Phase[NodeLaunch], s.Cold.Total.summary().P95}
 		s.Cold.Phase = [Phases]phaseSamples{}

@@ -38,6 +38,10 @@ type Tuning struct {
 	Memory float64
 	// SafeMargin is the factor by which the safe policy multiplies the greatest need of the last four cold starts.
 	SafeMargin float64
+	// Repeat is how often the greatest past surge of the load is assumed to occur once more now, when a rule is chosen. In 65 other cells, of
+	// the family bursty with SLOs of 95, 99 and 99.9%: 64 cells meet the SLO. Half: 64 cells. Twice: 65 cells, but the family flash costs 2%
+	// more. Zero: 59 cells.
+	Repeat float64
 	// Without contains the kinds of rules that are disabled, to measure their effect.
 	Without Rules
 }
@@ -58,5 +62,6 @@ const (
 
 // DefaultTuning returns the constants that New uses.
 func DefaultTuning() Tuning {
-	return Tuning{Caution: 1, Event: 0.5, Inherit: 0.3, Smooth: 0.2, Stay: 0.97, Feedback: 1, Drain: 0.25, Memory: 3 * 86400, SafeMargin: 1.2}
+	return Tuning{Caution: 1, Event: 0.5, Inherit: 0.3, Smooth: 0.2, Stay: 0.97, Feedback: 1, Drain: 0.25, Memory: 3 * 86400, SafeMargin: 1.2,
+		Repeat: 1}
 }

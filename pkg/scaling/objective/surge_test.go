@@ -1,0 +1,46 @@
+package objective
+
+import (
+	"testing"
+	"time"
+)
+
+// bursts runs a workload with bursts of ten times the usual load, each of five minutes and less than an hour after the one before. A cold
+// start takes five minutes. Then a longer time passes without a burst.
+func bursts(t *testing.T, w *workload) {
+	t.Helper()
+	w.cold = 5 * time.Minute
+	w.run(t, 30*time.Minute, 2)
+	for _, gap := range []time.Duration{20, 45, 30, 50, 25, 40, 30, 100} {
+		w.run(t, 5*time.Minute, 20)
+		w.run(t, gap*time.Minute, 2)
+	}
+}
+
+// TestSteadyLoadHasNoSurge checks a load that varies by half of its mean.
+func TestSteadyLoadHasNoSurge(t *testing.T) {
+	w := newWorkload()
+	w.runVarying(t, 3*time.Hour, 4, 0.5)
+	if got := w.m.saved.B.Surge; got != 0 {
+		t.Errorf("a surge of %v/s, want none", got)
+	}
+}
+
+// TestKeepsTheReplicasOfABurstInALongGap checks that the replicas of a burst are kept if the next burst would make more work late than the
+// SLO permits. The rule that keeps them for an hour has had no more late work so far than the rule that keeps them for a day, because no
+// gap was longer than an hour. It costs less in this gap, so without Tuning.Repeat the model chooses it, and removes the replicas.
+func TestKeepsTheReplicasOfABurstInALongGap(t *testing.T) {
+	w := newWorkload()
+	bursts(t, w)
+	if w.plan.Safe != NotSafe || w.plan.Replicas < 20 {
+		t.Errorf("%s, want the learned rule with 20 replicas for a burst of 20/s", w.plan.Text())
+	}
+	without := DefaultTuning()
+	without.Repeat = 0
+	w = newWorkload()
+	w.m = NewTuned(without)
+	bursts(t, w)
+	if w.plan.Replicas >= 20 {
+		t.Errorf("without Repeat: %s, so this test does not show its effect", w.plan.Text())
+	}
+}
