@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -30,9 +31,18 @@ var bannedWords = map[string]string{
 	"guest": "unmanaged GPU pod", "guests": "unmanaged GPU pods", "squatter": "blocking pod", "squatters": "blocking pods",
 	"fence": "zero limit", "fences": "zero limits", "fenced": "limited to zero", "lid": "limit cap", "lids": "limit caps",
 	"patience": "wait timeout", "outrun": "exceed", "outruns": "exceeds", "seer": "oracle", "rival": "baseline", "rivals": "baselines",
-	"brain": "decision packages", "awake": "active", "asleep": "idle", "anew": "again", "diary": "log",
+	"former": "previous", "brain": "decision packages", "awake": "active", "asleep": "idle", "anew": "again", "diary": "log",
 	"stray": "orphaned", "strays": "orphaned objects", "mend": "fix", "mended": "fixed", "mends": "fixes",
 	"hands": "writer", "eyes": "cache", "mouth": "output", "doors": "entry points", "rooms": "packages",
+}
+
+// bannedPhrases are phrases of Go comments and strings that refer to an earlier noun without naming it, so that a reader must search for the
+// noun. Each has the replacement that the failure message suggests.
+var bannedPhrases = map[string]string{
+	"the former": "repeat the noun", "the latter": "repeat the noun", "that of": "repeat the noun", "those of": "repeat the noun",
+	"of those": "repeat the noun", "those whose": "repeat the noun", "the one that": "repeat the noun", "the ones that": "repeat the noun",
+	"the one which": "repeat the noun", "the ones which": "repeat the noun", "thereof": "repeat the noun",
+	"respectively": "write one sentence for each", "in turn": "write one after the other", "not only": "write both facts",
 }
 
 // allowed lists the words that may occur in a file although bannedWords contains them, each with a reason. The word "*" allows every banned
@@ -84,6 +94,38 @@ func TestPlainWordsFindsABannedWord(t *testing.T) {
 	got := bannedIn("it is told by Nobody, standalone, wantsMore", 7)
 	if want := []string{`7: "told": write reported, passed, given`,
 		`7: "Nobody": write name the subject: no pod, no policy`}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestPlainPhrases reads every comment and string of the Go files. A phrase can continue in the next line of a comment.
+func TestPlainPhrases(t *testing.T) {
+	for _, file := range textFiles(t) {
+		if !strings.HasSuffix(file, ".go") || isAllowed(file, "") {
+			continue
+		}
+		set := token.NewFileSet()
+		tree := parse(t, set, file)
+		report := func(text string, pos token.Pos) {
+			for _, found := range phrasesIn(text) {
+				t.Errorf("%s:%d: %s", file, set.Position(pos).Line, found)
+			}
+		}
+		for _, group := range tree.Comments {
+			report(group.Text(), group.Pos())
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING {
+				report(s.Value, s.Pos())
+			}
+			return true
+		})
+	}
+}
+
+func TestPlainPhrasesFindsABannedPhrase(t *testing.T) {
+	got := phrasesIn("Its pods and those\nof the group, not those offered, that often.")
+	if want := []string{`"those of": repeat the noun`}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -173,6 +215,17 @@ func bannedIn(text string, line int) (found []string) {
 			if advice, is := bannedWords[strings.ToLower(word)]; is {
 				found = append(found, fmt.Sprintf("%d: %q: write %s", line+i, word, advice))
 			}
+		}
+	}
+	return found
+}
+
+// phrasesIn returns one finding for each banned phrase of a text.
+func phrasesIn(text string) (found []string) {
+	words := " " + strings.ToLower(strings.Join(wordPattern.FindAllString(text, -1), " ")) + " "
+	for _, phrase := range slices.Sorted(maps.Keys(bannedPhrases)) {
+		if strings.Contains(words, " "+phrase+" ") {
+			found = append(found, fmt.Sprintf("%q: %s", phrase, bannedPhrases[phrase]))
 		}
 	}
 	return found

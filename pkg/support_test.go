@@ -74,7 +74,7 @@ var supportTables = []supportTable{
 			"waiting and running pods are demand together; no override is written because of them; their controllers do not run in the test"},
 		{"gangs that Kueue admits", works, "e2e/cluster TestGangOfKueueIsDemandFromItsAdmissionToItsEnd",
 			"the pods of a gang are demand for nodes as soon as Kueue admits one of them"},
-		{"pods with a scheduling gate, such as that of Kueue, and pods of a Volcano gang that have space", works,
+		{"pods with a scheduling gate, such as the gate of Kueue, and pods of a Volcano gang that have space", works,
 			"pkg/cluster TestPodsThatWaitForAdmissionDoNotWaitForNodes",
 			"they do not wait for nodes, so they start no spot wait timeout and no cap; the finding `held-pods` reports them"},
 		{"a pod without a policy on an on-demand node, when replicas return to spot", works,

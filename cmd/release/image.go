@@ -60,7 +60,7 @@ func (r release) baseImage(ctx context.Context) (base string, stop func(), err e
 	return base, stop, nil
 }
 
-// withoutTag removes the tag of the name of an image. A colon before the last slash is that of a port.
+// withoutTag removes the tag of the name of an image. A colon before the last slash precedes a port.
 func withoutTag(image string) string {
 	if i := strings.LastIndexByte(image, ':'); i > strings.LastIndexByte(image, '/') {
 		return image[:i]

@@ -24,7 +24,7 @@ import (
 func main() {
 	sizes := flag.String("n", "100", "numbers of policies, with commas")
 	measure := flag.Duration("measure", time.Minute, "duration of the measurement of a block")
-	rate := flag.Int("rate", 20, "reads a second by the benchmark, in addition to those of the HPAs")
+	rate := flag.Int("rate", 20, "reads a second by the benchmark, in addition to the reads by the HPAs")
 	only := flag.String("only", "", "only modes whose name matches this regular expression, e.g. 'default|adapter'")
 	changes := flag.Int("changes", 100, "number of loads that are raised, at most the number of policies")
 	limit := flag.Duration("limit", 10*time.Minute, "time after which a block is reported as not finished")

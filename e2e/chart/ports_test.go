@@ -244,7 +244,7 @@ func TestCertificatesAreGeneratedOnlyWithoutAnotherIssuer(t *testing.T) {
 func TestLogsOfHelmTestCanBeRead(t *testing.T) {
 	pods := rendered[corev1.Pod](t, Release{Name: "gpuscaler", Namespace: "gpuscaler-system"}, "tests/config.yaml", "Pod")
 	if len(pods) != 2 {
-		t.Errorf("%d pods, want those of validate and lint", len(pods))
+		t.Errorf("%d pods, want the pods of validate and lint", len(pods))
 	}
 	for _, pod := range pods {
 		if len(pod.Spec.Containers) != 1 {

@@ -203,7 +203,7 @@ func TestDefinitionsOfTargets(t *testing.T) {
 		}
 	}
 	if served != 1 {
-		t.Errorf("%d workloads are served, want those of the definition", served)
+		t.Errorf("%d workloads are served, want the workloads of the definition", served)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestRunsOfOtherDefinitionsDoNotCount(t *testing.T) {
 	}
 	s.all[0].Version = "v2.0.0"
 	if n := s.done(kedaName, s.versions[kedaName], firstFault); n != 1 {
-		t.Errorf("%d runs of KEDA count, want that of the present version", n)
+		t.Errorf("%d runs of KEDA count, want the run of the present version", n)
 	}
 }
 

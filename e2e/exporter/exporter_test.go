@@ -98,7 +98,7 @@ func TestFaultsAffectOnlyTheirPage(t *testing.T) {
 	e.DCGM.Set(faults.HalfPods)
 	page, _ = scrape(t, server, "/dcgm/n0")
 	if n := len(page["DCGM_FI_DEV_GPU_UTIL"].GetMetric()); n != 2 {
-		t.Errorf("%d GPUs left, want those of one pod in three", n)
+		t.Errorf("%d GPUs left, want the GPUs of one pod in three", n)
 	}
 	e.DCGM.Set(faults.Empty)
 	if page, status := scrape(t, server, "/dcgm/n0"); len(page) != 0 || status != http.StatusOK {

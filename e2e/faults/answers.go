@@ -45,7 +45,7 @@ var shifts = map[Fault]time.Duration{
 	Stale: -10 * time.Minute, Future: 10 * time.Minute, ClockBehind: -10 * time.Minute, ClockAhead: 10 * time.Minute,
 }
 
-// shiftDate changes the Date header to that of a server whose clock is wrong.
+// shiftDate changes the Date header to the time of a server whose clock is wrong.
 func shiftDate(h http.Header, f Fault) {
 	if f == ClockBehind || f == ClockAhead {
 		h.Set("Date", time.Now().Add(shifts[f]).UTC().Format(http.TimeFormat))

@@ -31,7 +31,7 @@ import (
 // fast clock.
 const fastEnv = "GPUSCALER_E2E_FAST"
 
-// fastConfig is the configuration of a fast process.
+// fastConfig configures a process that runs gpuscaler with a fast clock (see fastEnv).
 type fastConfig struct {
 	Kubeconfig, Policies string
 	Load, Status         string // paths of the file with the demand by policy, and of the file with the decisions

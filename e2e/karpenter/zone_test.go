@@ -60,7 +60,7 @@ func TestLongMarketLosesZonesAndThenAllCapacity(t *testing.T) {
 	if now := zones(t, spot); now["zone-b"] < before["zone-b"]+2 {
 		t.Errorf("the new nodes are not in zone-b: %v, before %v", now, before)
 	}
-	pinned(t, map[string]string{"pool": spot.name, corev1.LabelTopologyZone: "zone-a"})
+	expectNoCapacity(t, map[string]string{"pool": spot.name, corev1.LabelTopologyZone: "zone-a"})
 	job := lonelyJob(t, "zone", map[string]string{"pool": demand.name})
 	g.group(t, 10*time.Second, "the phase does not change", phase("prefer spot"))
 
@@ -145,8 +145,8 @@ func atOnce(spec map[string]any) {
 	spec["disruption"].(map[string]any)["budgets"] = []any{map[string]any{"nodes": "100%"}}
 }
 
-// pinned checks that a zone has no capacity: the launch of a node for a pod that must run in the zone fails.
-func pinned(t *testing.T, selector map[string]string) {
+// expectNoCapacity checks that Karpenter cannot launch a node in a zone: the launch for a pod that may run only in this zone fails.
+func expectNoCapacity(t *testing.T, selector map[string]string) {
 	t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "zone", Name: "pinned"},
 		Spec: workload.Deployment("zone", "pinned", 1).Spec.Template.Spec}

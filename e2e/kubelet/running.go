@@ -24,7 +24,7 @@ type running struct {
 	pod             *corev1.Pod // the pod as it was at its creation
 	namespace, name string
 	address         string
-	kubeconfig      Kubeconfig // nil: that of the ServiceAccount
+	kubeconfig      Kubeconfig // nil: the kubeconfig of the ServiceAccount
 
 	started *stack.Command     // command of the first start
 	ending  chan time.Duration // receives the grace period when the pod is deleted

@@ -118,7 +118,7 @@ func TestLimitRangeDefaultsAreCountedAndItsRejectionIsNamed(t *testing.T) {
 	queue(20)
 	stack.Eventually(t, time.Minute, "two replicas", s.HasReplicas(2))
 	stack.Eventually(t, time.Minute, "a node for each", nodesOfAnyType(2))
-	stack.Eventually(t, time.Minute, "the request of a replica is that of its pods", hasMetric(1,
+	stack.Eventually(t, time.Minute, "the pods show how many GPUs a replica requests", hasMetric(1,
 		"gpuscaler_gpus_per_replica", "namespace", "limitrange", "policy", "chat"))
 	var pods corev1.PodList
 	if err := suite.Stack.Client.List(t.Context(), &pods, client.InNamespace(ns), client.MatchingLabels{"app": "chat"}); err != nil {

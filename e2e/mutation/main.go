@@ -42,11 +42,11 @@ type settings struct {
 	module   string // directory of the module
 	seed     int
 	unseen   []int // seeds whose samples are left out
-	size     int   // mutants of each group
+	size     int   // number of mutants in the sample of each group
 	only     *regexp.Regexp
 	list     bool
 	parallel int
-	least    float64       // score in percent
+	least    float64       // lowest score that succeeds, in percent
 	limit    time.Duration // CPU time that a run may use in addition to a multiple of the time of its tests
 }
 

@@ -19,16 +19,16 @@ type mutant struct {
 	Line int
 
 	pkg        *packages.Package
-	id         int // in the test programs, from 1
+	id         int // number of the mutant in the test programs, from 1
 	places     []place
 	equivalent string // why the change has no effect
-	digest     string // of the group's files
+	digest     string // hash of the group's files
 	result     result
 }
 
 // An identity distinguishes a mutant from all other mutants of the module. It does not change when lines are added above the mutant.
 type identity struct {
-	File     string // relative to the module
+	File     string // path relative to the module
 	Function string // name of the function, or of the declared variable or constant
 	Operator string
 	Before   string
@@ -46,16 +46,16 @@ func (m *mutant) String() string {
 
 // A place is the part of a file that a mutant replaces.
 type place struct {
-	file       string     // relative to the module
-	start, end int        // offsets
+	file       string     // path relative to the module
+	start, end int        // offsets in the file
 	typ        types.Type // type of the replaced expression; nil for a statement
 	text       string     // the replacement
 }
 
 // A group is a package with its sub-packages.
 type group struct {
-	root   string // of the module
-	dir    string // relative to the module
+	root   string // directory of the module
+	dir    string // directory of the package, relative to the module
 	all    []*mutant
 	sample []*mutant
 	digest string // hash of all files of the group, including tests and test data, without comments

@@ -38,7 +38,7 @@ type schema struct {
 	pkg     *types.Package
 	imports []string       // packages whose types the mutants use, by path
 	names   map[string]int // a number for each used type
-	types   []string       // their declarations
+	types   []string       // declarations of the used types
 }
 
 // A site is a part of a file that mutants replace.
@@ -106,7 +106,7 @@ func (c *schema) file(source []byte, sites []*site) string {
 	return out.String()
 }
 
-// part returns the source of a site, including the sites inside it.
+// part returns the source of a part of a file, in which the parts inside it are already replaced.
 func (c *schema) part(source []byte, s *site, inner []*site) string {
 	var moved []*site
 	for _, i := range inner {

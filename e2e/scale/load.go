@@ -108,8 +108,9 @@ func pace(n, rate int) time.Duration {
 	return interval
 }
 
-// load reads n policies in turn at an interval for the given time. It returns an error if all reads fail. The latency of a read is measured
-// from the time at which the read is due, not from its actual start. Therefore a delay of the start also counts as latency.
+// load reads n policies one after the other, at an interval, for the given time. It returns an error if all reads fail. The latency of a
+// read is measured from the time at which the read is due, not from its actual start. Therefore a delay of the start also counts as
+// latency.
 func (r *reader) load(ctx context.Context, n int, interval, d time.Duration) (latencies, error) {
 	var mu sync.Mutex
 	var reads sync.WaitGroup

@@ -125,7 +125,7 @@ var (
 	}
 )
 
-// failure returns the error of a request that the API server did not apply, or nil if it applied it.
+// failure returns the error of a request that the fault prevents, or nil if the API server applies the request.
 func failure(v verdict, kind, name string) error {
 	switch v {
 	case conflict:

@@ -130,8 +130,8 @@ func twoGPUs(name string) string {
 		spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com, allocationMode: ExactCount, count: 2}}]}}}`, name)
 }
 
-// Two pods on a node share a claim of two GPUs. A third pod requests GPUs by the name of their class. All GPUs must count, those of the
-// shared claim once. While the third pod is pending, the demand is unknown.
+// Two pods on a node share a claim of two GPUs. A third pod requests GPUs by the name of their class. All GPUs must count, and the two GPUs
+// of the shared claim must count only once. While the third pod is pending, the demand is unknown.
 func TestClaimsWithAKnownCountAreDemand(t *testing.T) {
 	running := func(name string) string {
 		return claimsPod(name, "resourceClaimName: shared") + "\n" + `status: {phase: Running}`

@@ -50,8 +50,8 @@ func content(n *html.Node) string {
 	return strings.TrimSpace(b.String())
 }
 
-// The test repeats those checks of axe-core (an accessibility checker) that need no browser: names of elements, landmarks, table headers,
-// and unique ids.
+// axe-core checks the accessibility of pages in a browser. This test repeats its checks that need no browser: names of elements, landmarks,
+// table headers, and unique ids.
 func TestPagesAreAccessible(t *testing.T) {
 	l := clusterAtNine(60, Options{Cluster: "prod", Panels: testPanels{}})
 	for _, path := range allPages {

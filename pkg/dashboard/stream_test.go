@@ -118,7 +118,7 @@ func TestTransitionIsSentWithinATick(t *testing.T) {
 	if target.Replicas != 40 {
 		t.Fatalf("the target after the burst is %d", target.Replicas)
 	}
-	// An update that begins during the tick can send some of the following events earlier than the others, in any order.
+	// An update during the tick can contain only some of the following events; the others follow in the next update. Their order varies.
 	var announced string
 	eventually(t, overview, map[string]func(serverEvent) bool{
 		"the changed row": partWith(t, elementID(chat), `num target">40</td>`),

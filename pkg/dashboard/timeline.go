@@ -147,9 +147,9 @@ func (h pastData) column(value func(sample) float64) []point {
 	return out
 }
 
-// charts returns a chart for each signal of the policy. The reference line of a chart is the signal's target. If the signal measures the
-// total of all replicas, its target is per replica, so the reference line is the target times the number of ready replicas. A signal of an
-// objective has no target, and its chart has no reference line.
+// charts returns a chart for each signal of the policy, with the signal's target as the reference line. If the signal measures the total of
+// all replicas, its target is for one replica, so the line is the target times the number of ready replicas. Without a target (the policy
+// has an objective), the chart has no reference line.
 func (h pastData) charts(r *engine.Record, w span) (all []chart) {
 	for i := range r.Workload.Policy.Signals {
 		s := &r.Workload.Policy.Signals[i]

@@ -225,13 +225,13 @@ func (n *nodeTicks) adopt() {
 		return
 	}
 	n.current, n.of = current, of
-	former := map[string]*groupTick{}
+	previous := map[string]*groupTick{}
 	for _, g := range n.groups {
-		former[g.group.Name] = g
+		previous[g.group.Name] = g
 	}
 	n.groups = nil
 	for _, group := range current {
-		g := former[group.Name]
+		g := previous[group.Name]
 		if g == nil {
 			g = &groupTick{entry: newGroupEntry(group)}
 		}

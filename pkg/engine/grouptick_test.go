@@ -420,9 +420,9 @@ func TestRemovedGroupWithAnUnreadableRecordIsRestored(t *testing.T) {
 // A pod keeps an annotation of gpuscaler although its workload was removed. The next tick removes the annotation.
 func TestAnnotationOfAPodWithoutAWorkloadIsRemoved(t *testing.T) {
 	w, g, e, _ := night(t)
-	g.annotated = []capacity.Action{capacity.PodAnnotation{Namespace: "team", Name: "former"}}
+	g.annotated = []capacity.Action{capacity.PodAnnotation{Namespace: "team", Name: "previous"}}
 	w.after(e, time.Second)
-	if len(g.acts) != 1 || !strings.Contains(g.acts[0], "former") {
+	if len(g.acts) != 1 || !strings.Contains(g.acts[0], "previous") {
 		t.Errorf("actions %q, want the removal from the pod", g.acts)
 	}
 }

@@ -54,9 +54,9 @@ func (n *teamTicks) adopt() {
 		return
 	}
 	n.of, n.groups = n.engine.workloads, groups
-	former := map[string]*teamTick{}
+	previous := map[string]*teamTick{}
 	for _, t := range n.teams {
-		former[t.team.Name] = t
+		previous[t.team.Name] = t
 	}
 	byName := map[string]*teamTick{}
 	n.teams = nil
@@ -68,7 +68,7 @@ func (n *teamTicks) adopt() {
 		}
 		t := byName[w.Policy.Team.Name]
 		if t == nil {
-			t = newTeamTick(w.Policy.Team, former[w.Policy.Team.Name])
+			t = newTeamTick(w.Policy.Team, previous[w.Policy.Team.Name])
 			byName[w.Policy.Team.Name], n.teams = t, append(n.teams, t)
 		}
 		t.add(s, w, old)
@@ -83,13 +83,13 @@ func (n *teamTicks) adopt() {
 	n.engine.decisions.adoptTeams(n.teams)
 }
 
-func newTeamTick(team *scaling.Team, former *teamTick) *teamTick {
+func newTeamTick(team *scaling.Team, previous *teamTick) *teamTick {
 	t := &teamTick{team: team, others: make([]int64, len(team.Limits))}
 	for _, l := range team.Limits {
 		t.limits = append(t.limits, teams.Limit{Resource: l.Resource, Max: l.Max})
 	}
-	if former != nil {
-		t.entry = former.entry
+	if previous != nil {
+		t.entry = previous.entry
 	} else {
 		t.entry = &teamEntry{name: team.Name}
 	}

@@ -12,8 +12,9 @@ func (m *teamMember) onTrial(in *teams.Member) bool {
 	return m.trial && in.Running <= 1 && in.Granted <= 1
 }
 
-// setTrial updates the field trial after the limits were divided. A trial begins when a member with an unknown amount per replica receives
-// its first replica. It ends when the amount is known and the replica fits within the limits, or when the replica is removed.
+// setTrial updates the field trial after the team's limits were divided among its members. A trial begins when a member receives its first
+// replica although it is not known how many units (GPUs, for example) its replica uses. The trial ends when this is known and the replica
+// fits within the limits, or when the replica is removed.
 func (m *teamMember) setTrial(in *teams.Member, share *teams.Share) {
 	if !m.evaluation.decided || m.workload.Mode != scaling.Auto {
 		return

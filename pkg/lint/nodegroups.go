@@ -178,7 +178,7 @@ func (k *groupCheck) placement(w *scaling.Workload) (all []Finding) {
 			Why:  "the pods wait, or run on nodes that the group does not count", Fix: fix})
 	case p.Elsewhere > 0:
 		all = append(all, Finding{Severity: Warning, Check: PodOnOtherNodes, About: about,
-			What: fmt.Sprintf("the pods of %s can also run on other nodes than those of capacity group %s: on %d at present", target,
+			What: fmt.Sprintf("the pods of %s can also run on nodes outside capacity group %s: on %d now", target,
 				k.group.Name, p.Elsewhere),
 			Why: "if the group is full, its cap applies although these nodes have free " + k.group.Resource,
 			Fix: "`" + k.selectGroup(w) + "`"})

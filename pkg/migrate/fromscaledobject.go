@@ -173,7 +173,7 @@ func (p *Plan) trigger(i int, t map[string]any, out *spec.Policy) map[string]any
 	_, value, known := targetOf(t)
 	if !known {
 		p.lost("trigger %s: gpuscaler does not know which field of type %s is the target. The trigger remains in the ScaledObject as it is: "+
-			"complete the draft of its signal in the policy, and set the target of the trigger to about %d times that of the "+
+			"complete the draft of its signal in the policy, and set the target of the trigger to about %d times the target of the "+
 			"signal", name, kind, mirrorFactor)
 		p.draft("trigger "+name, "name: "+strings.ToLower(identifierOf(name)), "type: keda", "trigger: "+name, "target: TODO   # per replica")
 		return t

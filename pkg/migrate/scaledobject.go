@@ -145,10 +145,8 @@ func outageNotes(p *scaling.Policy, m mirrorTriggers) (notes []string) {
 		notes = append(notes, "While gpuscaler is not available, replicas do not change. fallback.behavior needs KEDA 2.17 or later.")
 	} else {
 		notes = append(notes, fmt.Sprintf("While gpuscaler is not available, replicas do not decrease, and the mirror triggers can increase "+
-			"them. Their target is %d times "+
-			"that of the policy, so that they normally stay below the policy's target. This needs KEDA 2.21 and failureThreshold: 0; otherwise "+
-			"replicas do "+
-			"not change.", mirrorFactor))
+			"them. Their target is %d times the target of the policy, so that they normally have no effect. This needs KEDA 2.21 and "+
+			"failureThreshold: 0; otherwise replicas do not change.", mirrorFactor))
 	}
 	if p.MinReplicas == 0 {
 		when := "After the first failed poll"

@@ -40,7 +40,7 @@ type usage struct {
 
 type quotaKey struct{ source, namespace string }
 
-// byTenant reports whether the query of a group depends on a tenant's policy, and not only on the PlatformConfig.
+// byTenant reports whether the query of a group depends on a tenant's policy. Other queries depend only on the PlatformConfig.
 func (k *groupKey) byTenant(s *candidate) bool {
 	return k.kind == bySelector || k.kind == byHistogram || (k.kind == byQuery && s.request.Source.QueryName == "")
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // LimitViolation reports that a namespace exceeds a limit at a data source. The readings that this namespace gets from the data source are
-// missing. Those of other namespaces are not affected.
+// missing; the readings of other namespaces are not affected.
 type LimitViolation struct {
 	Source    string // name of the data source in the PlatformConfig
 	Poll      string // query, selector, gauges, histogram, dcgm, kueue, scrape, exporter, redis or external

@@ -160,8 +160,8 @@ func (o *runOptions) register(c *cobra.Command) {
 		"and leave existing overrides until gpuscaler restore removes them")
 	f.BoolVar(&o.nodePools, "nodepools", true, "read and override NodePools of Karpenter; false: decide only for capacity groups with a "+
 		"nodeSelector, for a role without permissions on NodePools")
-	f.StringVar(&o.prices, "prices", "", "price book (kind PriceBook), reloaded when it changes; empty: the one that the PlatformConfig "+
-		"names, else the built-in one")
+	f.StringVar(&o.prices, "prices", "", "price book (kind PriceBook), reloaded when it changes; empty: the price book that the "+
+		"PlatformConfig names, else the built-in one")
 	f.StringVar(&o.learned, "learned-configmap", "", "ConfigMap in the namespace of this pod that stores what was learned for objectives, so "+
 		"that a new leader continues with it; it must exist; empty: a new leader learns again")
 	f.StringVar(&o.record, "record", "", "file for the inputs and decisions of each tick, for replay --verify; rotated, at "+

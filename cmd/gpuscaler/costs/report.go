@@ -53,7 +53,7 @@ used; forgotten notebooks; and workloads that would fit into a MIG slice.
 Prices come from overrides in the PlatformConfig, else from Karpenter's offering metric, else from the price book
 (--prices; a small one is built in: --print-prices). An unknown price is reported as unknown, never as 0.
 
-The command reads the metrics of dcgm-exporter and, if they exist, those of Karpenter (karpenter_nodes_allocatable,
+The command reads the metrics of dcgm-exporter and, if they exist, the metrics of Karpenter (karpenter_nodes_allocatable,
 and karpenter_cloudprovider_instance_type_offering_price_estimate of the AWS provider) and of kube-state-metrics
 (kube_pod_info, kube_pod_labels, kube_node_labels). It lists the missing ones. --kubeconfig adds the instance types
 of the present NodeClaims and nodes.`,

@@ -64,7 +64,7 @@ more gives the best result. The exit code is 1 if no SLO is attained; the report
 	f.Lookup("slo").Usage = "share of the requests, and the longest time that these may wait, as `SHARE:WAIT`; may be repeated, with the " +
 		"preferred one first"
 	f.Float64Var(&o.budget, "budget", 0, "highest cost in $ per day; not set: no limit")
-	f.Int32Var(&o.most, "max-replicas", 0, "maxReplicas of the policy; 0: that of --config, or one and a half times what the busiest minute "+
+	f.Int32Var(&o.most, "max-replicas", 0, "maxReplicas of the policy; 0: as in --config, or one and a half times what the busiest minute "+
 		"needs")
 	f.StringVarP(&o.output, "output", "o", "text", "text, json, or yaml for the policy only")
 	f.StringVar(&o.file, "file", "", "output file for the recommended policy; empty: not written")

@@ -50,7 +50,7 @@ func TestAdviceOfTheObjectiveGuideRunsAsWritten(t *testing.T) {
 	}
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(guide), 2)
 	if len(blocks) < 2 || !strings.Contains(blocks[1][1], "gpuscaler advise") {
-		t.Fatalf("the second block of the guide is not that of gpuscaler advise: %q", blocks)
+		t.Fatalf("the second block of the guide is not the output of gpuscaler advise: %q", blocks)
 	}
 	t.Chdir("../../..")
 	dir, text := t.TempDir(), ""

@@ -87,7 +87,7 @@ func carry(t *testing.T, w http.ResponseWriter, r *http.Request, page string) {
 			continue
 		}
 		if got := s.Headers().Get(corev1.PortHeader); got != strconv.Itoa(9999) {
-			t.Errorf("forwarded to port %s, want that of the container's port named page", got)
+			t.Errorf("forwarded to port %s, want the container's port named page", got)
 		}
 		to, err := net.Dial("tcp", page)
 		if err != nil {

@@ -94,7 +94,7 @@ func TestLintReportsGroupsOfLabeledNodesThatCannotWork(t *testing.T) {
 			"{nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [b]}]}]}}}"), llamaPolicy, "PodCannotUseNodeGroup",
 			"their required node affinity matches none of them"},
 		{"also other nodes", "", two + node("a100-0", "8", "accelerator: a100", "") + deployment("2", ""), llamaPolicy, "PodCanUseOtherNodes",
-			"the pods of Deployment llama can also run on other nodes than those of capacity group chat: on 1 at present"},
+			"the pods of Deployment llama can also run on nodes outside capacity group chat: on 1 now"},
 		{"other nodes without GPUs", "", two + node("cpu", "0", "", "") + deployment("2", ""), llamaPolicy, "", ""},
 		{"a partition of a GPU", "", two + strings.Replace(deployment("2", onGroup), "nvidia.com/gpu", "nvidia.com/mig-1g.10gb", 1), llamaPolicy,
 			"", ""},

@@ -88,7 +88,7 @@ spec: {template: {spec: {containers: [{name: server}]`+more+`}}}
 	}
 }
 
-// A file with a NodePool contains all NodePools, so those of a capacity group that it does not contain are missing.
+// A file with a NodePool contains all NodePools, so a NodePool of a capacity group that is not in the file is missing.
 func TestLintReportsNodePoolsThatFilesDoNotContain(t *testing.T) {
 	platform := commandtest.File(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
 kind: PlatformConfig

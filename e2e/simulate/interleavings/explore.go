@@ -95,7 +95,7 @@ type exploration struct {
 	seen        hashes
 	level       []node
 	depth       int
-	states      int64 // including those of the present depth
+	states      int64 // including the states of the current depth
 	transitions atomic.Int64
 	expanded    atomic.Int64 // number of states of the current depth whose actions were run
 	found       atomic.Pointer[finding]

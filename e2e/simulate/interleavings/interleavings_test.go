@@ -33,8 +33,8 @@ func TestEveryOrderOfActions(t *testing.T) {
 	}
 }
 
-// formerViolations contains orders of actions that once violated an invariant.
-var formerViolations = map[string]struct {
+// pastViolations contains orders of actions that once violated an invariant.
+var pastViolations = map[string]struct {
 	from    int // index of the beginning
 	actions []action
 }{
@@ -52,8 +52,8 @@ var formerViolations = map[string]struct {
 		{policyChanges, 0}, {seeFiles, 0}, {decides, 0}, {ownerConsent, 1}, {seePool, 0}}},
 }
 
-func TestFormerViolations(t *testing.T) {
-	for name, v := range formerViolations {
+func TestPastViolations(t *testing.T) {
+	for name, v := range pastViolations {
 		m := newModel()
 		from := m.beginning(v.from)
 		f := finding{path: v.actions, recovery: true}

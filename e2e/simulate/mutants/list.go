@@ -105,6 +105,6 @@ var mutants = []mutant{
 		new: "return !o.Seen && !o.Releasing && !fs.view(pool, f).Ours"},
 	{what: "a value that an owner set again counts as gpuscaler's", depth: 3, seeds: byDepth, file: "pkg/capacity/override/settle.go",
 		old: "(fs.wasSetBefore(pool, f) || fs.wasSetAgain(pool, f))", new: "fs.wasSetBefore(pool, f)"},
-	{what: "the overrides of a deleted NodePool are those of its successor", depth: 5, seeds: byDepth, file: "pkg/capacity/override/settle.go",
+	{what: "the overrides of a deleted NodePool pass to its successor", depth: 5, seeds: byDepth, file: "pkg/capacity/override/settle.go",
 		old: "	if p.UID != \"\" && p.UID != v.UID {", new: "	if false {"},
 }

@@ -23,8 +23,8 @@ const (
 
 var quantityNames = [numQuantities]string{"heap KiB", "goroutines", "objects", "NodePool bytes", "history", "series"}
 
-// growthBounds is the factor by which the largest sample of the second half may exceed that of the first half. The history has the bound
-// mostHistory instead.
+// growthBounds contains, for each quantity, how large the largest sample of the second half of a run may be, as a multiple of the largest
+// sample of the first half. The history has the bound mostHistory instead.
 var growthBounds = [numQuantities]float64{heap: 1.05, goroutines: 1, objects: 1, bytes: 1.05, series: 1.02}
 
 // mostHistory is the largest number of records in the history of package engine. The history grows until it has this size.

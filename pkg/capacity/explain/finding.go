@@ -31,7 +31,8 @@ const (
 	// a limit is overridden, and would stay so if gpuscaler were killed and never started again
 	FindPermanentLimit
 	FindRecord // the record cannot be read; the fields that gpuscaler owns are removed
-	// gpuscaler.io/nudge no longer lists an overridden field, so it cannot be restored; Name is the owner's value
+	// the owner withdrew the consent: gpuscaler.io/nudge no longer lists a field that is overridden, so gpuscaler may not restore it; Name
+	// is the value to restore
 	FindConsentWithdrawn
 	// the devices of some claims cannot be counted, so demand is unknown; Name is the first of Count workloads or pods
 	FindClaims

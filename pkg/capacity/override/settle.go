@@ -137,7 +137,7 @@ func (fs *Fields) wasSetBefore(pool int, f nodepool.Field) bool {
 // another manager with the same value does not change this. The other manager therefore set another value first, or removed the field.
 // Without the ownership of the record, nothing is known: managedFields was reset, or the NodePool was created from a copy.
 //
-// A list of budgets with the entries of a freeze is not set again: its owner edited the other entries, and kept those of the freeze.
+// A list of budgets with the entries of a freeze is not set again: its owner edited the other entries, and kept the entries of the freeze.
 func (fs *Fields) wasSetAgain(pool int, f nodepool.Field) bool {
 	o, view := &fs.State.Pools[pool].Overrides[f], fs.view(pool, f)
 	if f == nodepool.FieldBudgets && !o.Releasing && statemachine.HasFreeze(view.Value) {

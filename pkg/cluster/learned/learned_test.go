@@ -290,7 +290,7 @@ func TestModelsAreWrittenAtMostOnceAMinute(t *testing.T) {
 
 // If the ConfigMap is full, documents of removed workloads are removed, the oldest first. If this is not enough, the models of some
 // workloads are not written, and gpuscaler must log this.
-func TestAFullConfigMapDropsFormerWorkloads(t *testing.T) {
+func TestAFullConfigMapDropsPreviousWorkloads(t *testing.T) {
 	const limit = 20_000
 	now, found := time.Now(), empty()
 	found.BinaryData = map[string][]byte{}

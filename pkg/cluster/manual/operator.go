@@ -75,7 +75,7 @@ func ownsAnnotation(fields []byte, keys ...string) bool {
 }
 
 // Merge combines the annotations of a workload and of the objects that scale it. A pause on any of them pauses the workload. If there are
-// several overrides, Merge uses the one that ends last, so that an override that has ended does not hide a current one.
+// several overrides, Merge uses the override that ends last, so that an override that has ended does not hide a current one.
 func Merge(all ...*Operator) (scaling.Operator, string) {
 	merged, by := scaling.NoOperator, ""
 	for _, o := range all {

@@ -55,7 +55,7 @@ type Cache struct {
 	claims      map[string]*karpenter.NodeClaim // key: name of the NodeClaim
 	overlays    []*karpenter.NodeOverlay
 	nodes       map[string]*Node
-	deleted     map[string]outcome   // outcome of each deleted NodeClaim whose node was possibly not taken by the provider, by UID
+	deleted     map[string]outcome   // deleted NodeClaims whose node the provider may have taken, until an Event shows it; by UID
 	interrupted map[string]time.Time // time of the interruption notice of each NodeClaim whose node the cloud provider takes, by UID
 	// time of the last Event about each NodeClaim that Karpenter keeps for a CapacityBuffer, by UID
 	buffered     map[string]time.Time

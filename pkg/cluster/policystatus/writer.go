@@ -75,7 +75,7 @@ type carrier struct {
 	about     corev1.ObjectReference
 	written   Written
 	desired   string // the right value; empty: no annotation
-	unlabeled bool   // whether it is a ConfigMap that was deleted or is no longer selected
+	unlabeled bool   // true: a ConfigMap that was deleted, or that no longer has the label of policies
 	failure   failure
 }
 

@@ -59,10 +59,10 @@ func event(name string, of corev1.ObjectReference, at time.Time) *corev1.Event {
 // Only the last Event about the StatefulSet may be used. Events about a deleted StatefulSet with the same name, and Events from the future,
 // must be ignored.
 func TestLastFailureOfTheStatefulSetIsStored(t *testing.T) {
-	db, former := corev1.ObjectReference{Name: "db", UID: "uid"}, corev1.ObjectReference{Name: "db", UID: "former"}
+	db, previous := corev1.ObjectReference{Name: "db", UID: "uid"}, corev1.ObjectReference{Name: "db", UID: "previous"}
 	repeated := event("repeated", db, now.Add(-time.Hour))
 	repeated.Series = &corev1.EventSeries{LastObservedTime: metav1.NewMicroTime(now.Add(-time.Minute))}
-	client := fake.NewClientset(event("first", db, now.Add(-2*time.Minute)), repeated, event("former", former, now),
+	client := fake.NewClientset(event("first", db, now.Add(-2*time.Minute)), repeated, event("previous", previous, now),
 		event("future", db, now.Add(time.Hour)))
 	w := incomplete("db")
 	New(client.CoreV1(), w, w, slog.Default()).round(t.Context(), now)

@@ -28,8 +28,8 @@ type ClosedPool struct {
 	Limit     *float64 `json:"limit,omitempty"`   // absent if there is no limit or maximum
 	Used      *float64 `json:"used,omitempty"`    // how much of Limited the NodePool has
 	LimitOf   string   `json:"limitOf,omitempty"` // "owner", "schedule", "gpuscaler", or "group" for a maximum
-	Units     int64    `json:"units"`             // how much of the group's resource the nodes of the NodePool have
-	Unmanaged int64    `json:"unmanaged"`         // how many of these units pods use that no policy of the group manages
+	Units     int64    `json:"units"`             // units of the group's resource on the nodes of the NodePool
+	Unmanaged int64    `json:"unmanaged"`         // units in use by pods without a policy of the group
 	Refused   int      `json:"refusedLaunches,omitempty"`
 }
 

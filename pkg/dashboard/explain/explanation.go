@@ -74,8 +74,8 @@ type Signal struct {
 	Type       string   `json:"type"`
 	Unit       string   `json:"unit"`                 // count, percent (as a fraction) or seconds
 	Value      *float64 `json:"value,omitempty"`      // absent if the value is unknown
-	Target     float64  `json:"target"`               // 0 if the signal is only evidence for the objective
-	Measures   string   `json:"measures,omitempty"`   // what the value is evidence of for the objective
+	Target     float64  `json:"target"`               // 0 if the policy has an objective instead of a target for the signal
+	Measures   string   `json:"measures,omitempty"`   // quantity that the objective learns from the signal, for example arrivals
 	Recommends *int32   `json:"recommends,omitempty"` // recommended replicas; absent if the signal recommends nothing
 	Age        float64  `json:"ageSeconds"`
 	Reported   int32    `json:"podsReported"` // number of pods that reported; -1 for a signal that is not read from pods

@@ -268,8 +268,8 @@ func (s Signal) PodsText() string {
 	return fmt.Sprintf("%d/%d", s.Reported, s.Ready)
 }
 
-// TargetText returns the formatted target. A signal without a target is only evidence for the objective; for it, TargetText returns "none"
-// and what the value is evidence of.
+// TargetText returns the formatted target. A signal without a target only provides measurements for the objective; for it, TargetText
+// returns "none" and the measured quantity.
 func (s Signal) TargetText() string {
 	if s.Target == 0 && s.Measures != "" {
 		return "none (" + s.Measures + ")"

@@ -149,7 +149,7 @@ func sendSignalValues(r *engine.Record, send func(float64, ...string)) {
 
 func sendSignalTargets(r *engine.Record, send func(float64, ...string)) {
 	for _, s := range r.Workload.Policy.Signals {
-		if s.Target > 0 { // a signal that is only evidence for an objective has no target
+		if s.Target > 0 { // with an objective, a signal can have no target
 			send(s.Target, s.Name, s.Type)
 		}
 	}

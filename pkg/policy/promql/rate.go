@@ -105,7 +105,7 @@ func growthOfCall(e *parser.Call) CounterRate {
 }
 
 // growthOfBinary returns the rate of a binary expression: a rate that is multiplied or divided by a constant, or a rate with "or
-// vector(0)". The latter only adds a value if there is no series.
+// vector(0)". "or vector(0)" only adds a value if there is no series.
 func growthOfBinary(e *parser.BinaryExpr) CounterRate {
 	if e.Op == parser.LOR {
 		if other, is := e.RHS.(*parser.Call); is && other.Func.Name == "vector" {

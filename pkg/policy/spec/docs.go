@@ -246,7 +246,7 @@ var docs = map[string]string{
 	"Prices.source":      "karpenter: the offering metric of Karpenter; book: the price book",
 	"Prices.region":      "region in the price book",
 	"Prices.book":        "mounted price book (kind PriceBook) that replaces the built-in one",
-	"Prices.overrides":   "prices that replace those of the source",
+	"Prices.overrides":   "prices that replace the prices of the source",
 	"Prices.commitments": "capacity that is paid for even if it is not used",
 
 	"Price.instanceType": "p5.48xlarge",
@@ -297,7 +297,7 @@ var docs = map[string]string{
 	"SigV4.service_name":          "service name of the signature",
 
 	"PriceBook.regions":     "prices by region; a region that is not listed has no prices",
-	"PriceBook.overrides":   "prices that replace those of the source",
+	"PriceBook.overrides":   "prices that replace the prices of the source",
 	"PriceBook.commitments": "capacity that is paid for even if it is not used",
 
 	"RegionPrices.name":          "region, as in topology.kubernetes.io/region",

@@ -44,7 +44,7 @@ type OAuth2 struct {
 
 // TLS contains the fields of Prometheus' tls_config.
 type TLS struct {
-	CAFile             string `yaml:"ca_file,omitempty" default:"those of the system"`
+	CAFile             string `yaml:"ca_file,omitempty" default:"certificates of the system"`
 	CertFile           string `yaml:"cert_file,omitempty"`
 	KeyFile            string `yaml:"key_file,omitempty"`
 	ServerName         string `yaml:"server_name,omitempty"`

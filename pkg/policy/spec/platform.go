@@ -51,7 +51,7 @@ type Exporter struct {
 	Type string `yaml:"type" required:"true" enum:"dcgm,kueue,karpenter,kube-state-metrics,vllm,sglang,triton,nim,ray,tgi,trtllm,dynamo"`
 
 	Namespace string            `yaml:"namespace" required:"true"`
-	PodLabels map[string]string `yaml:"podLabels,omitempty" default:"dcgm: those of the GPU operator and of the exporter's chart"`
+	PodLabels map[string]string `yaml:"podLabels,omitempty" default:"dcgm: the labels of the GPU operator and of the exporter's chart"`
 }
 
 // Query is a PromQL query whose result has one series for each workload.

@@ -101,9 +101,8 @@ func (q *slidingMin) push(slot int, value int32) {
 	q.tail++
 }
 
-// expire removes the values of all slots before the given one, but never the newest value. push removes all earlier entries that are not
-// smaller than a new value, so the slot of an entry is the last slot with a value of at most the entry's. The slot alone therefore shows
-// whether an entry is too old.
+// expire removes all entries whose slot is before the given one, but never the newest entry. push has already removed each earlier entry
+// that a later entry replaces, so the slots of the remaining entries are in ascending order, and expire has to compare only the first.
 func (q *slidingMin) expire(before int) {
 	mask := len(q.slot) - 1
 	for q.tail > q.head+1 && q.slot[q.head&mask] < before {

@@ -10,7 +10,7 @@
 //	baselines     other autoscalers, once with their documented defaults and once tuned: a search selects the best values of
 //	              their documented knobs on the train part. Without a train part, it uses the traffic that they are evaluated on,
 //	              which favors the baselines. With Case.TuneOurs the policy is tuned in the same way, in a separate row.
-//	clairvoyant   the schedule behind the fluid bound. In this run, replicas start and serve like those of all other runs. If a
+//	clairvoyant   the schedule behind the fluid bound. In this run, replicas start and serve as in all other runs. If a
 //	              replica can start on an existing node, the bound uses the shortest cold start, and this run uses a schedule for
 //	              the typical cold start.
 //	careful       a stricter schedule, so that the simulated waits meet the SLO. It has additional replicas if the SLO is missed

@@ -16,7 +16,7 @@ type columns struct {
 	top    int64
 	fine   int // number of fine columns, each for one backlog; at least 1
 	coarse int
-	open   bool // a backlog larger than the last column can also meet the SLO, but the memory limit leaves no column for it
+	open   bool // true: a backlog larger than the last column can also meet the SLO, but the memory limit leaves no column for it
 }
 
 func (c *columns) width() int { return c.fine + c.coarse }
@@ -29,8 +29,8 @@ func (c *columns) served(column int, g int64) int64 {
 	return g * (c.top - int64(column-c.fine))
 }
 
-// column returns the index of the column for the backlog that remains if served units of work are done by the end of the slot. If no column
-// represents that backlog, the result is at least width().
+// column returns the index of the column for the end of the slot at which the given units of work have been served. The remaining units are
+// the backlog. If no column represents this backlog, the result is at least width().
 func (c *columns) column(served, g int64) int {
 	if c.coarse == 0 || served > g*c.top {
 		return int(c.arrived - served)

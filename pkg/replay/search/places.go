@@ -7,8 +7,8 @@ import (
 )
 
 // placeOf returns the position of v in tries, counted from 0. tries contains values in ascending or descending order. Position 1.5 is
-// halfway between the second and the third value, on the scale that logarithmic selects. The position of a value outside the range is that
-// of the nearer end.
+// halfway between the second and the third value, on the scale that logarithmic selects. A value outside the range has the position of the
+// nearer end.
 func placeOf(tries []float64, v float64) float64 {
 	last := len(tries) - 1
 	for i, at := range tries {

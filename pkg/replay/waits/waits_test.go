@@ -70,7 +70,7 @@ func TestASignalOnWaitsSeesItsWindowOnly(t *testing.T) {
 		w.Scrape(time.Duration(i+1) * 15 * time.Second)
 	}
 	if got, ok := w.Read(150*time.Second, time.Minute, 0); !ok || got != 7.5 {
-		t.Errorf("the mean of the last minute is %g s, want that of 6, 7, 8 and 9", got)
+		t.Errorf("the mean of the last minute is %g s, want the mean of 6, 7, 8 and 9", got)
 	}
 	if got, ok := w.Read(150*time.Second, time.Minute, 0.95); !ok || got < 8 || got > 9 {
 		t.Errorf("its p95 is %g s", got)

@@ -14,7 +14,8 @@ var ErrEncoding = errors.New("saved objective model cannot be read")
 // encodingVersion is the first byte of the encoding. Increase it if the layout of the type saved or the list of rules changes.
 // UnmarshalBinary must still read the previous version, because an upgrade must not lose what was learned. The folder testdata has a file
 // of each version. UnmarshalBinary returns an error for version 1, which was never released, and for later versions, and the model then
-// learns again. Each version since 2 has added numbers at the end of the type saved, except that version 4 has replaced those of version 3.
+// learns again. Each version since 2 has added numbers at the end of the type saved, except that version 4 has replaced the numbers of
+// version 3.
 const encodingVersion = 5
 
 // MaxEncoded is the maximum number of bytes that AppendBinary appends.
@@ -63,7 +64,7 @@ func (m *Model) UnmarshalBinary(data []byte) error {
 	return nil
 }
 
-// plausible reports whether all numbers are finite and, except those of the signed types, not negative.
+// plausible reports whether all numbers are finite, and not negative unless their type is signed.
 func plausible(v reflect.Value) bool {
 	switch v.Type() {
 	case reflect.TypeFor[signedInt]():

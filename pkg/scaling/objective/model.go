@@ -287,9 +287,9 @@ func (m *Model) plant() plant {
 
 // doubt returns the factor by which the computed number of serving slots is multiplied because few requests were observed. The mean number
 // of busy serving slots is the product of the load and the service time. The relative standard error of each of these means is about the
-// inverse of the square root of the number of requests, and that of their product is 1.4 times as great. The result includes two of these
-// errors. Without the factor, 4 instead of 16 of 40 cells of the family steady (make bench-decisions) meet the SLO in the first hours, at
-// 0.98 of the cost.
+// inverse of the square root of the number of requests, and the error of their product is 1.4 times as great. The result includes two of
+// these errors. Without the factor, 4 instead of 16 of 40 cells of the family steady (make bench-decisions) meet the SLO in the first
+// hours, at 0.98 of the cost.
 func (m *Model) doubt() float64 {
 	if m.saved.Capacity.Weight <= 0 || m.saved.Capacity.Full.Count == 0 {
 		return 1

@@ -64,9 +64,9 @@ type Plan struct {
 	EarliestScaleDown time.Time
 }
 
-// AppendText appends one sentence to dst. It contains the reason for the safe policy, if there is one, and the number of replicas of each
-// term. If the safe policy adds all replicas, the sentence contains only the reason. The sum is not repeated, because Decision.Replicas
-// precedes the sentence.
+// AppendText appends one sentence to dst. If the safe policy determined the plan (see SafeReason), the sentence contains the reason. It
+// then contains the number of replicas of each term, unless the safe policy added all replicas. It does not contain their sum, because the
+// text of Decision.Replicas precedes the sentence.
 func (p Plan) AppendText(dst []byte) []byte {
 	separator := ""
 	if p.Safe != NotSafe {

@@ -6,8 +6,8 @@ import (
 )
 
 // TestLyingMetrics runs a workload whose arrivals are reported 10 times too high, 10 times too low, or always with the same value. Queue
-// and throughput show the true load. The replicas must stay within a factor of two of those with a correct metric, and the work must be
-// served.
+// and throughput show the true load. The number of replicas must stay within a factor of two of the number with a correct metric, and the
+// work must be served.
 func TestLyingMetrics(t *testing.T) {
 	honest := newWorkload()
 	honest.run(t, 2*time.Hour, 4.2)

@@ -51,8 +51,8 @@ type Rules uint8
 
 // Kinds of rules. For the figures, see the comment at Tuning.
 const (
-	// rules that assume that a rise of the load continues; without them, the worst cost of a cell is 3.15 instead of 1.55 times that of the
-	// oracle
+	// rules that assume that a rise of the load continues; without them, the worst cost of a cell is 3.15 instead of 1.55 times the cost of
+	// the oracle
 	TrendRules  Rules = 1 << iota
 	SeasonRules       // rules that use the time of the day; without them, 42 cells meet the SLO, at a median cost of 0.99
 	PeakRules         // rules that keep replicas for a part of a past peak; without them, only 30 cells meet the SLO

@@ -29,7 +29,7 @@ type ReplicaStarts struct {
 // are not learned.
 const MaxReplicaStarts = 8
 
-// compare orders starts by Ready. Of starts with the same Ready, the one that was created first is first; the other times make the order
+// compare orders starts by Ready. Starts with the same Ready are ordered by Created, and then by the other times. The order must be
 // complete, so that the result of Add does not depend on the order of its calls.
 func (s *ReplicaStart) compare(o *ReplicaStart) int {
 	return cmp.Or(cmp.Compare(s.Ready, o.Ready), cmp.Compare(s.Created, o.Created), cmp.Compare(s.Scheduled, o.Scheduled),

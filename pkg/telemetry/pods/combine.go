@@ -67,8 +67,8 @@ func (l *List) combine(w *Workload, r *source.Request, value func(row int) expos
 	return out
 }
 
-// recordIdle records in r.Idle the ready pods that are idle: those whose value, in the reading that combine has just computed, is exactly
-// 0. A pod that serves requests has a value above 0.
+// recordIdle records in r.Idle which ready pods are idle. A pod is idle if its value is exactly 0 in the reading that combine has just
+// computed. A pod that serves requests has a value above 0.
 func (l *List) recordIdle(w *Workload, r *source.Request, at time.Time) {
 	if r.Idle == nil {
 		return

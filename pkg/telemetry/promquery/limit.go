@@ -22,7 +22,7 @@ const (
 	LimitRefused Limit = "query refused" // the server rejects the query because of the namespace's series, or the query takes too long
 )
 
-// Violation reports that a namespace exceeds a limit. The signals of this namespace are missing. Those of other namespaces are not
+// Violation reports that a namespace exceeds a limit. The signals of this namespace are missing; signals of other namespaces are not
 // affected.
 type Violation struct {
 	Namespace string

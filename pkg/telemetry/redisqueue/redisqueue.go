@@ -205,7 +205,7 @@ func (f *Fetcher) run(info *redis.Cmd, at time.Time) string {
 	}
 	text, err := info.Text()
 	if err != nil {
-		// After one of these errors, the command INFO is not sent for the duration retryRejected. Any other error, such as that of a proxy
+		// After one of these errors, the command INFO is not sent for the duration retryRejected. Any other error, for example from a proxy
 		// during a failover, may no longer occur at the next poll.
 		if strings.HasPrefix(err.Error(), "NOPERM") || strings.Contains(err.Error(), "unknown command") {
 			f.noInfo = at
