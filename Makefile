@@ -54,6 +54,7 @@ test-long: ## tests that take two hours in total: every time zone from 1970 to 2
 	@REPLAY_ALL=1 $(GOTESTSUM) --format testname -- -timeout 60m -run '^TestGuideShowsTheResultsOnRecordedTraces$$' ./cmd/gpuscaler/evaluate
 	@cd e2e && GPUSCALER_E2E_LONG=1 $(GOTESTSUM) --format testname -- -count=1 -timeout 30m -run Long ./karpenter
 	@cd e2e && GPUSCALER_E2E_LONG=1 $(GOTESTSUM) --format testname -- -count=1 -timeout 60m ./mission
+	@cd e2e && GPUSCALER_E2E_LONG=1 $(GOTESTSUM) --format testname -- -count=1 -timeout 20m -run Real ./simulate/agreement
 	@cd e2e && GPUSCALER_E2E_LONG=1 $(GOTESTSUM) --format testname -- -count=1 -timeout 90m ./objective
 
 bench: ## benchmarks of ticks, reads and queries

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,12 +48,7 @@ func (c resourceClient) Namespace(namespace string) dynamic.ResourceInterface {
 // Apply implements dynamic.ResourceInterface.
 func (c resourceClient) Apply(_ context.Context, name string, desired *unstructured.Unstructured, o metav1.ApplyOptions,
 	_ ...string) (*unstructured.Unstructured, error) {
-	return c.write(name, "apply", desired.GetResourceVersion(), func(live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		if uid := desired.GetUID(); uid != "" && uid != live.GetUID() {
-			return nil, apierrors.NewConflict(resources[c.kind], name, errTimeout)
-		}
-		return c.replica.sim.api.Managed.Apply(live, desired, o.FieldManager, o.Force)
-	})
+	return c.write(name, "apply", &apiserver.Request{Apply: desired, Manager: o.FieldManager, Force: o.Force})
 }
 
 // Patch implements dynamic.ResourceInterface.
@@ -60,24 +56,22 @@ func (c resourceClient) Apply(_ context.Context, name string, desired *unstructu
 //nolint:revive // the interface has six arguments
 func (c resourceClient) Patch(_ context.Context, name string, _ types.PatchType, body []byte, o metav1.PatchOptions,
 	_ ...string) (*unstructured.Unstructured, error) {
-	return c.write(name, "patch", "", func(live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		next, err := apiserver.Patch(live, body)
-		if err != nil {
-			return nil, err
-		}
-		if next.GetResourceVersion() != live.GetResourceVersion() {
-			return nil, apierrors.NewConflict(resources[c.kind], name, errTimeout)
-		}
-		return c.replica.sim.api.Managed.Update(live, next, o.FieldManager), nil
-	})
+	return c.write(name, "patch", &apiserver.Request{Patch: body, Manager: o.FieldManager})
 }
 
-// change computes the object that a request stores from the live object.
-type change func(live *unstructured.Unstructured) (*unstructured.Unstructured, error)
+// List implements dynamic.ResourceInterface. The writer lists one NodePool to find out why the API server rejected a patch.
+func (c resourceClient) List(_ context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	name := strings.TrimPrefix(o.FieldSelector, "metadata.name=")
+	list := &unstructured.UnstructuredList{}
+	if live, err := c.read(name); err == nil {
+		list.Items = append(list.Items, *live)
+	}
+	return list, nil
+}
 
 // write sends one request to the API server, unless a fault of the run prevents the request. It returns the stored object or the error that
 // the client receives.
-func (c resourceClient) write(name, verb, base string, change change) (*unstructured.Unstructured, error) {
+func (c resourceClient) write(name, verb string, request *apiserver.Request) (*unstructured.Unstructured, error) {
 	r, sim := c.replica, c.replica.sim
 	defer r.stallAfterRequest()
 	if c.namespace != "" {
@@ -86,7 +80,7 @@ func (c resourceClient) write(name, verb, base string, change change) (*unstruct
 	sim.race(c.kind, name)
 	v := sim.judge(r, c.kind)
 	if v == delayed {
-		sim.delay(c, name, base, change)
+		sim.delay(c, name, request)
 	}
 	if err := failure(v, c.kind, name); err != nil {
 		sim.trace("%s: %s %s %s: %s", r.name, verb, c.kind, name, verdictNames[v])
@@ -95,7 +89,7 @@ func (c resourceClient) write(name, verb, base string, change change) (*unstruct
 		}
 		return nil, err
 	}
-	stored, err := c.apply(name, base, change, false)
+	stored, err := c.apply(name, request, false)
 	switch {
 	case err != nil:
 		sim.trace("%s: %s %s %s: %v", r.name, verb, c.kind, name, err)
@@ -109,17 +103,14 @@ func (c resourceClient) write(name, verb, base string, change change) (*unstruct
 	return stored.DeepCopy(), nil
 }
 
-// apply performs a request that the API server has received, and returns the stored object. base is the resourceVersion that the live
-// object must have; empty: any. late is true for a request whose client has already received a timeout.
-func (c resourceClient) apply(name, base string, change change, late bool) (*unstructured.Unstructured, error) {
+// apply performs a request that the API server has received, and returns the stored object. late is true for a request whose client has
+// already received a timeout.
+func (c resourceClient) apply(name string, request *apiserver.Request, late bool) (*unstructured.Unstructured, error) {
 	live, err := c.read(name)
 	if err != nil {
-		return nil, err
+		return nil, request.Missing(kinds[c.kind], name)
 	}
-	if base != "" && base != live.GetResourceVersion() {
-		return nil, apierrors.NewConflict(resources[c.kind], name, errTimeout)
-	}
-	next, err := change(live)
+	next, err := request.Result(c.replica.sim.api.Managed, live)
 	if err != nil {
 		return nil, err
 	}
@@ -143,11 +134,11 @@ type lateRequest struct {
 }
 
 // delay stores a request that the API server applies later, after the next delay in faults.delays. The client receives a timeout.
-func (s *simulation) delay(c resourceClient, name, base string, change change) {
+func (s *simulation) delay(c resourceClient, name string, request *apiserver.Request) {
 	wait := s.faults.delays[0]
 	s.faults.delays = s.faults.delays[1:]
 	s.late = append(s.late, lateRequest{at: s.now.Add(wait), apply: func() {
-		if _, err := c.apply(name, base, change, true); err != nil {
+		if _, err := c.apply(name, request, true); err != nil {
 			s.trace("%s: late request for %s %s: %v", c.replica.name, c.kind, name, err)
 		}
 	}})
@@ -177,10 +168,10 @@ func (c resourceClient) read(name string) (*unstructured.Unstructured, error) {
 			return nil, err
 		}
 		u := &unstructured.Unstructured{Object: content}
-		u.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: apiserver.KindPod})
+		u.SetGroupVersionKind(kinds[apiserver.KindPod])
 		return u, nil
 	}
-	return nil, apierrors.NewNotFound(resources[c.kind], name)
+	return nil, apierrors.NewNotFound(apiserver.Resource(kinds[c.kind]), name)
 }
 
 func (c resourceClient) store(live, next *unstructured.Unstructured) *unstructured.Unstructured {

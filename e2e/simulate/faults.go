@@ -11,6 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/prometheus"
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
 // faults are the failures that affect the run now.
@@ -120,8 +121,8 @@ var verdictNames = [...]string{"accepted", "409", "429", "500", "lost request", 
 
 var (
 	errTimeout = errors.New("context deadline exceeded (Client.Timeout exceeded while awaiting headers)")
-	resources  = map[string]schema.GroupResource{
-		apiserver.KindNodePool: {Group: "karpenter.sh", Resource: "nodepools"}, apiserver.KindPod: {Resource: "pods"},
+	kinds      = map[string]schema.GroupVersionKind{
+		apiserver.KindNodePool: karpenter.NodePoolKind, apiserver.KindPod: {Version: "v1", Kind: apiserver.KindPod},
 	}
 )
 
@@ -129,7 +130,7 @@ var (
 func failure(v verdict, kind, name string) error {
 	switch v {
 	case conflict:
-		return apierrors.NewConflict(resources[kind], name, errors.New("the object has been modified"))
+		return apierrors.NewConflict(apiserver.Resource(kinds[kind]), name, errors.New("the object has been modified"))
 	case tooMany:
 		return apierrors.NewTooManyRequests("too many requests", 1)
 	case internalError:

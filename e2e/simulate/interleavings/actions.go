@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
 )
 
 // action is one step of the model. who is the replica that acts. For actions of others, it is the index of a value.
@@ -249,7 +251,7 @@ func (m *model) proceed(r *replica) {
 }
 
 // requestOf returns the next request of a write, which the API server has not executed.
-func (m *model) requestOf(w *write) *request { return m.next(w, true, version{}).request }
+func (m *model) requestOf(w *write) *apiserver.Request { return m.next(w, true, version{}).request }
 
 // apiServerExecutes executes the next request of a write.
 func (m *model) apiServerExecutes(s *state, sender int8, w *write) error {

@@ -15,15 +15,6 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
-// request is a request that the product's writer sends.
-type request struct {
-	verb    string
-	apply   *unstructured.Unstructured // the body of a server-side apply; nil: a JSON patch
-	patch   []byte
-	manager string
-	force   bool
-}
-
 // client is the dynamic client of one call of the writer. It implements the requests that nodepoolwriter sends; any other request panics.
 type client struct {
 	dynamic.Interface
@@ -46,7 +37,7 @@ var errNotAnswered = errors.New("the request has no answer yet")
 // Apply implements dynamic.ResourceInterface.
 func (n nodePools) Apply(_ context.Context, _ string, desired *unstructured.Unstructured, o metav1.ApplyOptions,
 	_ ...string) (*unstructured.Unstructured, error) {
-	return n.caller.send(&request{verb: "apply", apply: desired, manager: o.FieldManager, force: o.Force})
+	return n.caller.send(&apiserver.Request{Apply: desired, Manager: o.FieldManager, Force: o.Force})
 }
 
 // Patch implements dynamic.ResourceInterface.
@@ -54,7 +45,7 @@ func (n nodePools) Apply(_ context.Context, _ string, desired *unstructured.Unst
 //nolint:revive // the interface has six arguments
 func (n nodePools) Patch(_ context.Context, _ string, _ types.PatchType, body []byte, o metav1.PatchOptions,
 	_ ...string) (*unstructured.Unstructured, error) {
-	return n.caller.send(&request{verb: "patch", patch: body, manager: o.FieldManager})
+	return n.caller.send(&apiserver.Request{Patch: body, Manager: o.FieldManager})
 }
 
 // List implements dynamic.ResourceInterface. The writer lists NodePools only to choose the message about an invalid patch, so the list can
@@ -69,7 +60,7 @@ var (
 )
 
 // send returns the answer to a request. If there is none yet, it ends the call of the writer.
-func (c *caller) send(r *request) (*unstructured.Unstructured, error) {
+func (c *caller) send(r *apiserver.Request) (*unstructured.Unstructured, error) {
 	if len(c.inputs) == 0 {
 		if c.sent == nil {
 			c.sent = r
@@ -95,48 +86,38 @@ func (c *caller) send(r *request) (*unstructured.Unstructured, error) {
 
 // received identifies one execution of a request by the API server.
 type received struct {
-	request *request
+	request *apiserver.Request
 	live    version
 }
 
 // execute returns the API server's answer to a request. If the request changes the object, the new version has the next serial after live.
-func (m *model) execute(r *request, live version) input {
+func (m *model) execute(r *apiserver.Request, live version) input {
 	if !live.exists() {
-		return input{kind: answerNotFound}
+		return input{kind: kindOf(r.Missing(karpenter.NodePoolKind, poolName))}
 	}
 	return m.writes.get(received{r, live}, func() input {
 		f := m.managed.Get().(*apiserver.FieldManagers)
 		defer m.managed.Put(f)
 		before := m.object(live)
-		after, err := r.result(f, before)
-		switch {
-		case apierrors.IsConflict(err):
-			return input{kind: answerConflict}
-		case apierrors.IsInvalid(err):
-			return input{kind: answerInvalid}
-		case err != nil:
-			panic(err)
+		after, err := r.Result(f, before)
+		if err != nil {
+			return input{kind: kindOf(err)}
 		}
 		return input{answerObject, m.successor(live, before, after)}
 	})
 }
 
-// result returns the object that a request stores.
-func (r *request) result(f *apiserver.FieldManagers, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	if r.apply != nil {
-		if base := r.apply.GetResourceVersion(); base != "" && base != live.GetResourceVersion() {
-			return nil, apierrors.NewConflict(nodePoolResource, poolName, errModified)
-		}
-		return f.Apply(live, r.apply, r.manager, r.force)
+// kindOf returns the answer that represents an error of the API server.
+func kindOf(err error) uint8 {
+	switch {
+	case apierrors.IsConflict(err):
+		return answerConflict
+	case apierrors.IsInvalid(err):
+		return answerInvalid
+	case apierrors.IsNotFound(err):
+		return answerNotFound
 	}
-	next, err := apiserver.Patch(live, r.patch)
-	if err != nil { // an error here, because the API server executes the operations before it compares the versions
-		return nil, apierrors.NewInvalid(karpenter.NodePoolKind.GroupKind(), poolName, nil)
-	}
-	if next.GetResourceVersion() != live.GetResourceVersion() {
-		return nil, apierrors.NewConflict(nodePoolResource, poolName, errModified)
-	}
-	return f.Update(live, next, r.manager), nil
+	panic(err)
 }
 
 // successor returns the version that results from replacing the object before by after. If both are equal, this is the version v.

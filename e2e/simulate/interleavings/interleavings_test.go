@@ -71,7 +71,7 @@ func TestViolationsAreFound(t *testing.T) {
 	m := newModel()
 	s := m.after(m.beginning(0).state, action{kind: decides}, action{ownerLimit, 1})
 	w := &s.replicas[0].writes[0]
-	m.requestOf(w).apply.SetResourceVersion("")
+	m.requestOf(w).Apply.SetResourceVersion("")
 	err := m.apiServerExecutes(s, 0, w)
 	var v *violation
 	if !errors.As(err, &v) || v.invariant != newestWritten {

@@ -143,7 +143,7 @@ func (m *model) orphanKind(before int32, record string) uint8 {
 
 // step is the next step of a write: it sends a request or ends. added contains the inputs that it read before.
 type step struct {
-	request *request
+	request *apiserver.Request
 	added   []input
 }
 
@@ -181,7 +181,7 @@ type caller struct {
 	inputs []input // the inputs that are left
 	leads  bool
 	cached version
-	sent   *request // the request that has no answer yet
+	sent   *apiserver.Request // the request that has no answer yet
 	added  []input
 }
 

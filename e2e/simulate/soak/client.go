@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,18 +29,10 @@ type nodePools struct {
 	controller *controller
 }
 
-var errModified = errors.New("the object has been modified")
-
 // Apply implements dynamic.ResourceInterface.
 func (n nodePools) Apply(_ context.Context, name string, desired *unstructured.Unstructured, o metav1.ApplyOptions,
 	_ ...string) (*unstructured.Unstructured, error) {
-	api := n.controller.load.api
-	live := api.Get(apiserver.KindNodePool, name).(*unstructured.Unstructured)
-	if live.GetResourceVersion() != desired.GetResourceVersion() {
-		return nil, apierrors.NewConflict(karpenter.NodePools.GroupResource(), name, errModified)
-	}
-	next, err := api.Managed.Apply(live, desired, o.FieldManager, o.Force)
-	return n.store(live, next, err)
+	return n.send(name, &apiserver.Request{Apply: desired, Manager: o.FieldManager, Force: o.Force})
 }
 
 // Patch implements dynamic.ResourceInterface.
@@ -50,22 +40,11 @@ func (n nodePools) Apply(_ context.Context, name string, desired *unstructured.U
 //nolint:revive // the interface has six arguments
 func (n nodePools) Patch(_ context.Context, name string, _ types.PatchType, body []byte, o metav1.PatchOptions,
 	_ ...string) (*unstructured.Unstructured, error) {
-	api := n.controller.load.api
-	live := api.Get(apiserver.KindNodePool, name).(*unstructured.Unstructured)
-	next, err := apiserver.Patch(live, body)
-	if err != nil {
-		return nil, err
-	}
-	if next.GetResourceVersion() != live.GetResourceVersion() {
-		return nil, apierrors.NewConflict(karpenter.NodePools.GroupResource(), name, errModified)
-	}
-	return n.store(live, api.Managed.Update(live, next, o.FieldManager), nil)
+	return n.send(name, &apiserver.Request{Patch: body, Manager: o.FieldManager})
 }
 
-func (n nodePools) store(live, next *unstructured.Unstructured, err error) (*unstructured.Unstructured, error) {
-	if err != nil {
-		return nil, err
-	}
+func (n nodePools) send(name string, request *apiserver.Request) (*unstructured.Unstructured, error) {
 	n.controller.writes++
-	return n.controller.load.api.Store(apiserver.KindNodePool, live, next).DeepCopy(), nil
+	api := apiserver.Client{Server: n.controller.load.api, Kind: karpenter.NodePoolKind}
+	return api.Send(name, request)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/pprof"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -20,8 +21,12 @@ func main() {
 	lasting := flag.Duration("for", 8*time.Hour, "virtual time of the samples, after the warm-up")
 	warmUp := flag.Duration("warm-up", 2*time.Hour, "virtual time before the first sample")
 	seed := flag.Uint64("seed", 1, "seed of the load")
+	profile := flag.String("cpuprofile", "", "file for a CPU profile")
 	flag.Parse()
 	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "Soak", F: func(t *testing.T) {
+		if *profile != "" {
+			defer writeProfile(t, *profile)()
+		}
 		began, used := time.Now(), cpu()
 		s := soak{policies: *policies, warmUp: *warmUp, lasting: *lasting, every: 10 * time.Minute, seed: *seed, out: os.Stdout}
 		for _, found := range s.run(t) {
@@ -30,6 +35,23 @@ func main() {
 		fmt.Printf("%d policies, %s of virtual time: %.0f s, %.0f s of CPU time\n", *policies, *warmUp+*lasting, time.Since(began).Seconds(),
 			(cpu() - used).Seconds())
 	}}}, nil, nil)
+}
+
+// writeProfile starts a CPU profile and returns the function that ends it.
+func writeProfile(t *testing.T, path string) (end func()) {
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		if err := file.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // cpu returns the CPU time of this process.

@@ -85,6 +85,8 @@ func (w *Writer) apply(ctx context.Context, p capacity.NodePoolPatch, current ob
 	}
 	desired := newObject(karpenter.NodePoolKind, "", p.Pool)
 	desired.SetResourceVersion(current.GetResourceVersion())
+	// A server-side apply creates an object that does not exist. With the UID of a NodePool that was deleted, it is a conflict.
+	desired.SetUID(current.GetUID())
 	if p.Record != "" {
 		annotations := map[string]string{karpenter.RecordAnnotation: p.Record}
 		if w.options.Release != "" {

@@ -78,6 +78,7 @@ func newPatchServer(t *testing.T) (*Writer, *patchServer, *unstructured.Unstruct
 		"weight": int64(90), "limits": map[string]any{"nvidia.com/gpu": int64(0), "cpu": "400"},
 		"disruption": map[string]any{"consolidateAfter": "Never"},
 	}}}
+	u.SetUID("pool-1")
 	u.SetName("l40s-spot")
 	u.SetResourceVersion("1")
 	u.SetManagedFields([]metav1.ManagedFieldsEntry{
@@ -158,7 +159,7 @@ func TestRestoreReturnsTheValueAndItsOwner(t *testing.T) {
 	}
 	want := `{"apiVersion":"karpenter.sh/v1","kind":"NodePool",` +
 		`"metadata":{"annotations":{"gpuscaler.io/holder":"gpuscaler-system/gpuscaler",` +
-		`"gpuscaler.io/record":"{\"v\":1}"},"name":"l40s-spot","resourceVersion":"100"},"spec":{"disruption":{"consolidateAfter":"Never"}}}`
+		`"gpuscaler.io/record":"{\"v\":1}"},"name":"l40s-spot","resourceVersion":"100","uid":"pool-1"},"spec":{"disruption":{"consolidateAfter":"Never"}}}`
 	if s.applied != want {
 		t.Errorf("applied %s\nwant %s", s.applied, want)
 	}

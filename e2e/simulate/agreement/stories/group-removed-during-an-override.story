@@ -1,0 +1,30 @@
+# The group is removed from the policy files during an override.
+on: nodepools
+
+owner creates
+replica-0 observes
+replica-0 decides for 10m
+replica-0 writes
+the group is removed
+replica-0 observes
+replica-0 decides for 1m
+replica-0 writes
+
+expect:
+owner creates: ok
+replica-0 decides: POOL spec.limits[nvidia.com/gpu]: "4" -> "0"  (zero limit)
+replica-0 apply: ok
+replica-0 decides: POOL spec.limits[nvidia.com/gpu]: "0" -> "4"  (owner's value restored)
+replica-0 patch: ok
+replica-0 patch: ok
+replica-0 apply: ok
+watch: added 1, modified 2, modified 3, modified 3
+NodePool 1, generation 3
+  limits: {"cpu":"100","nvidia.com/gpu":"4"}
+  weight: 10
+  disruption: {"budgets":[{"nodes":"100%"}],"consolidateAfter":"1m","consolidationPolicy":"WhenEmpty"}
+  gpuscaler.io/holder: gpuscaler-system/gpuscaler
+  gpuscaler.io/nudge: limits
+  gpuscaler.io/record: {"v":1,"group":"gpus","resource":"nvidia.com/gpu","fields":[{"path":"/spec/limits/nvidia.com~1gpu","on":true,"value":"\"0\"","original":"\"4\"","owner":"kubectl-client-side-apply/Update","rule":10,"since":1795856700000}]}
+  Apply by gpuscaler: metadata.annotations.gpuscaler.io/holder metadata.annotations.gpuscaler.io/record
+  Update by kubectl-client-side-apply: metadata.annotations.gpuscaler.io/nudge spec.disruption.budgets spec.disruption.consolidateAfter spec.disruption.consolidationPolicy spec.limits.cpu spec.limits.nvidia.com/gpu spec.weight

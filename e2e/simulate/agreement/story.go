@@ -1,0 +1,86 @@
+// Package agreement runs the same stories on the models of the simulation and on the real components, and compares the answers to all
+// requests, the watch events and the final objects. A difference is a defect of a model: the simulation then checks gpuscaler against
+// surroundings that do not exist.
+package agreement
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+)
+
+// story is a script with what happens in it.
+type story struct {
+	name   string
+	text   string   // what happens and why it matters, as comments
+	on     string   // the components: nodepools, hpa or karpenter
+	steps  []string // one line each
+	expect string   // what both sides must print
+}
+
+//go:embed stories/*.story
+var files embed.FS
+
+// stories returns the stories of some components.
+func stories(on string) (all []*story, err error) {
+	names, err := fs.Glob(files, "stories/*.story")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		content, err := files.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		s, err := parse(string(content))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if s.name = strings.TrimSuffix(strings.TrimPrefix(name, "stories/"), ".story"); s.on == on {
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+// parse reads a story: comments, the line "on:", one step in each line, and after the line "expect:" what both sides must print.
+func parse(content string) (*story, error) {
+	s := &story{}
+	head, expect, found := strings.Cut(content, "\nexpect:\n")
+	if !found {
+		return nil, errors.New("the line expect: is missing")
+	}
+	s.expect = expect
+	for line := range strings.Lines(head) {
+		line = strings.TrimSpace(line)
+		switch value, is := strings.CutPrefix(line, "on: "); {
+		case line == "":
+		case strings.HasPrefix(line, "#"):
+			s.text += strings.TrimSpace(line[1:]) + "\n"
+		case is:
+			s.on = value
+		default:
+			s.steps = append(s.steps, line)
+		}
+	}
+	if s.on == "" || s.text == "" || len(s.steps) == 0 {
+		return nil, errors.New("a story has a comment, the line on: and steps")
+	}
+	return s, nil
+}
+
+// withExpect returns the text of a story with another expectation.
+func withExpect(content, expect string) string {
+	head, _, _ := strings.Cut(content, "\nexpect:\n")
+	return head + "\nexpect:\n" + expect
+}
+
+// arguments returns the rest of a step if it begins with the given words.
+func arguments(step, words string) (rest string, ok bool) {
+	if step == words {
+		return "", true
+	}
+	return strings.CutPrefix(step, words+" ")
+}
