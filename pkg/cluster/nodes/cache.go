@@ -68,8 +68,9 @@ type Cache struct {
 	absentLogged bool                   // whether it was logged that no NodePools are served
 	priced       time.Time              // when the prices were last read again
 
-	// The engine alone uses views and orphans, without a lock.
+	// The engine alone uses views, sorted and orphans, without a lock.
 	views   map[*capacity.Group]*groupView
+	sorted  podList
 	orphans orphanView
 }
 

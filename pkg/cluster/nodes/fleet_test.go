@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 	"testing"
@@ -73,11 +74,49 @@ func (p *gpuPod) GPU() *gpupods.Facts      { return &p.facts }
 // somePods is a cache of pods without targets.
 type somePods struct {
 	noWorkloads
-	pods []Pod
+	changes uint64 // number of changes of the pods
+	pods    []Pod
 }
 
+func (w somePods) Version() uint64        { return noWorkloads{}.Version() + w.changes + 1 }
 func (w somePods) GPUPods() iter.Seq[Pod] { return slices.Values(w.pods) }
 func (w somePods) AllPods() iter.Seq[Pod] { return slices.Values(w.pods) }
+
+// All groups observe the pods of the present version, in the order of their names.
+func TestGroupsObserveEachChangeOfPods(t *testing.T) {
+	n := newCache(t, nil)
+	n.SetNodesRead()
+	groups := groupList{fleetGroup(t, "east", map[string]string{"zone": "east"}), fleetGroup(t, "west", map[string]string{"zone": "west"})}
+	n.options.Groups = groups
+	pod := func(name, zone string) Pod {
+		return &gpuPod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "train", UID: types.UID(name)}, node: zone,
+			facts: gpupods.Facts{Extended: []gpupods.Amount{{Resource: "nvidia.com/gpu", Count: 1}}}}
+	}
+	for _, zone := range []string{"east", "west"} {
+		putNode(t, n, gpuNode(zone, 8, map[string]string{"zone": zone}))
+	}
+	for change, c := range []struct {
+		pods []Pod
+		want [2]string // names of the pods of each group
+	}{
+		{nil, [2]string{"[]", "[]"}},
+		{[]Pod{pod("b", "east"), pod("c", "west"), pod("a", "east")}, [2]string{"[a b]", "[c]"}},
+		{[]Pod{pod("c", "west"), pod("b", "west")}, [2]string{"[]", "[b c]"}},
+	} {
+		n.options.Workloads = somePods{changes: uint64(change), pods: c.pods}
+		for i, g := range groups {
+			var o capacity.Observation
+			n.Observe(g, nil, &o)
+			names := []string{}
+			for _, p := range o.UnmanagedPods {
+				names = append(names, p.Name)
+			}
+			if got := fmt.Sprint(names); got != c.want[i] {
+				t.Errorf("change %d: group %s has the pods %s, want %s", change, g.Name, got, c.want[i])
+			}
+		}
+	}
+}
 
 // The nodes of a group have its labels, are not Karpenter's and belong to no earlier group. A cordoned node is not ready, a new node
 // without GPUs is starting, and a node with other GPUs has none of the resource.

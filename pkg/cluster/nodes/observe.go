@@ -193,13 +193,12 @@ func (n *Cache) extended(amounts []gpupods.Amount, resource string) int64 {
 // resource or may claim GPUs, and it runs on a node of the group or could be scheduled to one. It skips the pods of DaemonSets and static
 // pods.
 func (n *Cache) addOtherPods(v *groupView, positions map[string]position, members map[Pod]bool) {
-	var others []Pod
-	for p := range n.options.Workloads.GPUPods() {
-		if !members[p] && !p.Daemon() {
+	others := make([]Pod, 0, len(n.sortedPods()))
+	for _, p := range n.sortedPods() {
+		if !members[p] {
 			others = append(others, p)
 		}
 	}
-	slices.SortFunc(others, byName)
 	v.gangs = gangsOf(others)
 	v.others = make([]capacity.Pod, 0, len(others))
 	for _, p := range others {
@@ -209,11 +208,6 @@ func (n *Cache) addOtherPods(v *groupView, positions map[string]position, member
 		}
 	}
 	v.others = append(v.others, v.gangs.missing(n.options.Workloads)...)
-}
-
-// byName compares two pods by namespace and name. The cache returns pods in random order, and actions and observations need a fixed order.
-func byName(a, b Pod) int {
-	return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 }
 
 // pod converts a pod to a capacity.Pod. counts is false in each of these cases: the pod has finished or is terminating; it neither requests

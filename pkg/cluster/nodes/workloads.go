@@ -1,7 +1,9 @@
 package nodes
 
 import (
+	"cmp"
 	"iter"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -61,4 +63,31 @@ type Pod interface {
 	// GPU returns the extended resources and devices that the pod requests, or nil if it requests no extended resource and claims no
 	// device.
 	GPU() *gpupods.Facts
+}
+
+// podList is the result of sortedPods at a version of the workloads.
+type podList struct {
+	known   bool
+	version uint64
+	pods    []Pod
+}
+
+// sortedPods returns the GPU pods, without those of DaemonSets and static pods, in the order of byName. All groups use the same list, because
+// the pods of the whole cluster are sorted after each change of a pod. The caller holds the lock of the workloads.
+func (n *Cache) sortedPods() []Pod {
+	if version := n.options.Workloads.Version(); !n.sorted.known || n.sorted.version != version {
+		n.sorted = podList{known: true, version: version, pods: n.sorted.pods[:0]}
+		for p := range n.options.Workloads.GPUPods() {
+			if !p.Daemon() {
+				n.sorted.pods = append(n.sorted.pods, p)
+			}
+		}
+		slices.SortFunc(n.sorted.pods, byName)
+	}
+	return n.sorted.pods
+}
+
+// byName compares two pods by namespace and name. The cache returns pods in random order, and actions and observations need a fixed order.
+func byName(a, b Pod) int {
+	return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 }
