@@ -63,7 +63,7 @@ func cpu() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// soak is one run. A sample is taken every time the duration every has passed after the warm-up.
+// soak is one run. A sample is taken every time the duration every has passed. The times of samples in the warm-up are negative.
 type soak struct {
 	policies               int
 	warmUp, lasting, every time.Duration
@@ -94,9 +94,12 @@ func (s *soak) run(t *testing.T) (found []string) {
 			if elapsed%time.Minute == 0 {
 				c.compact()
 			}
-			if elapsed > s.warmUp && (elapsed-s.warmUp)%s.every == 0 {
-				samples = append(samples, take(elapsed-s.warmUp, c))
-				samples[len(samples)-1].print(s.out)
+			if (elapsed-s.warmUp)%s.every == 0 {
+				now := take(elapsed-s.warmUp, c)
+				now.print(s.out)
+				if now.at > 0 { // a sample of the warm-up only shows the progress
+					samples = append(samples, now)
+				}
 			}
 		}
 		found = growth(samples)

@@ -34,11 +34,12 @@ const mostHistory = 24_000
 type sample struct {
 	at     time.Duration
 	values [numQuantities]float64
+	cpu    time.Duration // CPU time of the process until then, which is not judged
 }
 
 // take measures the quantities of the process.
 func take(at time.Duration, c *controller) (s sample) {
-	s.at = at
+	s.at, s.cpu = at, cpu()
 	for range 2 { // the second collection frees the objects of finalizers and pools
 		runtime.GC()
 	}
@@ -103,7 +104,7 @@ func printHeader(out io.Writer) {
 	for _, name := range quantityNames {
 		_, _ = fmt.Fprintf(out, " %14s", name)
 	}
-	_, _ = fmt.Fprintln(out)
+	_, _ = fmt.Fprintf(out, " %8s\n", "CPU s")
 }
 
 func (s sample) print(out io.Writer) {
@@ -111,5 +112,5 @@ func (s sample) print(out io.Writer) {
 	for _, v := range s.values {
 		_, _ = fmt.Fprintf(out, " %14.0f", v)
 	}
-	_, _ = fmt.Fprintln(out)
+	_, _ = fmt.Fprintf(out, " %8.0f\n", s.cpu.Seconds())
 }
