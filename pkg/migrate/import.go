@@ -1,8 +1,10 @@
 package migrate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,10 +40,19 @@ type Plan struct {
 	ReadExternalMetrics []string `json:"readExternalMetrics,omitempty"`
 	// Lost contains the settings that could not be converted. Each entry describes what the user can do.
 	Lost  []string `json:"lost"`
-	Steps []string `json:"steps"` // steps of the migration in order; the last one describes how to undo it
+	Steps []Step   `json:"steps"` // steps of the migration in order; the last one describes how to undo it
 
 	key    scaling.Key
+	scales string // the scale target, as kubectl names it: deployment/llama-chat
 	drafts []draft
+
+	resources int // number of metrics of CPU and memory
+}
+
+// Step is one step of a migration.
+type Step struct {
+	Text    string `json:"text"`
+	Command string `json:"command,omitempty"` // empty: the step is an edit of a file
 }
 
 // Key returns the namespace and the name of the policy.
@@ -67,6 +78,8 @@ func Import(u *unstructured.Unstructured, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Source, err)
 	}
+	kind := cmp.Or(written.ScaleTargetRef.Kind, "Deployment")
+	p.scales = strings.ToLower(kind) + "/" + written.ScaleTargetRef.Name
 	written.Mode = scaling.Advisory.String()
 	text, err := spec.Marshal(p.key, written)
 	if err != nil {
@@ -81,24 +94,39 @@ func Import(u *unstructured.Unstructured, o Options) (*Plan, error) {
 	return p, nil
 }
 
+// upgrade is the beginning of a command that changes a value of the chart.
+const upgrade = "helm upgrade gpuscaler charts/gpuscaler --namespace gpuscaler-system --reuse-values "
+
+// addSteps sets p.Steps.
 func (p *Plan) addSteps() {
 	name := p.key.Name
+	step := func(text, command string) { p.Steps = append(p.Steps, Step{text, command}) }
 	if p.Incomplete {
-		p.Steps = append(p.Steps, "Complete "+name+".policy.yaml: no metric could be converted, so add spec.signals. The comments at its end "+
-			"are drafts.")
+		step("Complete "+name+".policy.yaml: no metric could be converted. Answer the questions at its end, and add the signals to "+
+			"spec.signals. Then check the file.", "gpuscaler validate --no-platform "+name+".policy.yaml")
 	}
 	if len(p.ReadExternalMetrics) > 0 {
-		p.Steps = append(p.Steps, "Allow the controller to read the metrics of the signals. Add to the chart's values: "+
-			"readExternalMetrics: ["+strings.Join(p.ReadExternalMetrics, ", ")+"]")
+		step("Allow the controller to read the metrics of the signals. This replaces the present value of readExternalMetrics in the chart.",
+			upgrade+"--set 'readExternalMetrics={"+strings.Join(p.ReadExternalMetrics, ",")+"}'")
 	}
-	p.Steps = append(p.Steps,
-		"Add "+name+".policy.yaml to the policies. It is advisory: replicas do not change. "+
-			"Compare its targets with the replicas for some days: gpuscaler explain "+p.key.String(),
-		"Switch: remove `mode: advisory` from the policy, wait until `gpuscaler explain` shows that the target is served, then run "+
-			"kubectl replace -f "+name+".replacement.yaml. The policy starts with the current replicas.",
-		"To go back at any time: kubectl replace -f "+name+".rollback.yaml, then add `mode: advisory` again. "+
-			"Replicas do not change until the original rules change them.",
-	)
+	add := upgrade + "--set-file 'files." + strings.ReplaceAll(name, ".", `\.`) + `\.yaml=` + name + ".policy.yaml'"
+	step("Add the policy to the release. It is advisory: replicas do not change.", add)
+	step("Compare its targets with the replicas for some days.", "gpuscaler explain "+p.key.String())
+	step("Remove `mode: advisory` from "+name+".policy.yaml, and add it to the release again.", add)
+	step("Wait until the target is served.", "gpuscaler explain "+p.key.String())
+	step("Switch. The policy starts with the current replicas.", "kubectl replace -f "+name+".replacement.yaml")
+	step("To go back at any time, replace the object again, and add `mode: advisory` to the policy. Replicas do not change until the "+
+		"original rules change them.", "kubectl replace -f "+name+".rollback.yaml")
+}
+
+// InFolder changes the commands of the steps, so that they find the files of the plan in a folder.
+func (p *Plan) InFolder(folder string) {
+	for i := range p.Steps {
+		for _, part := range []string{"policy", "replacement", "rollback"} {
+			file := p.key.Name + "." + part + ".yaml"
+			p.Steps[i].Command = strings.ReplaceAll(p.Steps[i].Command, file, path.Join(folder, file))
+		}
+	}
 }
 
 // lost adds a setting that could not be converted to p.Lost.

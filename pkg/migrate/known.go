@@ -74,12 +74,17 @@ func (k knownSeries) target(v float64) string {
 
 // draft is a signal that the user must complete. It replaces a metric that cannot be converted.
 type draft struct {
-	from  string   // the metric that the draft replaces
-	lines []string // the signal in YAML
+	from      string   // the metric that the draft replaces
+	lines     []string // the signal in YAML
+	questions []question
 }
 
+// question is what the user must know to complete a draft. The command prints what the answer follows from; {target} is the scale target
+// and {namespace} its namespace.
+type question struct{ text, command string }
+
 func (p *Plan) draft(from string, lines ...string) {
-	p.drafts = append(p.drafts, draft{from, lines})
+	p.drafts = append(p.drafts, draft{from: from, lines: lines})
 }
 
 // addDrafts appends the drafts to the policy as YAML comments.
@@ -91,6 +96,12 @@ func (p *Plan) addDrafts() {
 	out.WriteString("# Drafts of signals for metrics that could not be converted. Complete them and add them to spec.signals.\n")
 	for _, d := range p.drafts {
 		fmt.Fprintf(out, "#\n# From %s:\n", d.from)
+		for _, q := range d.questions {
+			fmt.Fprintf(out, "# Question: %s\n", q.text)
+			if q.command != "" {
+				fmt.Fprintf(out, "#   %s\n", strings.NewReplacer("{target}", p.scales, "{namespace}", p.key.Namespace).Replace(q.command))
+			}
+		}
 		for i, line := range d.lines {
 			fmt.Fprintf(out, "#%s%s\n", map[bool]string{true: "    - ", false: "      "}[i == 0], line)
 		}
@@ -98,11 +109,33 @@ func (p *Plan) addDrafts() {
 	p.Policy += out.String()
 }
 
-// draftResource adds drafts for an HPA or trigger that uses CPU or memory: one for GPU activity, and one for the queue of a model server.
+// draftResource adds drafts for an HPA or trigger that uses CPU or memory: one for the queue of a model server, which is the better signal,
+// and one for GPU activity.
 func (p *Plan) draftResource(from string) {
-	p.draft(from, "name: gpu", "type: dcgm", "target: 70%   # activity of the GPUs; needs the DCGM exporter")
-	p.draft(from, "name: waiting", "type: vllm   # or sglang, triton, nim, ray, tgi, trtllm", "metric: requestsWaiting",
-		"target: 10   # requests per replica")
+	if p.resources++; p.resources > 1 { // one pair of drafts replaces CPU and memory
+		for i := range p.drafts {
+			if len(p.drafts[i].questions) > 0 {
+				p.drafts[i].from += " and " + from
+			}
+		}
+		return
+	}
+	p.drafts = append(p.drafts, draft{from: from,
+		questions: []question{
+			{"Which model server do the pods run? It is the type of the signal. Without a model server, use the next draft.",
+				"kubectl -n {namespace} get {target} -o jsonpath='{.spec.template.spec.containers[*].image}'"},
+			{"How many requests may wait for each replica? It is the target.", ""},
+		},
+		lines: []string{"name: waiting", "type: vllm   # or sglang, triton, nim, ray, tgi, trtllm", "metric: requestsWaiting",
+			"target: 10   # requests per replica"}})
+	p.drafts = append(p.drafts, draft{from: from,
+		questions: []question{
+			{"Does Prometheus have the GPU activity of the pods, with their names? The command prints a problem if not.",
+				"gpuscaler lint --prometheus URL"},
+			{"Is there a data source for the type dcgm in the PlatformConfig? Without it, the policy is refused.",
+				"gpuscaler validate " + p.key.Name + ".policy.yaml platform.yaml"},
+		},
+		lines: []string{"name: gpu", "type: dcgm", "target: 70%   # activity of the GPUs; high with a single request"}})
 }
 
 // draftSeries adds a draft of a prometheus signal for a Pods or Object metric. A draft is necessary because gpuscaler does not read such

@@ -8,7 +8,9 @@ import (
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
@@ -102,9 +104,49 @@ func TestMetricsWithoutEquivalentBecomeDrafts(t *testing.T) {
 		if !plan.Incomplete || !strings.Contains(strings.Join(plan.Lost, "\n"), c.lost) || !strings.Contains(plan.Policy, c.draft) {
 			t.Errorf("%s: incomplete %t\n%s\n%s", name, plan.Incomplete, strings.Join(plan.Lost, "\n"), plan.Policy)
 		}
-		if plan.Rollback == "" || !strings.Contains(plan.Steps[0], "spec.signals") {
+		if plan.Rollback == "" || !strings.Contains(plan.Steps[0].Text, "spec.signals") {
 			t.Errorf("%s: the first step does not ask for signals: %q", name, plan.Steps)
 		}
+	}
+}
+
+func commands(p *Plan) string {
+	var all []string
+	for _, s := range p.Steps {
+		all = append(all, s.Command)
+	}
+	return strings.Join(all, "\n")
+}
+
+// An HPA on CPU and memory becomes a skeleton: a queue and GPU activity, with the questions that the user must answer and the commands that
+// show the answers. Each missing step is a command. A completed skeleton is a valid policy.
+func TestHPAOnCPUAndMemoryBecomesASkeletonWithQuestions(t *testing.T) {
+	resource := func(name, percent string) string {
+		return "{type: Resource, resource: {name: " + name + ", target: {type: Utilization, averageUtilization: " + percent + "}}}"
+	}
+	plan := imported(t, hpaOf("", resource("cpu", "60")+", "+resource("memory", "80")))
+	golden.Compare(t, "testdata/resource-hpa.import.policy.yaml", plan.Policy)
+	var steps strings.Builder
+	for _, s := range plan.Steps {
+		fmt.Fprintf(&steps, "%s\n  %s\n", s.Text, s.Command)
+		if s.Command == "" {
+			t.Errorf("the step %q has no command", s.Text)
+		}
+	}
+	golden.Compare(t, "testdata/resource-hpa.import.steps.txt", steps.String())
+	if strings.Count(plan.Policy, "- name: waiting") != 1 || strings.Count(plan.Policy, "# Question: ") != 4 {
+		t.Errorf("the skeleton has not one pair of drafts with four questions:\n%s", plan.Policy)
+	}
+	head, drafts, _ := strings.Cut(plan.Policy, "# Drafts of signals")
+	text := head + "  signals:\n"
+	for line := range strings.SplitSeq(drafts, "\n") {
+		if draft, is := strings.CutPrefix(line, "#    "); is {
+			text += "    " + draft + "\n"
+		}
+	}
+	problems, documents := store.ValidatePolicies([]byte(text), store.Trusted("-")...)
+	if policy.Errors(problems) > 0 || documents != 1 {
+		t.Errorf("the completed skeleton is refused: %s\n%s", policy.Render(problems), text)
 	}
 }
 
@@ -128,8 +170,8 @@ func TestPlanNamesTheMetricsToRead(t *testing.T) {
 		if !slices.Equal(plan.ReadExternalMetrics, c.want) {
 			t.Errorf("%s: %q, want %q", name, plan.ReadExternalMetrics, c.want)
 		}
-		step := "readExternalMetrics: [" + strings.Join(c.want, ", ") + "]"
-		if all := strings.Join(plan.Steps, "\n"); strings.Contains(all, step) != (len(c.want) > 0) {
+		step := "--set 'readExternalMetrics={" + strings.Join(c.want, ",") + "}'"
+		if all := commands(plan); strings.Contains(all, step) != (len(c.want) > 0) {
 			t.Errorf("%s: the steps are\n%s", name, all)
 		}
 	}

@@ -95,6 +95,7 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) e
 			if err := o.write(p); err != nil {
 				return err
 			}
+			p.InFolder(filepath.Join(o.directory, p.Key().Namespace))
 		}
 	}
 	if o.output == "json" {
@@ -261,7 +262,10 @@ func (o *importOptions) write(p *migrate.Plan) error {
 func (o *importOptions) print(out io.Writer, p *migrate.Plan) {
 	fmt.Fprintf(out, "# %s -> policy %s, advisory\n", p.Source, p.Key())
 	for i, s := range p.Steps {
-		fmt.Fprintf(out, "#  %d. %s\n", i+1, s)
+		fmt.Fprintf(out, "#  %d. %s\n", i+1, s.Text)
+		if s.Command != "" {
+			fmt.Fprintf(out, "#     %s\n", s.Command)
+		}
 	}
 	if len(p.Lost) == 0 {
 		fmt.Fprintln(out, "# Everything is converted.")

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,6 +56,12 @@ func TestImportFromFilesPrintsJSONAndWritesManifests(t *testing.T) {
 			if err != nil || string(got) != want {
 				t.Errorf("%s of %s: %v", part, file, err)
 			}
+			used := slices.ContainsFunc(plans[i].Steps, func(s migrate.Step) bool {
+				return strings.Contains(s.Command, filepath.Join(dir, file+"."+part+".yaml"))
+			})
+			if !used {
+				t.Errorf("no command uses the %s of %s in the directory: %+v", part, file, plans[i].Steps)
+			}
 		}
 	}
 	if problems := store.Validate(filepath.Join(dir, "team-embed", "embed-worker.policy.yaml")); policy.Errors(problems) > 0 {
@@ -76,7 +83,8 @@ func TestImportReadsAList(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := command(t, "import", "-f", file)
-	if err != nil || strings.Count(text, "-> policy") != 1 || !strings.Contains(text, "# Not converted:") {
+	if err != nil || strings.Count(text, "-> policy") != 1 || !strings.Contains(text, "# Not converted:") ||
+		!strings.Contains(text, "\n#     kubectl replace -f embed-worker.replacement.yaml\n") {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
