@@ -60,12 +60,20 @@ func TestPagesOfTheDemo(t *testing.T) {
 	b.look("workloads", root)
 	b.look("workload", workload)
 	b.look("moment", moment)
+	b.look("comparison", workload+"/compare")
+	b.load(workload+"/compare", 1440)
+	if n := evaluate[int](b, `document.querySelectorAll("table.compared td.moved").length`); n == 0 {
+		t.Error("the comparison shows no difference between the newest decision and the one before it")
+	}
 	b.look("history", root+"history")
 	b.look("search-without-result", root+"?q=no-such-workload")
 	b.look("history-without-result", root+"history?q=no-such-reason")
 	const notFound = "status of 404"
 	b.look("unknown-page", root+"nowhere", notFound)
 	b.look("unknown-workload", root+"workloads/team-chat/none", notFound)
+	b.look("comparison-of-the-same-decision", workload+"/compare?at=1s&at=1s")
+	b.look("comparison-before-the-history", workload+"/compare?at=2000-01-01T00:00:00Z", notFound)
+	b.look("comparison-with-an-invalid-time", workload+"/compare?at=yesterday", "status of 400")
 }
 
 // A user reads the list with the keyboard while the page is updated: the focus stays on the same link when its row is replaced, and the

@@ -80,6 +80,7 @@ func NewPage(b *engine.DecisionStore, o Options) *Page {
 	p.api.Register(mux)
 	mux.HandleFunc("GET /{$}", p.serveOverview)
 	mux.HandleFunc("GET /workloads/{namespace}/{name}", p.serveWorkload)
+	mux.HandleFunc("GET /workloads/{namespace}/{name}/compare", p.serveCompare)
 	mux.HandleFunc("GET /history", p.serveHistory)
 	mux.HandleFunc("GET /events", p.serveEvents)
 	mux.HandleFunc("GET /static/{file}", serveStatic)
@@ -147,10 +148,11 @@ type status struct {
 // stallTimeout is the longest time since the last tick without a warning on the page.
 const stallTimeout = 15 * time.Second
 
-// URLs of the overview: relative to a top-level page, and relative to the page of a workload.
+// URLs of the overview: relative to a top-level page, to the page of a workload, and to the comparison of a workload's decisions.
 const (
-	fromTop      = "./"
-	fromWorkload = "../../"
+	fromTop        = "./"
+	fromWorkload   = "../../"
+	fromComparison = "../../../"
 )
 
 func (p *Page) frame(r *http.Request, root, section, title string) frame {
@@ -207,7 +209,7 @@ func (p *Page) fail(w http.ResponseWriter, r *http.Request, code int, message st
 	p.render(w, code, "failure", failure{p.frame(r, root, "", http.StatusText(code)), message, links})
 }
 
-var pages = parsePages("overview", "workload", "history", "failure")
+var pages = parsePages("overview", "workload", "compare", "history", "failure")
 
 func parsePages(names ...string) map[string]*template.Template {
 	all := map[string]*template.Template{}

@@ -40,6 +40,7 @@ type workloadView struct {
 	Pager    pager
 	JSON     string // URL of the explanation as JSON
 	Link     string // permanent URL of the newest decision
+	Compare  string // URL of the comparison of the decision with another one: the one before it, or the newest one
 }
 
 // ruleView is a rule of the explanation, with the target that the tick would have computed without this rule.
@@ -154,6 +155,10 @@ func (p *Page) workload(r *http.Request, q workloadQuery) (v workloadView, ok bo
 	v.JSON = strings.TrimPrefix(ExplainPath, "/") + strings.TrimPrefix(workloadURL(q.Key), "workloads/")
 	if !q.At.IsZero() {
 		v.JSON += "?at=" + url.QueryEscape(v.Asked.Machine())
+	}
+	v.Compare = workloadURL(q.Key) + "/compare"
+	if !q.At.IsZero() {
+		v.Compare = compareURL(q.Key, v.Asked, v.Now)
 	}
 	p.addHistory(&v, &record, q)
 	return v, true
