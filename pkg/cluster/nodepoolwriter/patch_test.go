@@ -159,7 +159,8 @@ func TestRestoreReturnsTheValueAndItsOwner(t *testing.T) {
 	}
 	want := `{"apiVersion":"karpenter.sh/v1","kind":"NodePool",` +
 		`"metadata":{"annotations":{"gpuscaler.io/holder":"gpuscaler-system/gpuscaler",` +
-		`"gpuscaler.io/record":"{\"v\":1}"},"name":"l40s-spot","resourceVersion":"100","uid":"pool-1"},"spec":{"disruption":{"consolidateAfter":"Never"}}}`
+		`"gpuscaler.io/record":"{\"v\":1}"},"name":"l40s-spot","resourceVersion":"100","uid":"pool-1"},` +
+		`"spec":{"disruption":{"consolidateAfter":"Never"}}}`
 	if s.applied != want {
 		t.Errorf("applied %s\nwant %s", s.applied, want)
 	}
