@@ -36,8 +36,8 @@ var bannedWords = map[string]string{
 	"hands": "writer", "eyes": "cache", "mouth": "output", "doors": "entry points", "rooms": "packages",
 }
 
-// bannedPhrases are phrases of Go comments and strings that refer to an earlier noun without naming it, so that a reader must search for the
-// noun. Each has the replacement that the failure message suggests.
+// bannedPhrases are phrases of Go comments and strings that refer to an earlier noun without naming it, so that a reader must search
+// for the noun. Each has the replacement that the failure message suggests.
 var bannedPhrases = map[string]string{
 	"the former": "repeat the noun", "the latter": "repeat the noun", "that of": "repeat the noun", "those of": "repeat the noun",
 	"of those": "repeat the noun", "those whose": "repeat the noun", "the one that": "repeat the noun", "the ones that": "repeat the noun",

@@ -118,7 +118,8 @@ var supportTables = []supportTable{
 			"the documentation of its exporter names `habanalabs_utilization` and no labels of pods"},
 	}},
 	{"Model servers and routers", "The column `notes` has the type of a signal, or the query for `queries` of the PlatformConfig. " +
-		"No test runs a model server:\nthe tests read [samples](../../pkg/telemetry/exposition/testdata/servers/README.md) of metrics pages.", []support{
+		"No test runs a model server:\n" +
+		"the tests read [samples](../../pkg/telemetry/exposition/testdata/servers/README.md) of metrics pages.", []support{
 		{"vLLM", works, serverTest, "`type: vllm`"},
 		{"SGLang", works, serverTest, "`type: sglang`; prefill and decode servers report their additional queues"},
 		{"NVIDIA NIM", works, serverTest, "`type: nim`; newer images: `path: /metrics`"},

@@ -45,7 +45,7 @@ func TestDivideFirstReplicas(t *testing.T) {
 			Amounts: []Amount{{Pods: 12}}}, {Key: "b", Want: 9, Running: 6, Amounts: gpus(1)}}, []int32{0, 6}},
 		"nor after its replica is removed, but its pods are not": {10, 0, []Member{{Key: "a", Want: 9, Amounts: []Amount{{Pods: 4}}},
 			{Key: "b", Want: 9, Running: 6, Amounts: gpus(1)}}, []int32{0, 6}},
-		"no first replica while pods of a previous replica exist": {10, 0, []Member{{Key: "a", Want: 9, Amounts: []Amount{{Pods: 1}}}}, []int32{0}},
+		"no first replica while pods of a previous one exist": {10, 0, []Member{{Key: "a", Want: 9, Amounts: []Amount{{Pods: 1}}}}, []int32{0}},
 		"of two trials, only one fits and is kept": {10, 0, []Member{{Key: "a", Want: 9, Running: 1, Trial: true, Amounts: []Amount{{Pods: 12}}},
 			{Key: "b", Want: 9, Running: 1, Trial: true, Amounts: []Amount{{Pods: 4}}}, {Key: "c", Want: 9, Running: 5, Amounts: gpus(1)}},
 			[]int32{0, 1, 5}},

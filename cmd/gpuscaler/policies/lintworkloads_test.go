@@ -82,7 +82,8 @@ spec: {template: {spec: {containers: [{name: server}]`+more+`}}}
 	claims := ", resourceClaims: [{name: gpus, resourceClaimTemplateName: gpus}]"
 	for more, want := range map[string]bool{"": false, claims: true} {
 		text, _ := runLint(t, "--offline", "--objects", objects(more), platform, policies)
-		if strings.Contains(text, "NodePoolMissing") || !strings.Contains(text, "not checked: the files of --objects contain none") || strings.Contains(text, "KarpenterIgnoresClaims") != want {
+		if strings.Contains(text, "NodePoolMissing") || !strings.Contains(text, "not checked: the files of --objects contain none") ||
+			strings.Contains(text, "KarpenterIgnoresClaims") != want {
 			t.Errorf("pod template with %q: want the finding: %t\n%s", more, want, text)
 		}
 	}
