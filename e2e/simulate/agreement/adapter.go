@@ -166,7 +166,7 @@ func (r *realScaled) DeleteHPA() error {
 	return r.stack.Client.Delete(r.ctx, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: r.object()})
 }
 
-// CreateHPA implements scaled. The HPA is that of the simulation.
+// CreateHPA implements scaled. The HPA has the same spec as the HPA of the simulation.
 func (r *realScaled) CreateHPA() error {
 	api := apiserver.New(time.Now)
 	target(r.name).CreateObjects(api)

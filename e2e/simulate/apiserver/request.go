@@ -22,7 +22,7 @@ type Request struct {
 
 var (
 	errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
-	errUID      = errors.New("the UID in the precondition is not that of the object")
+	errUID      = errors.New("the UID in the precondition differs from the UID of the object")
 )
 
 // Resource returns the group and the resource of a kind of object, for errors.

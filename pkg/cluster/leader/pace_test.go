@@ -102,7 +102,8 @@ func TestAttemptsOfTheElectionAreNotRequests(t *testing.T) {
 		var leader requests
 		leader.count(client)
 		time.Sleep(time.Minute)
-		if gets, updates := leader.gets.Load(), leader.updates.Load(); gets != 0 || updates < 26 || updates > 30 {
+		// The minute can begin and end with a renewal, so 31 are possible.
+		if gets, updates := leader.gets.Load(), leader.updates.Load(); gets != 0 || updates < 26 || updates > 31 {
 			t.Errorf("in a minute the leader sent %d reads and %d renewals", gets, updates)
 		}
 

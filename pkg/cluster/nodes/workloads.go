@@ -72,7 +72,7 @@ type podList struct {
 	pods    []Pod
 }
 
-// sortedPods returns the GPU pods, without those of DaemonSets and static pods, in the order of byName. All groups use the same list,
+// sortedPods returns the GPU pods, except pods of DaemonSets and static pods, in the order of byName. All groups use the same list,
 // because the pods of the whole cluster are sorted after each change of a pod. The caller holds the lock of the workloads.
 func (n *Cache) sortedPods() []Pod {
 	if version := n.options.Workloads.Version(); !n.sorted.known || n.sorted.version != version {
