@@ -29,8 +29,8 @@ type PoolView struct {
 	Ready  bool // the condition Ready is not False; Karpenter launches nothing in a NodePool that is not ready
 	Mixed  bool // its requirements allow spot and another capacity type; for only reserved and on-demand, Mixed is false
 	nodepool.View
-	// LaunchesOnDemand is true if the requirements allow on-demand nodes. If the group lists the NodePool as reserved, it is then an
-	// on-demand NodePool whose reserved nodes are used first.
+	// LaunchesOnDemand is true if the requirements allow on-demand nodes besides reserved nodes. If the group lists the NodePool as
+	// reserved, it is then an on-demand NodePool whose reserved nodes are used first.
 	LaunchesOnDemand bool `json:",omitempty"`
 
 	// Replicas is spec.replicas of a static NodePool, for which Karpenter keeps this number of nodes even without pods. It is nil for every

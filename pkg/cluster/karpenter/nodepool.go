@@ -55,7 +55,8 @@ func DecodeNodePool(u *unstructured.Unstructured) *NodePool {
 		p.view.Ready = !isFalse(typed, "Ready")
 		p.view.NodeGPUs, p.view.Mixed = largestNode(&p.Spec.Template), p.launchesSpotAndOthers()
 		p.view.Quiet = quietTimes(p.Spec.Disruption.Budgets)
-		p.view.LaunchesOnDemand = p.Schedulability.Allows(karpv1.CapacityTypeLabelKey, karpv1.CapacityTypeOnDemand)
+		p.view.LaunchesOnDemand = p.Schedulability.Allows(karpv1.CapacityTypeLabelKey, karpv1.CapacityTypeReserved) &&
+			p.Schedulability.Allows(karpv1.CapacityTypeLabelKey, karpv1.CapacityTypeOnDemand)
 	}
 	annotations, owned := u.GetAnnotations(), ownership.Read(u.GetManagedFields())
 	v := &p.view

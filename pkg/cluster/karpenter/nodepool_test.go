@@ -152,8 +152,10 @@ func TestNodePoolIsMixedIfItMayLaunchSpotAndAnotherCapacityType(t *testing.T) {
 	}
 }
 
-func TestNodePoolThatMayLaunchOnDemandNodes(t *testing.T) {
-	for values, want := range map[string]bool{"[reserved]": false, "[spot]": false, "[reserved, on-demand]": true, "[on-demand]": true} {
+// A NodePool of only on-demand nodes can contain instances that are paid for in advance, so it is not used as on-demand if its group lists
+// it as reserved.
+func TestNodePoolThatLaunchesOnDemandNodesBesidesReservedNodes(t *testing.T) {
+	for values, want := range map[string]bool{"[reserved]": false, "[spot]": false, "[reserved, on-demand]": true, "[on-demand]": false} {
 		p := decodeNodePool(t, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: p}, spec: {template: {spec: {requirements: [`+
 			`{key: karpenter.sh/capacity-type, operator: In, values: `+values+`}]}}}}`)
 		if got := p.View(groupOf(t, "nvidia.com/gpu"), nil, Schema{}).LaunchesOnDemand; got != want {
