@@ -2,10 +2,8 @@ package agreement
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
@@ -164,97 +161,6 @@ func (p *poolStory) create() error {
 	return err
 }
 
-// others runs a step of the owner of the NodePool, of a GitOps controller or of Karpenter.
-func (p *poolStory) others(who, what string) error {
-	manager := map[string]string{"owner": "kubectl-edit", "gitops": "argocd-controller", "karpenter": "karpenter"}[who]
-	if rest, ok := arguments(what, "applies"); ok {
-		return p.apply(who, rest, manager)
-	}
-	switch what {
-	case "creates":
-		return p.create()
-	case "deletes":
-		p.answered(who, what, p.api.Delete(p.pool))
-		return nil
-	case "reads":
-		var err error
-		p.read, err = p.api.Get(p.pool)
-		return err
-	}
-	u, err := p.api.Get(p.pool)
-	if err != nil {
-		return err
-	}
-	if rest, ok := strings.CutSuffix(what, " of what it read"); ok {
-		u, what = p.read.DeepCopy(), rest
-	}
-	if err := change(u, what); err != nil {
-		return err
-	}
-	_, err = p.api.Send(p.pool, &apiserver.Request{Replace: u, Manager: manager})
-	p.answered(who, what, err)
-	return nil
-}
-
-// change changes a NodePool as a step says.
-func change(u *unstructured.Unstructured, what string) error {
-	annotations := u.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	if limit, ok := arguments(what, "sets the limit"); ok {
-		apiserver.SetField(u, limit, "spec", "limits", gpu)
-		return nil
-	}
-	if weight, ok := arguments(what, "sets the weight"); ok {
-		n, err := strconv.ParseInt(weight, 10, 64)
-		apiserver.SetField(u, n, "spec", "weight")
-		return err
-	}
-	if fields, ok := arguments(what, "lets gpuscaler override"); ok {
-		annotations[karpenter.ConsentAnnotation] = strings.Trim(fields, `"`)
-	}
-	switch what {
-	case "removes the limit":
-		apiserver.SetField(u, nil, "spec", "limits", gpu)
-	case "removes all limits":
-		apiserver.SetField(u, nil, "spec", "limits")
-	case "removes the annotations":
-		annotations = nil
-	case "writes":
-		annotations["karpenter.sh/nodepool-hash"] += "1"
-	case "changes nothing":
-	default:
-		if !strings.HasPrefix(what, "lets gpuscaler override") {
-			return fmt.Errorf("unknown step")
-		}
-	}
-	u.SetAnnotations(annotations)
-	return nil
-}
-
-// apply runs a server-side apply of a limit: "the limit 6", "no limit", each with or without "with force".
-func (p *poolStory) apply(who, what, manager string) error {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(karpenter.NodePoolKind)
-	u.SetName(p.pool)
-	rest, force := strings.CutSuffix(what, " with force")
-	if limit, ok := arguments(rest, "the limit"); ok {
-		apiserver.SetField(u, limit, "spec", "limits", gpu)
-	} else if weight, ok := arguments(rest, "the weight"); ok {
-		n, err := strconv.ParseInt(weight, 10, 64)
-		if err != nil {
-			return err
-		}
-		apiserver.SetField(u, n, "spec", "weight")
-	} else if rest != "no limit" {
-		return fmt.Errorf("unknown step")
-	}
-	_, err := p.api.Send(p.pool, &apiserver.Request{Apply: u, Manager: manager, Force: force})
-	p.answered(who, "applies "+what, err)
-	return nil
-}
-
 // gpuscaler runs a step of a replica.
 func (p *poolStory) gpuscaler(r *replica, what string) error {
 	if rest, ok := arguments(what, "decides for"); ok {
@@ -337,59 +243,4 @@ func (p *poolStory) request(r *replica, verb string, request *apiserver.Request)
 	u, err := p.api.Send(p.pool, request)
 	p.answered(r.name, verb, err)
 	return u, err
-}
-
-// end returns the final object as text: what owners, gpuscaler and the API server wrote.
-func (p *poolStory) end() (string, error) {
-	u, err := p.api.Get(p.pool)
-	if apierrors.IsNotFound(err) {
-		return "no NodePool\n", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "NodePool %d, generation %d\n", 1+slices.Index(p.uids, u.GetUID()), u.GetGeneration())
-	for _, field := range []string{"limits", "weight", "disruption"} {
-		if text := apiserver.FieldText(u, "spec", field); text != "" {
-			fmt.Fprintf(&b, "  %s: %s\n", field, text)
-		}
-	}
-	annotations := u.GetAnnotations()
-	for _, key := range slices.Sorted(maps.Keys(annotations)) {
-		fmt.Fprintf(&b, "  %s: %s\n", key, strings.ReplaceAll(annotations[key], p.pool, "POOL"))
-	}
-	var owners []string
-	for _, entry := range u.GetManagedFields() {
-		if fields := ownedFields(&entry); entry.Subresource == "" && len(fields) > 0 {
-			owners = append(owners, fmt.Sprintf("  %s by %s: %s\n", entry.Operation, entry.Manager, strings.Join(fields, " ")))
-		}
-	}
-	slices.Sort(owners)
-	return b.String() + strings.Join(owners, ""), nil
-}
-
-// ownedFields returns the fields in an entry of managedFields that gpuscaler can override, and annotations.
-func ownedFields(entry *metav1.ManagedFieldsEntry) (fields []string) {
-	var tree map[string]any
-	if err := json.Unmarshal(entry.FieldsV1.Raw, &tree); err != nil {
-		return []string{err.Error()}
-	}
-	var walk func(prefix string, node map[string]any)
-	walk = func(prefix string, node map[string]any) {
-		for key, child := range node {
-			below, _ := child.(map[string]any)
-			name := prefix + strings.TrimPrefix(key, "f:")
-			if len(below) > 0 {
-				walk(name+".", below)
-			} else if strings.HasPrefix(name, "spec.limits") || strings.HasPrefix(name, "spec.weight") ||
-				strings.HasPrefix(name, "spec.disruption") || strings.HasPrefix(name, "metadata.annotations") {
-				fields = append(fields, name)
-			}
-		}
-	}
-	walk("", tree)
-	fields = slices.DeleteFunc(fields, func(name string) bool { return strings.HasSuffix(name, "..") })
-	slices.Sort(fields)
-	return fields
 }
