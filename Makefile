@@ -25,7 +25,7 @@ CHROMIUM ?= chromium
 pictures: build ## take the screenshot of the demo in README.md and generate the diagram; needs Chromium, a minute
 	@./bin/gpuscaler demo --speed 900 --page-address 127.0.0.1:18081 --external-metrics-address 127.0.0.1:0 >/dev/null 2>&1 & demo=$$!; \
 	trap 'kill $$demo' EXIT; sleep 45; \
-	$(CHROMIUM) --headless --no-sandbox --hide-scrollbars --window-size=1280,860 --timeout=3000 \
+	$(CHROMIUM) --headless --no-sandbox --hide-scrollbars --window-size=1280,860 --timeout=30000 \
 	  --screenshot=config/guides/pictures/page.png http://127.0.0.1:18081/workloads/team-chat/llama-chat
 	@UPDATE_GOLDEN=1 $(GO) test -count=1 -run 'Diagram|Screenshot' ./cmd/gpuscaler
 

@@ -33,6 +33,11 @@ type timeline struct {
 	Words    string // description for screen readers
 }
 
+// HasTargets reports whether a chart of a signal shows a target.
+func (t timeline) HasTargets() bool {
+	return slices.ContainsFunc(t.Signals, func(c chart) bool { return c.Reference != "" })
+}
+
 type tick struct{ X, Text string }
 
 // chart is one panel of the timeline. Its lines and areas are SVG path data.

@@ -140,6 +140,9 @@ func TestChartOfASignalWithoutTargetAndRequests(t *testing.T) {
 	if len(c) != 1 || c[0].Line != "M0 51h0.1" || c[0].Reference != "" {
 		t.Errorf("%+v, want a dot at the lower edge and no reference line", c)
 	}
+	if (timeline{Signals: c}).HasTargets() || !(timeline{Signals: []chart{{Reference: "M0 1H9"}}}).HasTargets() {
+		t.Error("the page explains the dashed line if and only if a chart has one")
+	}
 }
 
 func TestAxisHasRoundTimesInTheZoneOfThePage(t *testing.T) {
