@@ -239,7 +239,6 @@ func (c *cluster) step() {
 }
 
 func (c *cluster) decide() {
-	c.t.Helper()
 	o := c.shown
 	if c.lag--; c.lag < 0 || len(o.Workloads) != len(c.loads) {
 		o = c.observe()

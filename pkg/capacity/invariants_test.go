@@ -19,7 +19,6 @@ func (c *cluster) compare(again *Decision) {
 
 // invariants fails the test if the last decision violates a rule that applies to every tick. It runs after each simulated tick.
 func (c *cluster) invariants(o *Observation) {
-	c.t.Helper()
 	written := map[string]bool{}
 	for _, a := range c.d.Actions {
 		p, ok := a.(NodePoolPatch)
@@ -49,7 +48,6 @@ func (c *cluster) invariants(o *Observation) {
 // watchFallback fails the test if a fallback begins without evidence: because of refused launches or lost nodes, although a spot NodePool
 // that may launch nodes had none of these.
 func (c *cluster) watchFallback(o *Observation) {
-	c.t.Helper()
 	s := &c.s.Spot
 	before := len(c.phases) > 0 && c.phases[len(c.phases)-1] == statemachine.Fallback
 	if before || s.Phase != statemachine.Fallback || s.Since != statemachine.Stamp(c.now) || s.Cause != explain.CauseRefused &&
@@ -96,7 +94,6 @@ func (c *cluster) poolsOf(kind CapacityType) (all []int) {
 // watchFreeze fails the test if a freeze of a NodePool ends and another begins less than FreezeHandover after a rule last needed the first
 // one. The first freeze should have continued. An old freeze whose entries had reached their end is ignored.
 func (c *cluster) watchFreeze(o *Observation) {
-	c.t.Helper()
 	for i := range c.pools {
 		h, last := &c.s.Pools[i].Freeze, &c.frozen[i]
 		switch {
@@ -117,7 +114,6 @@ func (c *cluster) watchFreeze(o *Observation) {
 // watchProtection fails the test if replicas on on-demand nodes are not protected as the phase requires: by weights that put on-demand
 // first in a fallback, and by a freeze while spot is probed or replicas return.
 func (c *cluster) watchProtection(o *Observation) {
-	c.t.Helper()
 	if c.releasing || c.g.Advisory || len(c.pools) < 2 {
 		return
 	}
@@ -146,7 +142,6 @@ type freezeMemory struct {
 // watch checks the batch of replicas that moves to spot. It fails the test if a batch grows, or if the workload has fewer ready replicas
 // than demand needs although it had enough when the batch began. The check restarts when a node is lost or demand changes.
 func (c *cluster) watch() {
-	c.t.Helper()
 	m := &c.s.Move
 	for _, l := range c.loads {
 		if l.key != m.Workload {
@@ -176,7 +171,6 @@ type moved struct {
 
 // sound fails the test if a NodePool is changed without consent, or gets a limit that could keep required pods without nodes.
 func (c *cluster) sound(o *Observation, pool string, change override.Change) {
-	c.t.Helper()
 	i := slices.IndexFunc(c.g.Pools, func(p Pool) bool { return p.Name == pool })
 	v := &o.Pools[i]
 	if v.Consent&change.Field.Consent() == 0 || !change.Restore && v.Consent&nodepool.ConsentRestore != 0 {
