@@ -9,9 +9,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A query over a range, such as rate(x[15m]), still has a value for 15 minutes after the last sample. A rate then decreases although
-// nothing was measured. The time of the reading must be the time of the newest sample, even if an instant query would not return a sample
-// of that age.
+// A query over a range, such as rate(x[15m]), still has a value up to 15 minutes after the last sample. In this time the rate decreases,
+// although nothing was measured. The time of the reading must be the time of the newest sample, even if an instant query would not return
+// a sample of that age.
 func TestValueOfARangeHasTheAgeOfItsSamples(t *testing.T) {
 	const alive, dead, renamed = 10 * time.Second, 8 * time.Minute, 8 * time.Minute
 	for _, c := range []struct {

@@ -19,8 +19,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// stampedSource is a source whose samples contain their own times. Its response has the value 0 and contains the word STAMP. The method
-// says replaces this word with the time of the sample. The Date header of the response is correct.
+// stampedSource is a source whose samples contain their own times. Its response contains a sample with the value 0 and the word STAMP as
+// the time. The method says replaces STAMP with a time. The Date header of the response is correct.
 type stampedSource struct {
 	name   string
 	signal policy.Source
@@ -99,8 +99,9 @@ func targetOf(p *Poller, w *policy.Compiled, at time.Time) int32 {
 	return state.Decide(w.Workload.Policy, &o, at).Replicas
 }
 
-// A sample with a time an hour ahead would count as fresh at every poll of the next hour, even if its source had failed. It must not lower
-// the target. The metrics and the log must name its source. When the source sends usable sample times again, its samples are used again.
+// A sample time an hour in the future would make the sample look fresh at every poll of the next hour, even if its source had failed. The
+// sample must not lower the target, and the metrics and the log must name its source. When the source sends usable sample times again,
+// its samples must be used again.
 func TestSampleAnHourAheadCountsAsMissing(t *testing.T) {
 	for _, s := range stampedSources() {
 		t.Run(s.name, func(t *testing.T) {
@@ -244,7 +245,7 @@ func TestLatencyOfAPageWithAClockAheadIsUnknown(t *testing.T) {
 	}
 }
 
-// recorder stores a response, so that a test can change it before it is sent.
+// recorder stores a response, so that a test can change the response before it is sent.
 type recorder struct {
 	bytes.Buffer
 	header http.Header

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// An adapter may send a sample time in any year, and subtracting the difference between the clocks changes it further. A known reading must
-// have a time that is not later than the poll and that JSON can represent (years 0 to 9999), because ticks are recorded as JSON.
+// An adapter may send a sample time in any year, and gpuscaler subtracts the difference between the clocks from it. The time of a known
+// reading must not be later than the poll. JSON must be able to represent it (years 0 to 9999), because ticks are recorded as JSON.
 func TestAReadingWithoutAUsableTimeIsUnknown(t *testing.T) {
 	received := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	zero := time.Time{}

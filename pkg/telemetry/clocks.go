@@ -9,7 +9,7 @@ import (
 // difference much smaller. Without NTP, it can exceed this value within days.
 const reportedSkew = 5 * time.Second
 
-// clockReports stores for which clocks a difference was logged. A difference is logged once, although many polls read the same server.
+// clockReports contains the clocks whose difference was logged. A difference is logged once, although many polls read the same server.
 type clockReports struct {
 	mu       sync.Mutex
 	reported map[clockKey]bool
@@ -58,8 +58,8 @@ func (r *runner) reportSkew(g *group) {
 	}
 }
 
-// changed stores the parameter differs: whether the clock with the key k differs from gpuscaler's clock by more than reportedSkew. It
-// returns true if differs has changed since the last call for this key.
+// changed stores whether the clock with the key k differs from gpuscaler's clock by more than reportedSkew (the parameter differs). It
+// returns true if this has changed since the last call for the same key.
 func (c *clockReports) changed(k clockKey, differs bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

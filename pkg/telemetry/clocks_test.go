@@ -99,8 +99,8 @@ func TestSampleAgesAreCorrectedByTheClockOfPrometheus(t *testing.T) {
 	}
 }
 
-// The clock of Prometheus is two minutes ahead, and an exporter stopped 100 s ago with the value 0. Without the correction of the clock,
-// that sample would look fresh and lower the target.
+// The clock of Prometheus is two minutes ahead, and an exporter stopped 100 s ago. The last sample of this exporter has the value 0.
+// Without the correction of the clock, this sample would look fresh and lower the target.
 func TestStoppedExporterWithAClockAheadLowersNoTarget(t *testing.T) {
 	server := skewed(t, 2*time.Minute)
 	died := time.Now().Add(-100 * time.Second)
@@ -137,7 +137,7 @@ func TestSampleTimesOfAPageAreCorrectedByThePodsClock(t *testing.T) {
 	if s := statuses(p); len(s) != 1 || (s[0].Skew-ahead).Abs() > 2*time.Second+time.Since(began) {
 		t.Errorf("status %+v does not have the skew of the clock", s)
 	}
-	server.does(func(w http.ResponseWriter, _ *http.Request) { // without sample times on a page, the time of the request is used
+	server.does(func(w http.ResponseWriter, _ *http.Request) { // a page without sample times: the time of the request is used
 		dated(w, ahead)
 		fmt.Fprint(w, "vllm:num_requests_waiting 6\n")
 	})

@@ -11,10 +11,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A failing server, or a failing proxy before it, cuts off its responses or marks them as partial: first every second response, and in the
-// second half of the test each response. No namespace is the cause, so no namespace must be reported, and a poll must send at most two
-// queries for all namespaces. There is one exception: after some failed polls, the query is divided once, because a proxy may cut off
-// responses of that size. While every second response is complete, no reading must be lost.
+// A failing server or proxy cuts off its responses or marks them as partial: every second response in the first half of the test, and
+// every response in the second half. The cause is not the series of a namespace, so no namespace must be reported, and a poll must send
+// at most two queries for all namespaces. There is one exception: after some failed polls, the query is divided once, because a proxy may
+// cut off responses of that size. While every second response is complete, all readings must be known.
 func TestIncompleteAnswersAreNoFaultOfANamespace(t *testing.T) {
 	for name, fail := range map[string]http.HandlerFunc{
 		"a lost connection": func(w http.ResponseWriter, _ *http.Request) {

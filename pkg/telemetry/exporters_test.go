@@ -30,7 +30,7 @@ func chatOnNodeA() (*policy.Compiled, Options) {
 }
 
 // honest contains the series of the real exporter, model server and Kueue, as a scrape without honor_labels stores them. Each series has
-// two samples: the value in the field first, and one minute later the value in the field now.
+// two samples, one minute apart: first the value in the field first, and then the value in the field now.
 var honest = []struct {
 	series     string
 	first, now float64
@@ -74,7 +74,7 @@ func TestAScrapedPodCannotWriteAnotherTenantsReadings(t *testing.T) {
 				server.put(h.series, at.Add(-time.Minute), h.first)
 				server.put(h.series, at, h.now)
 			}
-			// The attacker's sample of the GPU is newer than the exporter's sample. This makes the attack stronger, because the newest sample of a
+			// The attacker's sample of the GPU is newer than the exporter's sample. This is the stronger attack, because the newest sample of a
 			// GPU is used.
 			for series, v := range map[string]float64{
 				`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",` + claim + `}`:                                0.06,

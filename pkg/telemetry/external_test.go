@@ -86,7 +86,7 @@ func TestExternalMetricsThatHangDoNotDelayOtherNamespaces(t *testing.T) {
 	p.SetPolicies(append(all, victim), nil)
 	p.mu.Lock()
 	for key, g := range p.plan.groups {
-		g.source.Timeout = 3 * time.Second // the adapter never responds, so each round takes this long
+		g.source.Timeout = 3 * time.Second // the adapter never responds, so each poll takes this long
 		p.plan.groups[key] = g
 	}
 	p.mu.Unlock()
@@ -149,7 +149,7 @@ func TestReadingOfAFaultyAdapter(t *testing.T) {
 			if c.name == "slow" {
 				source.Timeout = 300 * time.Millisecond
 				p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
-				clear(p.runners) // a client keeps its first timeout, so new runners are needed; reconcile starts them too
+				clear(p.runners) // a client keeps its first timeout; reconcile replaces the deleted runners
 			}
 			pollOnce(t, p)
 			if r := read(p, w)[0]; r.Known != c.known || r.Cause != c.cause || r.Failures != 1 {

@@ -107,7 +107,7 @@ func newFivePods(n int) fivePods {
 
 func (p fivePods) Pods(w *scaling.Workload) []engine.Pod { return p[w.Target.Name] }
 
-// calm is a cluster in which every workload has five ready replicas and its own UID. It ignores writes.
+// calm is a cluster in which every workload always has five ready replicas. Each workload has its own UID. calm ignores writes.
 type calm map[string]string
 
 func newCalm(n int) calm {
@@ -124,7 +124,7 @@ func (c calm) View(w *scaling.Workload) (engine.View, bool) {
 }
 func (calm) Apply(context.Context, []engine.Change) error { return nil }
 
-// inMemory is a Transport that passes requests to a handler. It needs no network, so that a poll takes no time while synctest controls the
+// inMemory is a Transport that passes requests to a handler without a network. A poll therefore takes no time while synctest controls the
 // clock.
 type inMemory struct{ handler http.Handler }
 

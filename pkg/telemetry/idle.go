@@ -25,7 +25,7 @@ func (p *Poller) Idle(w *scaling.Workload, pod string, now time.Time) bool {
 	for i := range signals {
 		pods, at, ok := signals[i].Latest()
 		if !ok {
-			continue // this signal is not measured per pod
+			continue // the source of this signal does not return a value for each pod
 		}
 		if !slices.Contains(pods, pod) || i >= len(w.Policy.Signals) || now.Sub(at) > w.Policy.Signals[i].MaxAge {
 			return false

@@ -51,7 +51,7 @@ func TestPollsAreCountedByResultAndReadingsByCause(t *testing.T) {
 	}
 }
 
-// A cause without a name would be an empty label of a metric, and two causes with one name could not be distinguished.
+// The name of a cause is a label value of a metric: every cause must have a name, and two causes must not have the same name.
 func TestEachCauseHasItsOwnName(t *testing.T) {
 	names, texts := map[string]bool{}, map[string]bool{}
 	for cause := range scaling.Causes {

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// groupKey identifies the signals that are polled as one group. They have the same data source, kind of poll, and metric or query. Fields
-// that are not used for a kind of poll are empty.
+// groupKey identifies the signals that are polled as one group. These signals have the same data source, kind of poll, and metric or
+// query. Fields that are not used for a kind of poll are empty.
 type groupKey struct {
 	source                        string
 	kind                          pollKind
@@ -28,12 +28,12 @@ type groupKey struct {
 type group struct {
 	key          groupKey
 	source       policy.DataSource
-	first        *policy.Source   // source of the first request; the fields from which the key is made are the same in all requests
+	first        *policy.Source   // source of the first request; all requests have the same values in the fields from which the key is made
 	shape        *promquery.Shape // set for a group of selectors, otherwise nil
 	requests     []source.Request
 	destinations []destination // one for each request, in the same order
 
-	// namespace is set if all requests of the group are from this namespace and other namespaces use the same data source. Otherwise it is
+	// namespace is set if other namespaces use the same data source but all requests of the group are from this namespace. Otherwise it is
 	// empty. pollQueue limits the polls of each namespace.
 	namespace string
 }
@@ -48,7 +48,7 @@ type destination struct {
 // restart.
 func (g *group) sameSource(o *group) bool { return reflect.DeepEqual(g.source, o.source) }
 
-// name returns the name of a group for status and logs: the name of its query, or its engine and metric.
+// name returns the name of a group for status and logs: the name of the group's query, or its engine and metric.
 func (g *group) name() string {
 	if g.key.kind == byQuery {
 		return g.first.QueryName
@@ -69,12 +69,12 @@ type plan struct {
 	// The fields below are used only while newPlan builds the plan.
 	quota         Quota
 	used          map[quotaKey]*usage
-	unmoved       map[string]bool // names of the data sources that read from the same server as in the previous plan
+	unmoved       map[string]bool // names of the data sources whose server is the same as in the previous plan
 	lastSelectors map[string]selector
 }
 
-// origin contains the compiled policy from which an entry was made, and the data source of each of its signals. newPlan compares it with
-// the next version of the policy. A signal that is read from the same source keeps its reading.
+// origin contains the compiled policy from which an entry of readings was made, and the data source of each signal of the policy. newPlan
+// compares origin with the next version of the policy. A signal that is read from the same source keeps its reading.
 type origin struct {
 	entry    *entry
 	compiled *policy.Compiled
@@ -125,7 +125,8 @@ func newPlan(policies []*policy.Compiled, platform *policy.Platform, quota Quota
 	}
 	slices.SortFunc(p.origins, func(a, b origin) int { return a.key().Compare(b.key()) })
 	p.setNamespaces()
-	for _, g := range p.groups { // append may have reserved up to a quarter more memory than necessary, so the slices are copied
+	// The copies free unused memory: append may have reserved up to a quarter more than necessary.
+	for _, g := range p.groups {
 		g.requests, g.destinations = slices.Clone(g.requests), slices.Clone(g.destinations)
 	}
 	p.used, p.unmoved, p.lastSelectors = nil, nil, nil
@@ -160,7 +161,7 @@ func (p *plan) add(c *policy.Compiled, last *origin) {
 		s := candidate{destination: destination{o.entry, i}, request: source.Request{
 			Workload: &c.Workload, Signal: &c.Workload.Policy.Signals[i], Source: &c.Sources[i],
 		}}
-		if c.Workload.Group != "" { // only capacity groups use the information about idle pods
+		if c.Workload.Group != "" { // only capacity groups need to know which pods are idle
 			s.request.Idle = o.entry.idlePods(i)
 		}
 		if d == nil {

@@ -187,8 +187,8 @@ func BenchmarkSetPolicies10000(b *testing.B) {
 	}
 }
 
-// sharedQuery returns a poller of n policies that are all read with one query, after a poll in which every reading is known. size is the
-// size of a response in bytes.
+// sharedQuery returns a poller of n policies that one query reads, after a poll in which every reading is known. size is the size of a
+// response in bytes.
 func sharedQuery(tb testing.TB, n int) (p *Poller, size int) {
 	server := newFaulty(tb)
 	var answer []byte

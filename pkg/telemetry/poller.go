@@ -67,7 +67,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/redisqueue"
 )
 
-// Options are the dependencies of a Poller. Every field may be zero. Signals that need a missing dependency are then unreachable.
+// Options are the dependencies of a Poller. Every field may be zero. If a dependency is missing, the signals that need it are
+// unreachable.
 type Options struct {
 	Pods      engine.Pods // returns the pods of a workload
 	Exporters pods.Exporters
@@ -133,9 +134,11 @@ func New(o Options) (*Poller, error) {
 }
 
 // SetPolicies replaces the policies whose signals are polled. A signal whose source did not change keeps its reading, because otherwise an
-// edit of one policy would make all workloads wait for their next poll. SetPolicies does no I/O. Call it before the first tick that uses
-// the new versions of the policies, because the signals of a version that was not passed to SetPolicies are unknown. To call it in time,
-// set Options.Prepare of package policy/store to SetPolicies.
+// SetPolicies replaces the policies whose signals are polled. A signal whose source did not change keeps its reading, because otherwise
+// an edit of one policy would make all workloads wait for their next poll. SetPolicies does no I/O.
+//
+// Call SetPolicies before the first tick that uses the new versions of the policies, because the signals of a version that was not passed
+// to SetPolicies are unknown. For this purpose, set Options.Prepare of package policy/store to SetPolicies.
 func (p *Poller) SetPolicies(policies []*policy.Compiled, platform *policy.Platform) {
 	if platform == nil {
 		platform = &policy.Platform{}
@@ -147,7 +150,7 @@ func (p *Poller) SetPolicies(policies []*policy.Compiled, platform *policy.Platf
 	p.mu.Unlock()
 	select {
 	case p.changed <- struct{}{}:
-	default: // a notification is already in the channel, so Run will handle both changes at once
+	default: // the channel already contains a notification, so Run will handle both changes at once
 	}
 }
 

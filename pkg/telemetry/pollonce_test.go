@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// answers is a Transport that returns a fixed body, or the status 500 if it is empty.
+// answers is a Transport that returns the text in the field body, or the status 500 if this text is empty.
 type answers struct{ body string }
 
 func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// maxConcurrentPolls limits the concurrent polls of one data source. With more than four, a slow Prometheus server would become slower.
-// With one, its slowest query would delay all others. If several namespaces use the data source, each poll that serves only one namespace
-// has two further limits: at most maxPollsPerNamespace polls of the same namespace run at a time, and at most maxConcurrentPolls-1 such
-// polls of all namespaces together. The remaining place is for polls that several namespaces share.
+// maxConcurrentPolls limits the concurrent polls of one data source. More than four would make a slow Prometheus server slower. With only
+// one, its slowest query would delay all others. If several namespaces use the data source, the polls that serve only one namespace have
+// two further limits: at most maxPollsPerNamespace polls of the same namespace run at a time, and at most maxConcurrentPolls-1 such polls
+// of all namespaces together. The remaining place is for polls that several namespaces share.
 const (
 	maxConcurrentPolls   = 4
 	maxPollsPerNamespace = 2

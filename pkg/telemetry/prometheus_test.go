@@ -63,7 +63,7 @@ func newTestPrometheus(t testing.TB) *testPrometheus {
 	return p
 }
 
-// put appends a sample to a series, which is written in the form name{label="value"}.
+// put appends a sample to a series. The series is written in the form name{label="value"}.
 func (p *testPrometheus) put(series string, at time.Time, v float64) {
 	l, err := testParser.ParseMetric(series)
 	if err != nil {

@@ -119,8 +119,8 @@ func TestValueOfAQueryHasTheTimeOfItsOldestSample(t *testing.T) {
 	}
 }
 
-// putLatencies stores vLLM's histogram of the time to first token, as the samples of one scrape. The histogram has the given number of
-// requests (the parameter count), which each took the given number of seconds.
+// putLatencies stores vLLM's histogram of the time to first token, as the samples of one scrape. The histogram contains a number of
+// requests (the parameter count), each of which took the same number of seconds (the parameter took).
 func putLatencies(p *testPrometheus, pod string, at time.Time, count int, took float64) {
 	const name = "vllm:time_to_first_token_seconds"
 	for _, le := range []string{"0.1", "0.5", "1", "+Inf"} {

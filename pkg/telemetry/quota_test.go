@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The quota is an option of the poller. Selectors that exceed the quota are not queried. The violation contains the exceeded limit and the
-// flag that raises it.
+// The quota is an option of the poller. Selectors that exceed the quota are not queried. The violation must contain the exceeded limit
+// and the flag with which the platform team can raise it.
 func TestQuotaBoundsTheSelectorsOfEachNamespace(t *testing.T) {
 	at := time.Now().Add(-10 * time.Second)
 	for _, c := range []struct {

@@ -18,7 +18,7 @@ type latestReadings struct {
 type entries struct {
 	byPolicy map[*scaling.Policy]*entry
 	byKey    map[scaling.Key]*entry     // entries of workloads whose compiled policy is already in byPolicy for another workload
-	replaced map[*scaling.Policy]*entry // entries of earlier versions, which a tick in progress may still read
+	replaced map[*scaling.Policy]*entry // entries of earlier versions of policies, which a tick in progress may still read
 }
 
 func newEntries(n int) entries {
@@ -33,7 +33,7 @@ func (s *entries) add(e *entry) {
 	s.byKey[e.key] = e
 }
 
-// find returns the entry for a workload and the version of its policy in w.Policy. It returns nil if there is no such entry.
+// find returns the readings of a workload for the version of its policy in w.Policy. It returns nil if there are none for this version.
 func (s *entries) find(w *scaling.Workload) *entry {
 	e := s.byPolicy[w.Policy]
 	if e == nil {

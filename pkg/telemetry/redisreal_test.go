@@ -116,8 +116,8 @@ func TestRealRedisListsStreamsAndConsumerGroups(t *testing.T) {
 	look("the list is worked off", 0, 9, 0, scaling.CauseInvalid)
 }
 
-// A server with three jobs fails and is started again without its data, at the same address. The queue must not count as empty: the reading
-// is missing, so that it cannot lower the target. When producers add a job, the reading is used again.
+// A server with three jobs fails and is started again without its data, at the same address. The queue must not be regarded as empty: the
+// reading is missing, so that it cannot lower the target. When producers add a job, the reading is used again.
 func TestRealRedisThatRestartsEmptyIsNotAnEmptyQueue(t *testing.T) {
 	address := realRedis(t)
 	ctx := context.Background()
@@ -176,7 +176,8 @@ func TestRealRedisWithUsersAndPasswords(t *testing.T) {
 	}
 }
 
-// A replica that has lost its master still answers, but with outdated values. The poll must treat it as a failed source.
+// A replica that has lost the connection to its master still replies, but with outdated values. The poll must treat the replica as a
+// failed source.
 func TestRedisReplicaWithoutItsMasterIsNotRead(t *testing.T) {
 	master := realRedis(t)
 	host, port, _ := net.SplitHostPort(master)

@@ -23,8 +23,9 @@ const (
 	// noPodsInterval is the interval of polls while no workload of a group has pods. It is short so that new pods are read soon. It causes no
 	// load, because such a poll sends no requests.
 	noPodsInterval = 2 * time.Second
-	// keptReadings is the greatest number of signals of a group for which a runner reuses its temporary list of readings. A longer list is
-	// freed after each poll, because it uses as much memory as the stored readings, and allocating it every 15 s costs little.
+	// keptReadings is the greatest number of signals of a group for which a runner keeps its temporary list of readings between polls. A
+	// longer list is freed after each poll, because it uses as much memory as the stored readings, and a new allocation every 15 s costs
+	// little.
 	keptReadings = 1024
 	// standbyInterval is how often a standby checks whether it has become the leader. The check sends no request.
 	standbyInterval = 250 * time.Millisecond
@@ -106,7 +107,7 @@ func (r *runner) run(ctx context.Context) {
 			r.poller.deleteSkew(r.group.Load())
 			return
 		case <-r.extra:
-			// The next poll is only moved to an earlier time. Otherwise continuous edits would postpone it forever.
+			// An extra poll can only move the next poll to an earlier time. Otherwise continuous edits would postpone the next poll forever.
 			if soon := now().Add(extraPollDelay); soon.Before(next) {
 				next = soon
 				timer.Reset(extraPollDelay)
@@ -233,7 +234,7 @@ func (r *runner) report(g *group, p *pollResult) {
 				s.Refused++
 				s.Example = fmt.Sprintf("%s of %s: %s", g.requests[i].Signal.Name, g.requests[i].Workload.Key, p.readings[i].Cause)
 			}
-		case scaling.CauseHTTPError, scaling.CauseRejected: // explain refers to the log, which has the status
+		case scaling.CauseHTTPError, scaling.CauseRejected: // the command explain refers the user to the log for the HTTP status
 			if f, is := r.fetcher.(source.Divided); is && p.err == nil && s.Part == nil {
 				s.Part = f.FailedPart(p.readings[i].Cause)
 			}

@@ -198,7 +198,7 @@ func TestServerThatFinishesNoRequestHasNoLatencyOfZero(t *testing.T) {
 	}
 }
 
-// testExporters lists the exporters, of which one runs on each node.
+// testExporters lists the pods of the exporters, one on each node.
 type testExporters []engine.Pod
 
 func (e testExporters) Exporters(namespace string, labels map[string]string) []engine.Pod {
@@ -235,8 +235,8 @@ DCGM_FI_DEV_MEMORY_TEMP{gpu="0",UUID="GPU-0",namespace="chat",pod="llama-0"} 922
 	}
 }
 
-// explain shows "HTTP error" for the signal and refers to the log of the leader, which has the status. The other pods of the poll respond,
-// so the poll as a whole succeeds.
+// For the signal, the command explain shows "HTTP error" and refers to the log of the leader. The log must therefore contain the HTTP
+// status, once. The other pods of the poll respond, so the poll as a whole succeeds.
 func TestStatusOfAPodThatRespondsWithAnErrorIsLoggedOnce(t *testing.T) {
 	server := newPodServer(t)
 	status := http.StatusNotFound

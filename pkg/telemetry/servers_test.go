@@ -12,10 +12,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// sampled is a gauge on a sample page. target contains the label that Prometheus adds when it scrapes the page.
+// sampled is a gauge on the sample page of a server. target contains the labels that Prometheus adds when it scrapes the page.
 type sampled struct{ page, gauge, target string }
 
-// put stores the series of the gauge with the label of the target, as Prometheus does.
+// put stores the series of the gauge with the labels in target, as Prometheus does.
 func (g sampled) put(t *testing.T, server *testPrometheus, at time.Time) {
 	t.Helper()
 	f, err := os.Open(filepath.Join("exposition", "testdata", "servers", g.page))
@@ -92,8 +92,8 @@ func TestQueryReadsTheActivityOfAMDGPUs(t *testing.T) {
 	}
 }
 
-// For a data source without a path, the usual path of its model server is read. A path that the user wrote is read as written, even if it
-// is /metrics, because newer images of NIM serve that path.
+// For a data source without a path, the usual path of its model server is read. A path that the user configured is read unchanged, even
+// if it is /metrics, because newer images of NIM serve that path.
 func TestScrapeReadsThePathOfTheServer(t *testing.T) {
 	for _, c := range []struct {
 		server        policy.SourceType

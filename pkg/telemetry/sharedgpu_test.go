@@ -62,7 +62,7 @@ func gpuSeries(device, pod, more string) string {
 }
 
 // All pods share one busy GPU, so each additional pod reports the same high activity. If this activity increased the target, the target
-// would rise to the maximum although no GPU is added.
+// would increase to the maximum, although no GPU is added.
 func TestActivityOfASharedGPUHoldsAndDoesNotRaise(t *testing.T) {
 	for name, c := range map[string]struct {
 		options Options

@@ -36,7 +36,7 @@ type dataSources struct {
 
 type dataSource struct {
 	spec  policy.DataSource
-	over  http.RoundTripper // over replaces the network in a simulation. If it is nil, requests use the network.
+	over  http.RoundTripper // replaces the network in a simulation; nil: requests use the network
 	queue *pollQueue
 	clock fetch.Clock // clock of a Prometheus server
 

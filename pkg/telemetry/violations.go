@@ -54,7 +54,7 @@ func (v LimitViolation) advice() string {
 	return "the server refuses or does not finish the query for its series; look for duplicate series and for too many"
 }
 
-// LimitViolations returns the limits that namespaces exceed now, in a fixed order.
+// LimitViolations returns the limits that namespaces exceed now, sorted.
 func (p *Poller) LimitViolations() (out []LimitViolation) {
 	p.mu.Lock()
 	for v := range p.plan.violations {

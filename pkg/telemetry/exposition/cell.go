@@ -90,8 +90,8 @@ func (m *Metric) nameIndex(s *Sample) int {
 	return -1
 }
 
-// Value returns the value of the pod, combined from all its parts (its models or engines). If one part is blank, the value is blank,
-// because the other parts alone do not show the load of the pod.
+// Value returns the value of the pod, combined from all its parts (its models or engines). If one part is blank, the value of the pod is
+// blank, because the other parts alone do not show the load of the pod.
 func (c *Cell) Value(m *Metric) Value {
 	if !slices.ContainsFunc(c.parts, func(q part) bool { return q.term == 0 }) {
 		return Value{}

@@ -81,7 +81,7 @@ func TestValueOfAPodIsComputedFromItsSeries(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s: no metric %s", c.name, c.metric)
 		}
-		for round := range 10 { // in random order, because the samples of an answer have no order
+		for round := range 10 { // in random order, because the samples in a response have no order
 			rand.Shuffle(len(c.given), func(i, j int) { c.given[i], c.given[j] = c.given[j], c.given[i] })
 			var cell Cell
 			for _, g := range c.given {

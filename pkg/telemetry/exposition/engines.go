@@ -113,8 +113,8 @@ func tgi() Profile {
 	}
 }
 
-// trtllm returns the profile of trtllm-serve. Its path /metrics returns JSON, and the Prometheus format is on another path. Dynamo before
-// 0.8 served these metrics with a colon after the prefix, as in trtllm:num_requests_waiting.
+// trtllm returns the profile of trtllm-serve. Its path /metrics returns JSON. The path /prometheus/metrics returns the Prometheus format.
+// Dynamo before 0.8 served these metrics with a colon after the prefix, as in trtllm:num_requests_waiting.
 func trtllm() Profile {
 	series := func(names ...string) []Series { return prefixed("trtllm", names...) }
 	return Profile{

@@ -37,9 +37,9 @@ func (h *Histogram) AddBucket(upper, count float64) {
 	h.Buckets = slices.Insert(h.Buckets, i, Bucket{upper, count})
 }
 
-// Merge adds o to h. The bounds of their buckets may differ if two versions of a server run. If a histogram does not have a bound, Merge
-// uses its count at the next lower bound. It then counts observations between the two bounds in a higher bucket. Latencies are therefore
-// overestimated and never underestimated.
+// Merge adds o to h. If two versions of a server run, the bounds of their buckets may differ. For a bound that one histogram does not
+// have, Merge uses the histogram's count at the next lower bound. Observations between the two bounds are then counted in a higher
+// bucket, so latencies are overestimated and never underestimated.
 func (h *Histogram) Merge(o *Histogram) {
 	h.Sum += o.Sum
 	h.Count += o.Count
@@ -190,9 +190,9 @@ func (w *Window) Observe(h Histogram, at time.Time) {
 	w.last, w.lastAt = h, at
 }
 
-// Gain returns the increase of the counters within span before the newest observation, and the time of that observation. ok is false before
-// the second observation. An increase between two observations is never split. If the first of the two observations is before the span, the
-// increase is not included, except if it is the only increase in the window.
+// Gain returns the increase of the counters within span before the newest observation, and the time of that observation. ok is false
+// before the second observation. An increase between two observations is included completely or not at all. It is not included if the
+// first of the two observations is before the span, except if it is the only increase in the window.
 func (w *Window) Gain(span time.Duration) (gain Histogram, at time.Time, ok bool) {
 	if len(w.steps) == 0 {
 		return Histogram{}, w.lastAt, false

@@ -9,7 +9,7 @@ import "slices"
 // all labels from the page. A page can then imitate the series of another pod. Use honor_labels only for trusted scrape jobs.
 type ScrapeLabels struct{ Namespace, Pod string }
 
-// Naming is the result of ScrapeLabels.Read. It contains the pod that was scraped and, if the series refers to another pod, that pod.
+// Naming is the result of ScrapeLabels.Read: the pod that was scraped and, if the series refers to another pod, this other pod.
 type Naming struct {
 	Scraped  Owner // the pod whose page was read; Pod is empty if the scrape stores only a namespace
 	Reported Owner // the pod to which the series refers, if it is not the scraped pod; otherwise the zero value
@@ -91,8 +91,8 @@ func scrapedPod(l Labels) (out Owner, ok bool) {
 }
 
 // Namespaces returns the names of the labels that Read uses for namespaces. scraped contains those with the namespace of the scraped pod,
-// and reported those with the namespace of a pod to which the page refers. Names that must be quoted in PromQL are not included (see the
-// method Names).
+// and reported contains those with the namespace of a pod to which the page refers. Names that must be quoted in PromQL are not included
+// (see the method Names).
 func (s ScrapeLabels) Namespaces() (scraped, reported []string) {
 	for _, c := range reportLabels {
 		if !slices.Contains(reported, c.namespace) {

@@ -25,8 +25,8 @@ type Limits struct {
 	Kept   int // maximum bytes of all lines that are kept
 }
 
-// DefaultLimits permit more than any engine serves. Seven latencies with 25 buckets each, for a few models, are 1,000 series of 200 bytes.
-// The GPUs of a host in MIG mode are 500 series of 600 bytes. A parsed page needs about ten times its size in memory.
+// DefaultLimits permit more than any engine serves. Seven latencies with 25 buckets each, for a few models, are 1,000 series of 200 bytes
+// each. The GPUs of a host in MIG mode are 500 series of 600 bytes. A parsed page needs about ten times its size in memory.
 var DefaultLimits = Limits{Line: 64 << 10, Series: 4000, Kept: 1 << 20}
 
 var (

@@ -130,8 +130,8 @@ func prefixed(prefix string, names ...string) []Series {
 	return out
 }
 
-// plus returns one list with the series of all parameters. The series of the first parameter have term 0. Each further list gets a Term of
-// its own, so its series are optional and their value is added (see Series.Term).
+// plus returns one list with the series of all parameters. The series of the first parameter have term 0. The series of each other
+// parameter have a different Term, so they are optional and their values are added (see Series.Term).
 func plus(first []Series, others ...[]Series) []Series {
 	out := slices.Clone(first)
 	for i, term := range others {

@@ -114,7 +114,7 @@ func parseGPUs(t *testing.T, file string) map[Owner]*GPUs {
 	}
 	out := map[Owner]*GPUs{}
 	err := Parse(sampleFile(t, file), read, DefaultLimits, scraped, func(s *Sample) {
-		o, _ := GPUOwner(s.Labels) // GPUs that no pod uses are collected under the zero Owner
+		o, _ := GPUOwner(s.Labels) // samples of GPUs that no pod uses have the zero Owner
 		if out[o] == nil {
 			out[o] = &GPUs{}
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/external"
 )
 
-// Without Triggers, the Fetcher reads only metrics that policies name, and no triggers of KEDA.
+// The second argument, the Triggers, is nil: this Fetcher reads metrics that policies name, but no triggers of KEDA.
 func ExampleNew() {
 	f, err := external.New(&rest.Config{Host: "https://kubernetes.default.svc"}, nil, 10*time.Second)
 	fmt.Println(f != nil, err)

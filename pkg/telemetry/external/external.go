@@ -102,7 +102,7 @@ func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// metric identifies one metric to request.
+// metric identifies one metric that is requested from the external metrics API.
 type metric struct{ namespace, name, selector string }
 
 type answer struct {

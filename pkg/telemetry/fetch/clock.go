@@ -36,7 +36,7 @@ const (
 type Clock struct {
 	mu      sync.Mutex
 	agreed  span      // range of the clock differences that agree with all responses since the time in the field since
-	since   time.Time // time of the first of these responses
+	since   time.Time // time of the first response that agrees with the range
 	newest  time.Time
 	answers int
 	skew    time.Duration

@@ -160,7 +160,7 @@ func TestStatusErrorHasTheStartOfTheBody(t *testing.T) {
 }
 
 func TestGuardRefusesAddressesThatNoSourceHas(t *testing.T) {
-	for address, loopback := range map[string][2]bool{ // whether the address is permitted without Loopback, and with it
+	for address, loopback := range map[string][2]bool{ // whether the address is permitted: [0] without Guard.Loopback, [1] with Guard.Loopback
 		"10.0.0.1": {true, true}, "192.168.1.1": {true, true}, "8.8.8.8": {true, true}, "fd00::1": {true, true}, "2001:db8::1": {true, true},
 		"127.0.0.1": {false, true}, "127.255.255.254": {false, true}, "::1": {false, true}, "::ffff:127.0.0.1": {false, true},
 		"169.254.169.254": {}, "::ffff:169.254.169.254": {}, "fe80::1": {}, "fe80::1%eth0": {}, "fd00:ec2::254": {},

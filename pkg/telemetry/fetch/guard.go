@@ -71,8 +71,8 @@ var (
 	sixToFour = netip.MustParsePrefix("2002::/16")
 )
 
-// translated returns the IPv4 address that is embedded in an IPv6 address, because the network would connect to it. ok is false if the
-// address contains none.
+// translated returns the IPv4 address that is embedded in an IPv6 address. The address must be checked, because the network translates
+// the IPv6 address and connects to the IPv4 address. ok is false if no IPv4 address is embedded.
 func translated(a netip.Addr) (netip.Addr, bool) {
 	if !a.Is6() {
 		return a, false
@@ -99,7 +99,7 @@ func NewPodClient(g Guard) *Client {
 	return &Client{http: &http.Client{
 		CheckRedirect: refuseRedirect,
 		Transport: &http.Transport{
-			Proxy:                  nil, // a proxy from the environment would learn the address of every pod
+			Proxy:                  nil, // a proxy from the environment would receive the address of every pod
 			DialContext:            g.DialContext,
 			MaxIdleConnsPerHost:    1,
 			MaxIdleConns:           1024,

@@ -82,7 +82,7 @@ func (l *List) recordIdle(w *Workload, r *source.Request, at time.Time) {
 	r.Idle.Record(at, idle)
 }
 
-// cause returns why no pod of a workload has a usable value. worst is the worst quality of the values of its pods.
+// cause returns why no pod of a workload has a usable value. worst is the most severe quality of the values of its pods.
 func (l *List) cause(w *Workload, worst exposition.Quality) scaling.Cause {
 	switch worst {
 	case exposition.Blank:

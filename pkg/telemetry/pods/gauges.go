@@ -14,7 +14,7 @@ type Gauges struct {
 	metrics []*exposition.Metric // metric of each request of the poll, in the same order
 }
 
-// NewGauges returns an empty Gauges for the rows of a list.
+// NewGauges returns a Gauges without samples for the rows of a list.
 func NewGauges(p *exposition.Profile, l *List) *Gauges {
 	g := &Gauges{List: l, profile: p, width: l.mostRequests()}
 	g.cells = make([]exposition.Cell, len(l.Rows)*g.width)
@@ -45,7 +45,7 @@ func (g *Gauges) SeriesNames() []string {
 	return out
 }
 
-// Add adds a sample of the pod in the given row.
+// Add adds a sample of the pod in the given row of the list.
 func (g *Gauges) Add(row int32, s *exposition.Sample) {
 	w := g.List.of(int(row))
 	for j := range w.Requests {

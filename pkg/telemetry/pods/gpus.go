@@ -9,11 +9,11 @@ import (
 // GPUs collects the GPU counters of DCGM exporters for each pod, from a query or from scraped pages.
 type GPUs struct {
 	List   *List
-	gpus   []exposition.GPUs // GPUs of the pod of each row, in the same order
+	gpus   []exposition.GPUs // GPUs of the pod in each row of the list, in the same order
 	shared *sharedGPUs
 }
 
-// NewGPUs returns an empty GPUs for the rows of a list. If nodes is nil, no node is known to share its GPUs.
+// NewGPUs returns a GPUs without samples for the rows of a list. If nodes is nil, no node is known to share its GPUs.
 func NewGPUs(l *List, nodes Nodes) *GPUs {
 	return &GPUs{List: l, gpus: make([]exposition.GPUs, len(l.Rows)), shared: newSharedGPUs(nodes)}
 }
@@ -27,7 +27,7 @@ func DCGMNames(requests []source.Request) []string {
 	return exposition.DCGMNames(metrics...)
 }
 
-// Add adds a sample of a GPU that the pod in the given row holds.
+// Add adds a sample of a GPU of the pod in the given row of the list.
 func (g *GPUs) Add(row int32, s *exposition.Sample) { g.gpus[row].Add(s) }
 
 // AddHolder records that an exporter reports a pod as a holder of the sample's GPU. If it reports two holders in one scrape, they share the

@@ -1,8 +1,8 @@
 // Package pods combines what the pods of workloads report into one reading for each signal.
 //
-// A [List] contains the pods of the workloads of one poll. [Gauges] and [GPUs] collect the samples of a poll for each pod, from a
-// Prometheus query or from scraped pages, and combine them. [Totals] keeps the total of each workload between polls. The queue of a pod
-// that terminated is included until the samples of the other pods are newer.
+// A [List] contains the pods of the workloads of one poll. A row of a List is one pod of one workload. [Gauges] and [GPUs] collect the
+// samples of a poll for each row, from a Prometheus query or from scraped pages, and combine them. [Totals] keeps the total of each
+// workload between polls. The queue of a pod that terminated is included until the samples of the other pods are newer.
 package pods
 
 import (
@@ -56,8 +56,8 @@ type Row struct {
 	workload int32
 	next     int32 // next row of the same pod; -1: there is none
 
-	value   float64 // value of the pod in the last reading that was combined
-	counted bool    // the value is included in that reading
+	value   float64 // value of the pod in the last reading that combine computed
+	counted bool    // whether the last reading that combine computed includes the value
 }
 
 // New returns a List of the pods of the workloads in requests. The requests of one workload must be adjacent. If a replica is a group of
@@ -121,9 +121,9 @@ func (l *List) Owner(row int) exposition.Owner {
 
 func (l *List) of(row int) *Workload { return &l.Workloads[l.Rows[row].workload] }
 
-// OnNode calls the function each with every row of the pod o if the pod runs on the given node. If the parameter node is empty, the pod may
-// run on any node. If the pod runs on another node, OnNode sets the fault CauseUndeclared in the rows instead, because an exporter must not
-// report about pods of other nodes.
+// OnNode calls the function each with every row of the pod o if the pod runs on the given node. If the parameter node is empty, the pod
+// may run on any node. If the pod runs on another node, OnNode does not call each, but sets the fault CauseUndeclared in the rows,
+// because an exporter must not report about pods of other nodes.
 func (l *List) OnNode(o exposition.Owner, node string, each func(row int32)) {
 	for row := l.Find(o); row >= 0; row = l.Next(row) {
 		if node != "" && l.Rows[row].Pod.Node != node {

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Totals keeps the last total of each workload and the values of the pods of which it is the sum. When a pod terminates, its queue
-// disappears with it, and its clients send their requests again to the other pods. Until the other pods have newer samples, their sum does
-// not include these requests, although the requests still wait. Without a correction, a policy without a stabilization window would remove
+// Totals keeps the last total of each workload and the values of its pods, which add up to this total. When a pod terminates, its queue
+// disappears, and its clients send their requests again to the other pods. Until the other pods have newer samples, their sum does not
+// include these requests, although the requests still wait. Without a correction, a policy without a stabilization window would remove
 // one more replica for each pod that terminated. The zero Totals is ready to use, but not safe for concurrent use.
 type Totals struct {
 	totals     map[totalKey]*total
@@ -20,7 +20,7 @@ type Totals struct {
 // TotalsRound updates Totals during one poll.
 type TotalsRound struct {
 	*Totals
-	before Totals // Totals as they were after the previous poll
+	before Totals // state after the previous poll
 	list   *List
 	now    time.Time
 }
@@ -42,7 +42,7 @@ type contribution struct {
 	value float64
 }
 
-// terminatedPod is a terminated pod, with its last value and the time of the first poll in which it was missing.
+// terminatedPod is a pod that terminated, with its last value and the time of the first poll that did not list it.
 type terminatedPod struct {
 	contribution
 	at time.Time

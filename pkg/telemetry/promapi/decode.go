@@ -21,7 +21,7 @@ type Series struct {
 	Labels exposition.Labels // includes __name__ if the server sent it
 	Value  float64           // value of an element of a vector, or newest value of an element of a matrix
 	At     time.Time         // evaluation time of a vector, or newest sample of a matrix, by gpuscaler's clock; zero if unusable
-	Timing fetch.Timing      // converts a Value that is itself a sample time, such as the result of timestamp(); At is already converted
+	Timing fetch.Timing      // converts a Value that is a sample time, such as the result of timestamp(); At needs no conversion
 	Valid  bool              // false if the element has no number, because it is a native histogram
 }
 

@@ -48,8 +48,8 @@ func (a *attribution) begin() {
 	}
 }
 
-// each calls the function query one or more times, until all namespaces of the part p are read. The argument of each call contains the
-// matchers that select some of these namespaces. The result is the total number of bytes of the responses.
+// each calls the function query one or more times, until all namespaces of p are read. The argument of each call contains the matchers
+// that select some of these namespaces. The result is the total number of bytes of the responses.
 func (a *attribution) each(p *part, query func(only []*labels.Matcher) (int64, error)) (bytes int64, err error) {
 	for _, only := range a.namespaces().restrictions(p.namespaces) {
 		n, err := query(only)
@@ -80,9 +80,9 @@ type subject struct {
 	node     string           // node of that exporter
 }
 
-// subject returns the pod to which a series refers. ok is false if the labels contradict each other or do not name the scraped pod. refused
-// contains pods that the labels name but that must not be used, because the scraped pod is not a declared exporter or because the labels
-// contradict each other.
+// subject returns the pod to which a series refers. ok is false if the labels contradict each other or do not name the scraped pod.
+// refused contains the pods that the labels name but whose readings this series must not change, because the scraped pod is not a
+// declared exporter or because the labels contradict each other.
 func (a *attribution) subject(l exposition.Labels) (s subject, ok bool, refused [2]exposition.Owner) {
 	n, consistent := a.labels.Read(l)
 	node, declared := a.nodes[n.Scraped]
@@ -95,10 +95,10 @@ func (a *attribution) subject(l exposition.Labels) (s subject, ok bool, refused 
 	return subject{n.Reported, n.Scraped, node}, true, refused
 }
 
-// rows calls the function each with every row of the pod to which a series refers. It returns the namespace whose number of series must be
-// increased by this series. A pod cannot change this namespace with the labels on its page. If a pod that is not a declared exporter serves
-// series about other pods, rows sets the fault CauseUndeclared in the rows of these other pods. If a reading has no value, the fault
-// becomes the cause of the reading.
+// rows calls the function each with every row of the list for the pod to which a series refers. It returns the namespace to which this
+// series is counted (see part.series). A pod cannot change this namespace with the labels on its page. If a pod that is not a declared
+// exporter serves series about other pods, rows sets the fault CauseUndeclared in the rows of these other pods. A reading without a value
+// then has this cause.
 func (a *attribution) rows(list *pods.List, l exposition.Labels, each func(row int32)) (namespace string) {
 	s, ok, refused := a.subject(l)
 	if ok {

@@ -15,15 +15,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Limits for a query that is divided into sections. A round is one poll.
+// Limits for a query that is divided into sections (sets of namespaces). A round is one poll.
 const (
 	// maxQueries is the greatest number of queries in one round. This is enough to isolate one of 1,000 namespaces in one round.
 	maxQueries = 24
 	// undividedInterval is the number of rounds after which a divided query is sent undivided again, to test whether it works. If a merged
 	// section fails, no sections are merged for the same number of rounds.
 	undividedInterval = 20
-	// maxFailedRounds is the number of consecutive rounds without any success after which division is paused, because the cause is then the
-	// query or the server, and not the series of one namespace.
+	// maxFailedRounds is the number of consecutive rounds without any success after which division is paused. After so many failures, the
+	// cause is the query or the server, and not the series of one namespace.
 	maxFailedRounds = 4
 	// maxBackoff is the greatest number of rounds for which a namespace that exceeds a limit is not queried. The number of rounds doubles with
 	// each failure.
@@ -91,15 +91,15 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 		f.findOutside(whole)
 		source.SetEmpty(out)
 		if ctx.Err() != nil || f.paused() {
-			return bytes, err // no time is left, or the one query of a paused round was sent; the next round queries the sections
+			return bytes, err // no time is left, or division is paused and this round has sent its query; the next round queries sections
 		}
 	}
 	n, err := f.fetchSections(ctx, requests, out)
 	return bytes + n, err
 }
 
-// fetchUndivided sends the undivided query. If the query is currently divided, this is only a test of whether the undivided query works
-// again. The test may use half of the time, so that the sections can still be queried in the same round.
+// fetchUndivided sends the undivided query: one query for all namespaces. If the query is currently divided into sections, this is a test
+// of whether the undivided query works again. The test may use half of the time of the poll, so that the sections can still be queried.
 func (f *Fetcher) fetchUndivided(ctx context.Context, whole *part) (bytes int64, err error) {
 	if f.sections != nil {
 		whole.series = map[string]int{}
@@ -142,7 +142,8 @@ func (f *Fetcher) Violations() (out []Violation) {
 	return out
 }
 
-// divide creates the first sections after the undivided query failed. If the query already has sections, divide keeps them.
+// divide creates the first sections of the shared query after the undivided query failed. If there are sections already, divide keeps
+// them.
 func (f *Fetcher) divide(requests []source.Request, cause error) {
 	if f.undividedAt = f.round + undividedInterval; f.paused() {
 		f.undividedAt = f.round + 2
@@ -153,15 +154,16 @@ func (f *Fetcher) divide(requests []source.Request, cause error) {
 	f.namespaces, f.failedRounds, f.mergeAt, f.pausedUntil = namespacesOf(requests), 0, 0, 0
 	f.sections = []*section{{namespaces: f.namespaces}}
 	if errors.Is(cause, context.DeadlineExceeded) {
-		f.halve() // one section with all namespaces would fail again and use up the round
+		f.halve() // one section with all namespaces would fail again and use up the time of this round
 	}
 }
 
-// paused reports whether division is paused. Each round then sends only one query: alternately the undivided query and the query of one
-// section. If the section succeeds, division continues in the same round.
+// paused reports whether the division into sections is paused. While it is paused, a round sends only one query: alternately the
+// undivided query and the query of one section. If the query of the section succeeds, division continues in the same round.
 func (f *Fetcher) paused() bool { return f.round < f.pausedUntil }
 
-// halve replaces all sections with two sections. If there is only one namespace, it creates one section.
+// halve replaces all sections with two sections that have half of the namespaces each. If there is only one namespace, it creates one
+// section.
 func (f *Fetcher) halve() {
 	all := &section{namespaces: f.namespaces}
 	if f.sections = []*section{all}; len(f.namespaces) > 1 {
@@ -169,8 +171,8 @@ func (f *Fetcher) halve() {
 	}
 }
 
-// findOutside finds namespaces that have no section but more series in the undivided response than a namespace may have. Either no policy
-// of these namespaces uses the query, or the labels of their series contradict each other.
+// findOutside finds namespaces that have no section, but more series in the response to the undivided query than one namespace may have.
+// Either no policy of these namespaces uses the query, or the labels of their series contradict each other.
 func (f *Fetcher) findOutside(whole *part) {
 	if whole.series == nil {
 		return
@@ -183,8 +185,8 @@ func (f *Fetcher) findOutside(whole *part) {
 	}
 }
 
-// share returns the limits of one namespace in a divided query: half of the limits of a response. If only one namespace uses the query, it
-// has the full limits.
+// share returns the limits of one namespace while the query is divided: half of the limits of a response. If only one namespace uses the
+// query, it has the full limits.
 func (f *Fetcher) share() promapi.Limits {
 	l := f.limits
 	if len(f.namespaces) > 1 {
@@ -217,7 +219,7 @@ func (f *Fetcher) fetchSections(ctx context.Context, requests []source.Request, 
 		queries++
 		pieces, n := f.fetchSection(ctx, s, requests, out)
 		bytes += n
-		// The new sections are appended to the queue, so that sections that were not queried yet do not wait for them.
+		// The smaller sections are appended to the queue, so that sections that were not queried yet do not wait for them.
 		queue = append(queue, pieces...)
 		if pieces == nil {
 			done = append(done, s)
@@ -241,8 +243,8 @@ var errNotQueried = errors.New("not queried in this round: no time or no query w
 
 // failRound handles a round in which no section succeeded. The cause is the query or the server, and not the series of one namespace, in
 // three cases: all sections failed, the last response was incomplete, or no section succeeded in maxFailedRounds consecutive rounds. In
-// these cases division is paused for undividedInterval rounds. If there are several sections, a section that ran out of time is not
-// regarded as failed, because an earlier section may have used up the time.
+// these cases the division into sections is paused for undividedInterval rounds. If there are several sections, a section that ran out of
+// time is not regarded as failed, because an earlier section may have used up the time.
 func (f *Fetcher) failRound(err error) error {
 	f.failedRounds++
 	several := len(f.sections) > 1

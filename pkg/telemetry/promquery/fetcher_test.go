@@ -106,7 +106,8 @@ func fetchRound(ctx context.Context, f *Fetcher, requests []source.Request) (map
 }
 
 // Each namespace has a random load. As soon as the division has isolated the namespaces that exceed a limit, every other namespace must
-// have a reading in each round. The division takes several rounds, because a round sends at most maxQueries queries.
+// have a reading in each round. The division into sections takes several rounds (polls), because a round sends at most maxQueries
+// queries.
 func TestNamespaceWithinItsShareIsReadBesideAnyOthers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		query := &fakeQuery{loads: map[string]load{}, outside: rapid.SampledFrom([]int{0, 0, 0, 500}).Draw(t, "outside")}
@@ -126,7 +127,7 @@ func TestNamespaceWithinItsShareIsReadBesideAnyOthers(t *testing.T) {
 		victim := fmt.Sprintf("ns-%02d", rapid.IntRange(0, n-1).Draw(t, "victim"))
 		query.loads[victim] = load{series: 3, bytes: 30}
 		f := newFetcher(query, fakeLimits)
-		isolated := 2 + 4*n/maxQueries // maximum number of rounds until each namespace was queried alone, after the larger sections with it
+		isolated := 2 + 4*n/maxQueries // maximum number of rounds until each namespace was queried alone, after larger sections
 		for round := range isolated + 2*undividedInterval {
 			if rapid.IntRange(0, 9).Draw(t, "joins") == 0 && len(names) < 70 {
 				draw(fmt.Sprintf("zz-%02d", len(names)))
@@ -273,9 +274,9 @@ func TestNamespaceWhoseQueryIsSlowIsIsolated(t *testing.T) {
 	})
 }
 
-// The queries of two of three namespaces need more time than a round has. The first round of the division fails for all three. In the next
-// round, the third namespace must be queried alone. Later, it must have a reading in each round, even in rounds in which the undivided
-// query is sent again.
+// The queries of two of three namespaces need more time than a round (poll) has. In the first round after the query is divided, all three
+// namespaces fail. In the next round, the third namespace must be queried alone. From then on, it must have a reading in each round, even
+// in rounds in which the undivided query is sent again.
 func TestNamespacesWhoseQueriesAreSlowDoNotStopTheDivision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		query := &fakeQuery{loads: map[string]load{"a-evil": {takes: time.Minute}, "b-evil": {takes: 2 * time.Second},

@@ -21,11 +21,11 @@ type join struct {
 	next     []int32 // for each request, the index of the next request with the same key; -1: none
 	found    []found
 	ages     []map[string]time.Time // for each selector, a map from a key to the time of its oldest sample
-	allAges  bool                   // the value of ages.all
+	allAges  bool                   // value of ages.all: every selector must have a sample time
 	key      []byte
 }
 
-// found is the part of a query's result that belongs to one request.
+// found is the part of the response that belongs to one request.
 type found struct {
 	value  float64
 	at     time.Time // evaluation time
@@ -64,8 +64,8 @@ func (j *join) expect(a ages) {
 // release frees the memory of a response. For 10,000 workloads this is about a megabyte.
 func (j *join) release() { j.found, j.ages = nil, nil }
 
-// counted returns a function for the series of a response. The function counts the series in the part p for the namespace in the given
-// label, and then calls take with the series.
+// counted returns a function for the series of a response. For each series, this function increases the number of series in p for the
+// namespace in the given label, and then calls take.
 func (j *join) counted(p *part, namespaceLabel string) func(*promapi.Series) error {
 	return func(s *promapi.Series) error {
 		p.count(s.Labels.Get(namespaceLabel))
@@ -105,7 +105,8 @@ func (j *join) take(s *promapi.Series) error {
 	return nil
 }
 
-// readings writes a reading to out for each request that has exactly one series in the response.
+// readings writes a reading to out for each request that has exactly one series in the response. For a request with several series, it
+// sets the cause.
 func (j *join) readings(out []scaling.Reading) {
 	carried := j.carried()
 	for i := range j.requests {
@@ -146,8 +147,8 @@ func (j *join) age(i int, carried []bool) time.Time {
 	return oldest
 }
 
-// carried reports for each selector whether its samples have the same labels as the results of the query. It is true if the labels are the
-// same for at least one workload.
+// carried reports for each selector whether its samples have the same labels as the results of the query. It reports true for a selector
+// if the labels are the same for at least one workload.
 func (j *join) carried() []bool {
 	out := make([]bool, len(j.ages))
 	for s := range j.ages {
@@ -184,7 +185,7 @@ func (j *join) sampleTime(selector int, key string, carried bool) (at time.Time,
 	return at, ok
 }
 
-// blank returns the key with the values from index i on replaced by empty values.
+// blank returns the key with empty values from index i on.
 func blank(key string, i int) string {
 	parts := strings.Split(strings.TrimSuffix(key, "\xff"), "\xff")
 	for ; i < len(parts); i++ {

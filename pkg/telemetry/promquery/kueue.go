@@ -76,8 +76,8 @@ func (q *kueueQuery) run(ctx context.Context, p *part) (bytes int64, err error) 
 	return bytes, nil
 }
 
-// add counts one series in the part p, and updates the reading of the series' queue in the map pending. The map contains only the queues
-// that requests read.
+// add counts one series in p, and updates the reading of the series' queue in the map pending. The map contains only the queues that
+// requests read.
 func (q *kueueQuery) add(s *promapi.Series, p *part, pending map[queue]scaling.Reading) {
 	of := queue{name: s.Labels.Get("cluster_queue")}
 	if s.Labels.Get(model.MetricNameLabel) == kueueLocalQueue {
@@ -111,8 +111,9 @@ func (q *kueueQuery) renamed() bool {
 	return q.labels.Namespace != "" && q.labels.Namespace != "namespace"
 }
 
-// texts returns the queries for a part. For a part of all namespaces, it returns one query for all queues. Otherwise it returns one query
-// for the LocalQueues of the namespaces of the part and, if the part uses ClusterQueues, one query for them.
+// texts returns the queries that read the requests of p. If p is not restricted to some namespaces, texts returns one query for all
+// queues. Otherwise it returns one query for the LocalQueues in the namespaces of p and, if a request of p reads a ClusterQueue, one
+// query for all ClusterQueues.
 func (q *kueueQuery) texts(p *part) (out []string) {
 	matchers := map[string]string{"status": "active"}
 	maps.Copy(matchers, q.matchers)

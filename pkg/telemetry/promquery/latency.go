@@ -32,12 +32,13 @@ type latencyQuery struct {
 	attribution *attribution
 }
 
-// Values of partLabel for the parts of the combined query. The index of the series name in Metric.From is appended to each value.
+// Values of partLabel, which distinguishes the parts of the combined query. The index of the series name in Metric.From is appended to
+// each value.
 const (
 	partBucket = "bucket"
 	partSum    = "sum"
 	partCount  = "count"
-	partLoad   = "load" // here, the appended number is the gauge's index in Metric.Busy times maxNames, plus the index of the name
+	partLoad   = "load" // the number appended to this value is the gauge's index in Metric.Busy times maxNames, plus the index of the name
 )
 
 // maxNames is greater than the number of series names of any gauge. One number can therefore encode the index of a gauge and the index of

@@ -16,8 +16,8 @@ type Limit string
 const (
 	LimitSelectors     Limit = "selectors"      // more distinct selectors than the quota; the additional ones are not queried
 	LimitSelectorBytes Limit = "selector bytes" // more bytes of label values than the quota; the additional selectors are not queried
-	LimitSeries        Limit = "series"         // the namespace has more series in a response than its share
-	// The namespace has more bytes in a response than its share, or a series with labels that are too long.
+	LimitSeries        Limit = "series"         // the namespace has more series in a response than one namespace may have
+	// The namespace has more bytes in a response than one namespace may have, or a series with labels that are too long.
 	LimitBytes   Limit = "bytes"
 	LimitRefused Limit = "query refused" // the server rejects the query because of the namespace's series, or the query takes too long
 )

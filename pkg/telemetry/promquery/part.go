@@ -38,8 +38,8 @@ func (p *part) count(namespace string) {
 	}
 }
 
-// noPods returns the result for a part whose workloads have no pods, so that no query is sent. For the undivided query it is
-// source.ErrNoPods. For a section it is nil, because other sections may have pods.
+// noPods returns the result of a query that is not sent because the workloads of its requests have no pods. For the undivided query the
+// result is source.ErrNoPods. For a section it is nil, because the workloads of other sections may have pods.
 func (p *part) noPods() error {
 	if p.namespaces == nil {
 		return source.ErrNoPods

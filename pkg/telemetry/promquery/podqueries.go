@@ -55,15 +55,15 @@ func (q *gaugeQuery) run(ctx context.Context, p *part) (bytes int64, err error) 
 	return bytes, nil
 }
 
-// keepTotals keeps the totals of the namespaces that were not read in this round.
+// keepTotals keeps the stored totals (see pods.Totals) of the namespaces that were not read in this round.
 func (q *gaugeQuery) keepTotals(namespaces map[string]scaling.Cause) {
 	if q.updates != nil {
 		q.updates.Keep(namespaces)
 	}
 }
 
-// endRound frees the list of pods and the totals of the round that ends. They are needed only during a round and use more than 1 KiB for
-// each workload.
+// endRound frees the list of pods and the totals at the end of a round (poll). They are needed only during a round and use more than 1
+// KiB for each workload.
 func (q *gaugeQuery) endRound() { q.updates = nil }
 
 // gpuQuery reads the GPU counters of all pods with one query.

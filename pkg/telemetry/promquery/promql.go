@@ -55,9 +55,9 @@ func selectors(expr parser.Expr) []*parser.VectorSelector {
 	return out
 }
 
-// newestSamples returns a query for the newest samples of the series with one of the names. The query is a range selector, because only the
-// result of a range selector contains the time at which each sample was scraped. The matchers in the parameter only restrict the query
-// further.
+// newestSamples returns a query for the newest samples of the series with one of the names. The query is a range selector, because only
+// the result of a range selector contains the time at which each sample was scraped. The query also has the matchers in the parameter
+// only.
 func newestSamples(names []string, matchers map[string]string, lookback time.Duration, only []*labels.Matcher) string {
 	ms := append(withMatchers([]*labels.Matcher{nameMatcher(names)}, matchers), only...)
 	selector := &parser.VectorSelector{LabelMatchers: ms}

@@ -23,8 +23,8 @@ type section struct {
 	retryAt    int // round from which its namespace, which exceeds a limit, is queried again
 }
 
-// pieces divides a section that failed. Each namespace with more series than its share becomes a separate section. If there is no such
-// namespace, pieces divides the section into two halves.
+// pieces divides a section that failed. Each namespace with more series than the parameter share becomes a separate section. If there is
+// no such namespace, pieces divides the section into two halves.
 func (s *section) pieces(series map[string]int, share int) []*section {
 	rest := &section{failures: s.failures + 1}
 	var out []*section
@@ -73,10 +73,13 @@ func merge(sections []*section, l promapi.Limits, quick time.Duration) (out []*s
 	return out
 }
 
-// queryOrder returns the sections in the order in which they are queried. Small and quick sections that succeeded in their last query are
-// first, so that their namespaces always have a reading. A section is small if its last response had at most an eighth of the series and
-// bytes in the parameter share. Then sections that succeeded but are large or slow alternate with sections that failed. Within each of
-// these three kinds, the section that has not been queried for the most rounds is first.
+// queryOrder returns the sections in the order in which they are queried:
+//
+//   - First small and quick sections whose last query succeeded, so that their namespaces always have a reading. A section is small if
+//     its last response had at most an eighth of the series and bytes in the parameter share.
+//   - Then sections whose last query succeeded but that are large or slow, alternating with sections that failed.
+//
+// Within each of these three kinds, the section that was not queried for the largest number of rounds is first.
 func queryOrder(sections []*section, share promapi.Limits, quick time.Duration) []*section {
 	var small, large, failed []*section
 	for _, s := range sections {

@@ -145,7 +145,7 @@ func (q *selectorQuery) run(ctx context.Context, p *part) (bytes int64, err erro
 	return bytes, nil
 }
 
-// batch returns how many requests, counted from the first, fit into one query. It is at least one.
+// batch returns how many of the requests fit into one query, beginning with the first. The result is at least one.
 func batch(requests []source.Request) int {
 	size := 0
 	for i := range requests {
@@ -190,7 +190,7 @@ func (q *selectorQuery) text(requests []source.Request) (string, ages, error) {
 	}
 	expr, err := promql.ParseExpr(q.shape.Text)
 	if err != nil {
-		return "", ages{}, err // not expected, because the parser itself produced this text
+		return "", ages{}, err // not expected: the parser itself produced this text
 	}
 	q.shape.with(expr, func(label string) *labels.Matcher {
 		return valueMatcher(label, slices.Sorted(maps.Keys(values[slices.Index(q.shape.labels, label)])))

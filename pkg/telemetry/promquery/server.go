@@ -4,6 +4,14 @@
 // same latency of the same engine, the GPU counters, or Kueue's queues. Selectors that differ only in the values of their labels are
 // combined into one query too (see [Shape]). Queries are changed only with Prometheus' own parser. Their text is never concatenated with
 // other text.
+//
+// # Terms
+//
+//   - round: one poll of a shared query
+//   - undivided query: one query for all namespaces
+//   - section: the namespaces that one query reads while the shared query is divided because it failed
+//   - part: the requests, the limits and the results of one query, which is the undivided query or the query of a section
+//   - share: the limits of one namespace, which are half of the limits of a response
 package promquery
 
 import (
@@ -17,7 +25,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Server contains a client of a Prometheus server, and the pods of the cluster to which the series of this server belong.
+// Server contains a client of a Prometheus server, and the pods of the cluster to which the series on this server belong.
 type Server struct {
 	API        *promapi.Client
 	Limits     promapi.Limits // limits of one response

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// templateQuery sends one query of the platform team for many workloads. It uses labels to find the workload of each series.
+// templateQuery sends one query of the platform team for many workloads. It finds the workload of each series by labels.
 type templateQuery struct {
 	api      *promapi.Client
 	query    string

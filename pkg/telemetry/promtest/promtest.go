@@ -63,7 +63,7 @@ func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
 func (s sample) Copy() chunks.Sample           { return s }
 
 // Serve starts a server with the given series. Each line of text is one series in the notation of Prometheus' own tests, such as
-// up{job="a"} 1x60. The first value is at begin, and the next ones follow at intervals of one minute.
+// up{job="a"} 1x60. The first value is at begin, and the next values follow at intervals of one minute.
 func Serve(t testing.TB, begin time.Time, text string) *Server {
 	t.Helper()
 	var all []Series
@@ -80,7 +80,7 @@ func Serve(t testing.TB, begin time.Time, text string) *Server {
 	return ServeSeries(t, begin, time.Minute, all)
 }
 
-// Absent is the value that Prometheus stores for the first scrape without the series.
+// Absent is the value that Prometheus stores for a series at the first scrape that no longer contains the series.
 var Absent = math.Float64frombits(value.StaleNaN)
 
 // Series is one series of ServeSeries. An omitted value is a time without a scrape.
@@ -89,7 +89,8 @@ type Series struct {
 	Values []parser.SequenceValue
 }
 
-// ServeSeries starts a server with the given series. The first value of each is at begin, and the next ones follow at the given interval.
+// ServeSeries starts a server with the given series. The first value of each series is at begin, and the next values follow at the given
+// interval.
 func ServeSeries(t testing.TB, begin time.Time, every time.Duration, all []Series) *Server {
 	t.Helper()
 	s := &Server{Begin: begin, engine: promql.NewEngine(promql.EngineOpts{

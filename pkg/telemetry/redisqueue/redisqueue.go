@@ -36,8 +36,8 @@ var limits = resp.Limits{Bytes: 8 << 20, Elements: 1 << 18, String: 64 << 10, Li
 // Fetcher reads the signals of one server. It implements source.Fetcher.
 type Fetcher struct {
 	client *redis.Client
-	noRole time.Time // when the server rejected the command ROLE; zero: it did not
-	noInfo time.Time // when the server rejected the command INFO; zero: it did not
+	noRole time.Time // time at which the server rejected the command ROLE; zero: not rejected
+	noInfo time.Time // time at which the server rejected the command INFO; zero: not rejected
 
 	restarts restarts
 }

@@ -17,18 +17,20 @@ const maxKeys = 10_000
 // restarts detects queues that became empty because the server was restarted without its data, or because another server without the data
 // has the same address now. Redis deletes a list when its last element is removed, so an empty list and a lost list both have the length 0.
 //
-// The field run_id in the reply to INFO identifies a process of Redis. If it changes, the length 0 of a queue that was not empty before is
-// ignored until the queue has an element again, or until doubtTime has passed. It is also ignored while INFO fails after it has worked, for
-// example during a failover, until INFO works again with the same run_id, or until doubtTime has passed.
+// The field run_id in the reply to INFO identifies a process of Redis. The length 0 of a queue that was not empty before is ignored in
+// two cases, in each case for at most doubtTime:
+//
+//   - The run_id has changed. The length is ignored until the queue has an element again.
+//   - INFO fails after it has worked, for example during a failover. The length is ignored until INFO works again with the same run_id.
 type restarts struct {
 	run   string               // the last run_id; "": not known yet
 	known bool                 // the last poll had a run_id
-	lost  time.Time            // the time of the first poll without a run_id since the last one with it
+	lost  time.Time            // time of the first poll without a run_id after the last poll with a run_id
 	busy  map[string]struct{}  // queues with an element at the last poll
 	doubt map[string]time.Time // queues whose length 0 is ignored, with the time at which run_id changed
 }
 
-// observe adds the run_id of a poll, which is "" if it is not known.
+// observe processes the run_id of a poll. The parameter run is "" if the poll did not return a run_id.
 func (r *restarts) observe(run string, at time.Time) {
 	if run == "" {
 		if r.known {
@@ -63,13 +65,14 @@ func (r *restarts) trusts(key string, length float64, at time.Time) bool {
 	}
 	since, inDoubt := r.doubt[key]
 	if _, busy := r.busy[key]; busy && !inDoubt && !r.known && r.run != "" {
-		since, inDoubt = r.lost, true // the server that replies can be another one
+		since, inDoubt = r.lost, true // without INFO, the server that replies can be another server
 	}
 	if age := at.Sub(since); inDoubt && age >= 0 && age < doubtTime {
 		return false
 	}
 	delete(r.doubt, key)
-	if r.known || r.run == "" { // otherwise the next poll with a run_id compares it with the run_id from the time when the queue was busy
+	// Without a run_id, the queue remains marked as not empty. The next poll with a run_id can then detect that the server has changed.
+	if r.known || r.run == "" {
 		delete(r.busy, key)
 	}
 	return true

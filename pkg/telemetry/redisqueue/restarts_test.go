@@ -115,7 +115,8 @@ func TestRunIDOfAReply(t *testing.T) {
 	}
 }
 
-// A permission that is granted later has an effect without a restart of gpuscaler.
+// A command that the server rejected is sent again after an hour. A permission that is granted later therefore has an effect without a
+// restart of gpuscaler.
 func TestRejectedCommandIsSentAgainAfterAnHour(t *testing.T) {
 	client := redis.NewClient(&redis.Options{})
 	defer client.Close()

@@ -24,7 +24,7 @@ var ErrLimit = errors.New("reply exceeds a limit")
 // ErrProtocol is returned for a reply that is not RESP2.
 var ErrProtocol = errors.New("reply is not RESP2")
 
-// Limits contains the limits for the data that a server sends between two writes of the client. All are greater than 0.
+// Limits contains the limits for the data that a server sends between two writes of the client. All fields are greater than 0.
 type Limits struct {
 	Bytes    int64 // received bytes, plus the announced bytes of an incomplete string that have not arrived yet
 	Elements int64 // elements that all arrays together announce; a client allocates 16 bytes for each before it arrives

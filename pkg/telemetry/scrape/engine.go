@@ -14,8 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Engines reads the metrics pages of model servers. It returns gauges and latencies. For latencies over windows it stores the histograms of
-// earlier polls. It implements source.Fetcher.
+// Engines reads the metrics pages of model servers, and returns readings of gauges and latencies. For latencies over a window it stores
+// the histograms of earlier polls. It implements source.Fetcher.
 type Engines struct {
 	*scraper
 	source  *policy.DataSource
@@ -77,12 +77,12 @@ type engineRound struct {
 	*Engines
 	list    *pods.List
 	gauges  *pods.Gauges
-	metrics []*exposition.Metric // latencies that are read
-	busy    []*exposition.Metric // gauges in Metric.Busy of these latencies
-	pages   []podPage            // the page of each row, in the same order
+	metrics []*exposition.Metric // latencies that the requests read
+	busy    []*exposition.Metric // gauges in Metric.Busy of the latencies in the field metrics
+	pages   []podPage            // the page of each row of the list, in the same order
 }
 
-// podPage contains the samples of the pod in one row.
+// podPage contains the samples of the pod in one row of the list.
 type podPage struct {
 	counters []exposition.Counters // one for each of engineRound.metrics, in the same order
 	load     []exposition.Cell     // one for each of engineRound.busy, in the same order
@@ -141,7 +141,7 @@ func (r *engineRound) targets() (out []target) {
 	return out
 }
 
-// take adds a sample to a row and to the other rows of the same pod.
+// take adds a sample to a row of the list, and to all other rows of the same pod. A pod has one row for each policy that selects it.
 func (r *engineRound) take(row int32, s *exposition.Sample) {
 	for ; row >= 0; row = r.list.Next(row) {
 		r.gauges.Add(row, s)

@@ -41,13 +41,13 @@ type scraper struct {
 	port   int
 	path   string
 	bytes  int64
-	hosts  map[string]*host        // hosts of the last round, by address
-	faults map[scaling.Cause]error // HTTP errors of the last round
+	hosts  map[string]*host        // hosts of the last poll, by address
+	faults map[scaling.Cause]error // HTTP errors of the last poll
 }
 
-// host is the state of one address, which a scraper keeps between rounds.
+// host is the state of one address, which a scraper keeps between polls.
 type host struct {
-	failed bool // failed in the last round; the next round then reads it last, so that it does not delay others
+	failed bool // failed in the last poll; the next poll then reads it last, so that it does not delay others
 	stamps bool // the page contains sample times
 	clock  fetch.Clock
 }
@@ -88,7 +88,8 @@ type target struct {
 	done func(err error)
 }
 
-// round reads all targets and returns the number of bytes received. series contains the names of the series to read.
+// round performs one poll: it reads all targets and returns the number of bytes received. series contains the names of the series to
+// read.
 func (s *scraper) round(ctx context.Context, targets []target, series map[string]bool) int64 {
 	var mu sync.Mutex // guards total, the hosts and the calls of take and done
 	var total int64
@@ -108,7 +109,7 @@ func (s *scraper) round(ctx context.Context, targets []target, series map[string
 				t.take(&p.samples[i])
 			}
 		} else if status := new(fetch.StatusError); errors.As(err, &status) {
-			// Without the body, because the page of a tenant's pod must not write text into the log.
+			// The body is removed from the error, because the page of a tenant's pod must not write text into the log.
 			withoutBody := &fetch.StatusError{Code: status.Code, Body: http.StatusText(status.Code)}
 			s.faults[source.CauseOf(err)] = fmt.Errorf("pod %s: %w", t.pod.Name, withoutBody)
 		}
@@ -128,8 +129,8 @@ func (s *scraper) round(ctx context.Context, targets []target, series map[string
 // FailedPart implements source.Divided.
 func (s *scraper) FailedPart(c scaling.Cause) error { return s.faults[c] }
 
-// updateHosts keeps the state of the hosts of this round's targets and deletes the state of all others. last[i] is true if target i failed
-// in the last round. It is then read after the other targets.
+// updateHosts keeps the state of the hosts of this poll's targets and deletes the state of all others. last[i] is true if target i failed
+// in the last poll. Target i is then read after the other targets.
 func (s *scraper) updateHosts(targets []target) (last []bool) {
 	before := s.hosts
 	s.hosts, last = make(map[string]*host, len(targets)), make([]bool, len(targets))

@@ -34,16 +34,16 @@ var (
 	ErrNoPods = errors.New("no pods")
 )
 
-// Recover turns a panic into an error that contains the stack. Every goroutine that reads a response defers it, because the data of a
-// source must not crash the process.
+// Recover turns a panic into an error that contains the stack. Every goroutine that reads a response defers Recover, because malformed
+// data from a source must not crash the process.
 func Recover(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%w: panic: %v\n%s", ErrInvalid, p, debug.Stack())
 	}
 }
 
-// CauseOf returns the cause of an error of a poll, for decisions, metrics and messages. It never contains text of the error, because that
-// text can contain an address, a credential or data of another namespace.
+// CauseOf returns the cause of the error of a poll, for decisions, metrics and messages. The cause never contains the text of the error,
+// because that text can contain an address, a credential or data of another namespace.
 func CauseOf(err error) scaling.Cause {
 	var status *fetch.StatusError
 	var api *promapi.APIError
@@ -92,8 +92,8 @@ func causeOfStatus(code int) scaling.Cause {
 	case code >= 400 && code < 500 && code != http.StatusNotFound && code != http.StatusTooManyRequests:
 		return scaling.CauseRejected // the source rejects the query itself, so it will also reject it at the next poll
 	}
-	// A 404 is caused by a wrong path, or by a proxy whose backend is not available. A 3xx is a redirect, which is not followed. In both cases
-	// the source itself did not respond.
+	// The status 404 is caused by a wrong path, or by a proxy whose backend is not available. A status 3xx is a redirect, which is not
+	// followed. In both cases the source itself did not respond.
 	return scaling.CauseHTTPError
 }
 

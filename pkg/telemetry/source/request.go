@@ -35,7 +35,8 @@ type Fetcher interface {
 
 // Divided is implemented by a Fetcher that sends several requests in one poll, and succeeds if some of them fail.
 type Divided interface {
-	// FailedPart returns an error with the cause c of a request of the last poll, or nil. The log contains its text.
+	// FailedPart returns an error of the last poll: the error of a request that failed with the cause c, or nil if no request did. The
+	// poller writes the text of this error to the log.
 	FailedPart(c scaling.Cause) error
 }
 
@@ -58,15 +59,15 @@ type IdlePods struct {
 	pods     []string
 }
 
-// Record replaces the pods. at is the time of the oldest sample among them.
+// Record replaces the recorded pods. at is the time of the oldest sample of these pods.
 func (p *IdlePods) Record(at time.Time, pods []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.recorded, p.at, p.pods = true, at, pods
 }
 
-// Latest returns the pods and the time of the last call of Record. ok is false before the first call of Record: the signal was not read
-// yet, or its source does not return a value for each pod.
+// Latest returns the pods and the time of the last call of Record. ok is false before the first call of Record. Record is not called
+// before the first poll, or if the source does not return a value for each pod.
 func (p *IdlePods) Latest() (pods []string, at time.Time, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// chunk contains the data of up to chunkSteps steps: the series of GPUs, and the nodes, pods and prices.
+// chunk contains the data of up to chunkSteps steps of the time range: the series of GPUs, and the nodes, pods and prices.
 type chunk struct {
 	*reader
 	steps      int
@@ -52,7 +52,7 @@ type series struct {
 // address and not a name.
 var hostLabels = []model.LabelName{"Hostname", "hostname", "node", "kubernetes_node", "exported_node"}
 
-// take adds the values of one series. name is the name of its metric.
+// take adds the values of one series to the chunk. name is the name of the metric.
 func (c *chunk) take(name string, s *model.SampleStream) {
 	l := labelsOf(s.Metric)
 	k := seriesKey{host: first(s.Metric, hostLabels...), instance: first(s.Metric, "GPU_I_ID")}
@@ -188,7 +188,7 @@ func (c *chunk) moment(step int, keys []seriesKey, placed []*node) cost.Interval
 }
 
 // slicePart is the data that one series contains about a slice of a GPU. A slice is a whole GPU or a MIG instance. The field total is the
-// memory of the whole GPU in MiB.
+// memory of the whole GPU in MiB, even for a MIG instance.
 type slicePart struct {
 	cost.Slice
 	total float64
@@ -234,8 +234,8 @@ func (s *series) field(name string, step int) float64 {
 	return math.NaN()
 }
 
-// join adds the data of one series about a slice to the device. If several series refer to the same slice, their pods shared it, or held it
-// one after the other within the step. The slice then has all of these pods and the greatest values.
+// join adds the data of one series about a slice to the device. If several series refer to the same slice, the pods in these series
+// shared the slice, or held it one after the other within the step. The slice then has all of these pods and the greatest values.
 func join(d *cost.Device, s slicePart) {
 	if s.ID == "" {
 		d.MemoryMiB = max(d.MemoryMiB, s.total)
@@ -245,8 +245,8 @@ func join(d *cost.Device, s slicePart) {
 		if have.ID != s.ID {
 			continue
 		}
-		// Both series are about the same slice. If s has no pod, only the pods of have remain: the slice was held only for a part of the
-		// step, or s is from another scrape job.
+		// Both series are about the same slice. If s has no pod, the pods of have remain: the slice was free for a part of the step, or s is
+		// from another scrape job.
 		for _, p := range s.Pods {
 			if !slices.ContainsFunc(have.Pods, func(o cost.Pod) bool { return o.Namespace == p.Namespace && o.Name == p.Name }) {
 				have.Pods = append(have.Pods, p)

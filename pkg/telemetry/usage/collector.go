@@ -36,7 +36,7 @@ type Collector struct {
 	clock func() time.Time
 }
 
-// NewCollector returns a collector that exports the current result of a Live.
+// NewCollector returns a collector that exports the latest result of the parameter live. clock returns the current time.
 func NewCollector(live *Live, clock func() time.Time) *Collector { return &Collector{live, clock} }
 
 // Describe implements prometheus.Collector.

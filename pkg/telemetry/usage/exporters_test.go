@@ -75,7 +75,8 @@ DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-2",Hostname="n1",namespace="evil",pod="e
 	}
 }
 
-// The error or the notes contain the pods whose series were ignored, so that the platform team sees which exporter it must declare.
+// If series were ignored because their pods are not declared exporters, the error or the notes must name these pods. The platform team
+// can then declare the missing exporters.
 func TestNotesNameExportersThatAreNotDeclared(t *testing.T) {
 	const report = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",Hostname="n1",namespace="monitoring",pod="dcgm-x",` +
 		`exported_namespace="chat",exported_pod="llama-0"} 1x60`

@@ -42,8 +42,8 @@ func (c *chunk) readNodes(ctx context.Context) error {
 	return nil
 }
 
-// readKarpenter reads which GPU nodes existed in each step. Without it, a node that is still booting would be missing: it costs money but
-// has no samples from the DCGM exporter.
+// readKarpenter reads which GPU nodes existed in each step. Without Karpenter's metrics, a node that is still booting would be missing
+// from the report: it costs money, but the DCGM exporter has no samples for it.
 func (c *chunk) readKarpenter(ctx context.Context) error {
 	gpus := labels.MustNewMatcher(labels.MatchRegexp, "resource_type", "nvidia.com/.+")
 	allocatable := c.options.metric("karpenter_nodes_allocatable", gpus, c.options.servedIn(c.options.Karpenter))
@@ -233,7 +233,7 @@ func workloadOf(kind, name string) string {
 		return replicaHash.ReplaceAllString(name, "")
 	case "Job":
 		return cronMinute.ReplaceAllString(name, "")
-	case "Node", "<none>": // Node: a static pod; <none>: a pod without an owner
+	case "Node", "<none>": // Node: owner of a static pod; <none>: a pod without an owner
 		return ""
 	}
 	return name

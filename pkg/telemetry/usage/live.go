@@ -18,7 +18,7 @@ const (
 	updateInterval = time.Minute
 	// retryInterval is the time between updates while there is no result, for example before the first scrape of an exporter.
 	retryInterval = 15 * time.Second
-	// maxAge is the age from which a result is no longer returned.
+	// maxAge is the greatest age of a result that is returned.
 	maxAge = 5 * time.Minute
 	// updateTimeout is the time limit of one update. The time of a result is the time at which its update began, so after a longer update the
 	// result would soon be too old.
@@ -54,7 +54,7 @@ func NewLive(input func() (Input, bool), log *slog.Logger) *Live {
 	return &Live{input: input, log: log}
 }
 
-// Run updates the result at updateInterval until ctx ends. As long as there is no result, it uses retryInterval.
+// Run updates the result at updateInterval until ctx ends. While there is no result, it uses retryInterval.
 func (l *Live) Run(ctx context.Context) {
 	for {
 		l.logChange(ctx, l.Update(ctx, time.Now())) // may use the clock: reads the current usage
@@ -80,7 +80,7 @@ func (l *Live) Update(ctx context.Context, now time.Time) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
-	now = now.Truncate(time.Second) // Prometheus rounds to milliseconds, so without this a sample could be before the start of the window
+	now = now.Truncate(time.Second) // Prometheus rounds to milliseconds, so a sample could be before the start of the window
 	in.Options.From, in.Options.To, in.Options.Step = now.Add(-window), now, window
 	in.Options.Priced = func(prices map[cost.Offer]float64) { l.prices.Store(&offerPrices{now, prices}) }
 	ledger := cost.NewLedger(in.Ledger)

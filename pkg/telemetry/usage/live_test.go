@@ -80,7 +80,7 @@ gpuscaler_cost_unmeasured_per_hour{`+labels+`} 0
 }
 
 // The times of updates have fractions of a second, which Prometheus rounds to milliseconds. If Update did not truncate these times to
-// seconds, the time of the only step could be rounded to a time outside the window.
+// seconds, Prometheus could round the time of the only step to a time outside the window.
 func TestUpdateSucceedsInEveryFractionOfASecond(t *testing.T) {
 	l := liveOn(t, busyHalf)
 	for at := time.Unix(1800, 0); at.Before(time.Unix(1800, 1e6)); at = at.Add(50 * time.Microsecond) {
@@ -90,8 +90,8 @@ func TestUpdateSucceedsInEveryFractionOfASecond(t *testing.T) {
 	}
 }
 
-// Without a price, the collector exports the number of GPUs but no cost, because an unknown cost is not 0. After a failed update, the last
-// result is returned until it is too old.
+// Without a price, the collector exports the number of GPUs but no cost, because an unknown cost is not 0. After a failed update, the
+// last result is returned until it is older than maxAge.
 func TestOldCostIsNotReturned(t *testing.T) {
 	l := liveOn(t, busyHalf)
 	now := time.Unix(1800, 0)

@@ -39,8 +39,8 @@ type Options struct {
 	Matchers map[string]string // added to every selector, for example {cluster: prod}
 	Region   string            // region of nodes that have no region label
 	// Scrape contains the labels in which this server stores the namespace and name of the scraped pod. Exporter reports whether a pod is a
-	// declared DCGM exporter. Only the series of declared exporters may name another pod as the holder of a GPU, and only a pod on the
-	// exporter's node. If Exporter is nil, no pod is a declared exporter.
+	// declared DCGM exporter. Only the series of declared exporters may name another pod as the holder of a GPU, and this pod must run on
+	// the exporter's node. If Exporter is nil, no pod is a declared exporter.
 	Scrape   exposition.ScrapeLabels
 	Exporter func(namespace, pod string) bool
 	// Karpenter and StateMetrics contain the namespaces of Karpenter and kube-state-metrics. Metrics about nodes and prices are used only if
@@ -104,7 +104,7 @@ type reader struct {
 	ledger  *cost.Ledger
 
 	gpus               int              // number of GPUs, summed over all steps
-	unknown, suspected int              // number of these GPUs without a known activity, and with an activity that other counters contradict
+	unknown, suspected int              // number of these GPUs whose activity is not known, or is contradicted by other counters
 	undeclared         map[podName]bool // pods that name other pods but are not declared exporters
 	unplaced           int              // number of these GPUs on nodes without an instance type
 	karpenter, pods    bool             // the server has Karpenter's node metrics (karpenter), or kube_pod_info (pods)

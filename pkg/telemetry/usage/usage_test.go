@@ -114,7 +114,8 @@ func TestGPUCountOfKarpenterTakesPrecedence(t *testing.T) {
 	want(t, "unmeasured", b.Total.Unmeasured, 9)
 }
 
-// A node boots for 20 minutes of the hour. Its GPUs have no samples in this time. The time is charged, but does not count as busy.
+// A node boots for 20 minutes of the hour. Its GPUs have no samples in this time. These 20 minutes must be charged, but their activity is
+// unknown.
 func TestNodeThatBootsIsPaidForAndUnmeasured(t *testing.T) {
 	b, _, err := hourOf(t, Options{}, cost.Options{}, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{`+chatGPU+`} _x20 1x40`+karpenterNode)
 	if err != nil {
@@ -157,8 +158,8 @@ func TestPodIsFoundByEachSetOfLabels(t *testing.T) {
 	}
 }
 
-// A declared exporter, which cannot be recognized by its name, reports one GPU that a pod holds and one free GPU. The free GPU must not be
-// charged to the exporter's own pod.
+// A declared exporter reports one GPU that a pod holds and one free GPU. The exporter cannot be recognized by its name. The free GPU must
+// not be charged to the exporter's own pod.
 func TestExporterPodHoldsNoGPU(t *testing.T) {
 	monitoring := func(namespace, _ string) bool { return namespace == "monitoring" }
 	b, _, err := hourOf(t, Options{Exporter: monitoring}, cost.Options{}, `
