@@ -51,7 +51,7 @@ func document(t testing.TB, text string) Document {
 	return d
 }
 
-// compiler returns a function for Input.Compile, which compiles the document with the settings of a candidate.
+// compiler returns a function for Input.Compile. The function compiles the document with the settings of a candidate.
 func compiler(d Document) func(Setting) (*policy.Compiled, error) {
 	return func(s Setting) (*policy.Compiled, error) {
 		text, err := d.With(s)

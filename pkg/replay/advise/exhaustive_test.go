@@ -12,7 +12,7 @@ import (
 
 // TestSearchAgreesWithAllCandidates replays every minReplicas with every objective of the question, without the search. The recommended
 // candidate must be the cheapest that attains the SLO. No candidate may be cheaper than the certificate or than the price of its
-// minReplicas. The search relies on that price when it ends early.
+// minReplicas. The search uses the price of minReplicas to end early.
 func TestSearchAgreesWithAllCandidates(t *testing.T) {
 	early, attained := 0, 0
 	for _, preset := range []string{"flat", "diurnal", "bursty", "nights", "spikes"} {

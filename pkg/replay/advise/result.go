@@ -41,7 +41,7 @@ type Answer struct {
 	Candidates []Candidate `json:"candidates"`       // in the order of minReplicas and percentile
 }
 
-// Certificate is the least cost at which any policy can attain an SLO.
+// Certificate is the lower bound of the cost at which any policy can attain an SLO.
 type Certificate struct {
 	CostPerDay  float64  `json:"costPerDay"`        // 0 if there is a Problem
 	Problem     string   `json:"problem,omitempty"` // why CostPerDay is not known

@@ -64,7 +64,7 @@ func minimums(highest int32) (all []int32) {
 	return append(all, highest)
 }
 
-// search is the state of one Search: its input and the candidates that were replayed so far.
+// search is the state of one call of Search: its input and the candidates that were replayed so far.
 type search struct {
 	in         *Input
 	progress   evaluate.Progress
@@ -125,7 +125,7 @@ func (s *search) replay(ctx context.Context, least int32) error {
 	return nil
 }
 
-// play replays one candidate and returns it with its results, and with its policy. If the controller refuses the policy, play returns a nil
+// play replays one candidate and returns it with its results, and its policy. If the controller refuses the policy, play returns a nil
 // policy and sets Refused.
 func (s *search) play(ctx context.Context, set Setting) (out Candidate, p *policy.Compiled, err error) {
 	out = Candidate{MinReplicas: set.MinReplicas, Wait: set.Wait.Seconds(), Percentile: set.Percentile, setting: set}

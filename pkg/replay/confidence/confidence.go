@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Groups contains values by the number of their group. Values of one group are not independent, for example because they have the same
-// traffic. Groups are independent.
+// Groups contains values by the number of their group. Values in one group are not independent, for example because they are from runs with
+// the same traffic. Values in different groups are independent.
 type Groups map[uint64][]float64
 
 // Add adds a value to a group.

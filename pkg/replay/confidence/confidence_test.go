@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The test repeats the values of each group, which adds no information about other groups.
+// The test repeats the values within each group. Repeated values contain no information about other groups, so the interval must not become
+// shorter.
 func TestIntervalCountsGroupsAndNotValues(t *testing.T) {
 	var g Groups
 	for group, value := range map[uint64]float64{1: 1, 2: 2, 3: 3} {

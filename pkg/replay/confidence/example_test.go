@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/confidence"
 )
 
-// Two seeds, with two cells each. The interval is wide, because two means are a small sample.
+// There are two seeds with two values each. The interval is wide, because the means of two seeds are a small sample.
 func ExampleGroups() {
 	var costs confidence.Groups
 	costs.Add(1, 1.0)

@@ -27,8 +27,8 @@ type alternative struct {
 	actuator    func(c *policy.Compiled) autoscaler.Factory
 }
 
-// alternatives returns two alternatives: KEDA with the targets in triggers and with the schedules and cooldowns of the policies, and the
-// smallest static fleet.
+// alternatives returns the two alternatives: KEDA and the smallest static fleet. KEDA has the targets in triggers, and the schedules and
+// cooldowns of the policies.
 func alternatives() []alternative {
 	all := baseline.All()
 	keda := &all[slices.IndexFunc(all, func(b baseline.Baseline) bool { return b.Name == "keda" })]
@@ -56,8 +56,8 @@ var triggers = map[string]float64{"llama-chat": 6, "embed-worker": 200, "night-b
 // day with the default seed.
 var fleet = map[string]int32{"llama-chat": 6, "embed-worker": 2, "night-batch": 5}
 
-// Compare simulates the virtual time of the run so far with each alternative. It returns the outcome of gpuscaler first, and then an
-// outcome for each alternative. It must not be called during Run. The simulation of a day takes some seconds for each alternative.
+// Compare simulates the virtual time of the run so far with each alternative. The first outcome in the result is the outcome of gpuscaler.
+// It must not be called during Run. The simulation of a day takes some seconds for each alternative.
 func (d *Demo) Compare(ctx context.Context) ([]Outcome, error) {
 	out := []Outcome{outcome("gpuscaler", "policies and capacity groups of this demo", d.simulator.Result())}
 	length := d.simulator.Now()

@@ -22,11 +22,11 @@ const DefaultSpeed = 60
 
 // Options configure the demo. The zero value runs the built-in scenario without an end.
 type Options struct {
-	Speed    float64       // virtual seconds per second of the clock; 0 means DefaultSpeed; above MaxSpeed the run does not wait
+	Speed    float64       // virtual seconds per second of the clock; 0: DefaultSpeed; above MaxSpeed: the run does not wait
 	For      time.Duration // virtual time after which the demo ends; 0: never or, if Requests is set, 15 minutes after their end
 	Requests *trace.Trace  // traffic of the chat service; nil: the built-in workloads
 	Seed     uint64
-	// Clock sets the pace of the run; it is read about once a tick. nil: the run does not wait.
+	// Clock sets the pace of the run; it is read about once a tick. If it is nil, the run does not wait.
 	Clock func() time.Time
 	// OnTransition is called for each change of a workload's decision, in the tick of the change.
 	OnTransition func(engine.Record)
@@ -75,7 +75,7 @@ func (d *Demo) Engine() *engine.Engine { return d.simulator.Engine() }
 func (d *Demo) Now() time.Time { return time.Unix(0, d.now.Load()).UTC() }
 
 // Moment returns the nodes and GPUs that are billed at the current virtual time, as a cost.Interval of the given length. It must be called
-// from the function that is set with OnTick, because the simulator does not advance during that call.
+// from the function that is set with OnTick, because the simulator does not advance while that function runs.
 func (d *Demo) Moment(length time.Duration) cost.Interval { return d.simulator.Moment(length) }
 
 // OnTick sets a function that is called with the virtual time after each tick. OnTick must be called before Run.
@@ -88,7 +88,8 @@ func (d *Demo) Run(ctx context.Context) error {
 		if err := pace.wait(ctx, d.simulator.Now()); err != nil {
 			return err
 		}
-		d.now.Store(d.simulator.NextTick().UnixNano()) // stored before the tick, because a decision with a time after the clock is not served
+		// The time is stored before the tick, because a decision with a time after the clock is not served.
+		d.now.Store(d.simulator.NextTick().UnixNano())
 		d.simulator.Step(ctx)
 		if d.onTick != nil {
 			d.onTick(d.simulator.Time())
@@ -97,7 +98,7 @@ func (d *Demo) Run(ctx context.Context) error {
 	return nil
 }
 
-// pace converts virtual time to the time of the clock. It starts from a reference point, at which both times are known.
+// pace converts virtual time to the time of the clock. It starts from a reference point, for which both times are known.
 type pace struct {
 	clock   func() time.Time
 	speed   float64

@@ -214,7 +214,7 @@ func (w *wall) read() time.Time {
 }
 
 func TestSuspendedProcessDoesNotCatchUp(t *testing.T) {
-	// the clock advances ten seconds per tick, like a process that is suspended again and again
+	// The clock advances ten seconds per tick, like the clock of a process that is suspended again and again.
 	slow := &wall{now: start, step: 10 * time.Second}
 	d := play(t, Options{For: 5 * time.Minute, Speed: 60, Clock: slow.read})
 	if got := d.Now().Sub(start); got != 5*time.Minute {

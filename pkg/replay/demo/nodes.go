@@ -42,7 +42,7 @@ func poolsOf(name string) []string {
 	return []string{"a10g-spot", "a10g-ondemand"}
 }
 
-// market returns the spot capacity of a NodePool for a week. About every five hours some or all nodes are lost, and the capacity returns
+// market returns the spot capacity of a NodePool for a week. About every five hours, some or all nodes are lost. New nodes are available
 // within an hour.
 func market(pool string, seed uint64) *spotmarket.Trace {
 	const most = 16

@@ -91,8 +91,8 @@ func scenario(o Options) (simulator.Config, error) {
 	return config, nil
 }
 
-// traffic returns the built-in traffic of a workload. If Options.Requests is set, llama-chat gets those requests and the other workloads
-// get none (nil).
+// traffic returns the built-in traffic of a workload. If Options.Requests is set, the traffic of llama-chat is Options.Requests, and the
+// other workloads have no traffic (nil).
 func (o Options) traffic(name string) (*trace.Trace, error) {
 	if o.Requests != nil {
 		if name == "llama-chat" {
@@ -106,7 +106,7 @@ func (o Options) traffic(name string) (*trace.Trace, error) {
 	return trace.Generate(p)
 }
 
-// slo is the share of the requests of each workload that may wait no longer than its time limit.
+// slo is the required share of requests that wait no longer than the time limit of their workload.
 const slo = 0.99
 
 // timeLimit returns how long a request of a workload may wait.
@@ -120,7 +120,7 @@ func timeLimit(k scaling.Key) time.Duration {
 	return time.Hour
 }
 
-// initial returns the number of replicas at the start. It is two for recorded traffic, which begins at once.
+// initial returns the number of ready replicas at the start. It is 2 for recorded traffic, which begins at once.
 func (o Options) initial(name string) int32 {
 	if o.Requests != nil && name == "llama-chat" {
 		return 2

@@ -27,8 +27,8 @@ type Policy struct {
 	Policy  string   `json:"policy"` // namespace/name
 	Target  int32    `json:"target"`
 	Ready   int32    `json:"ready"`
-	Served  *int32   `json:"served"`          // target that an HPA would read; null if it would get an error
-	Error   string   `json:"error,omitempty"` // the error of that HPA
+	Served  *int32   `json:"served"`          // target that the external metrics API would return to an HPA; null: an error
+	Error   string   `json:"error,omitempty"` // error that this API would return
 	Reasons []string `json:"reasons"`
 
 	Requests int64   `json:"requests"`

@@ -252,7 +252,7 @@ func (c *Controller) downLimit(d *scaling.Direction, now time.Time, current int3
 	return result
 }
 
-// store records a change for the rate limits, and reuses the entry of a change that is older than all periods.
+// store records a change of the replicas for the rate limits. It overwrites a change that is older than the periods of all rate limits.
 func (c *Controller) store(b *Behavior, now time.Time, by int32) {
 	events, rates := &c.ups, b.Up.Rates
 	if by < 0 {

@@ -2,9 +2,9 @@ package hpa
 
 import "time"
 
-// ScaleLoop is the operator's part of a ScaledObject with minReplicaCount 0 and no fallback (KEDA v2.21, pkg/scaling/executor):
-// it scales from 0 to 1 and from N to 0, once per polling interval. The HPA that KEDA creates scales between 1 and the maximum.
-// The zero value has not seen an active trigger.
+// ScaleLoop is the part of a ScaledObject that KEDA's operator executes (KEDA v2.21, pkg/scaling/executor), for minReplicaCount 0 and no
+// fallback: it scales from 0 to 1 and from N to 0, once per polling interval. The HPA that KEDA creates scales between 1 and the maximum.
+// In the zero value, no trigger was active yet.
 type ScaleLoop struct {
 	Cooldown   time.Duration // spec.cooldownPeriod
 	lastActive time.Time     // status.lastActiveTime

@@ -1,6 +1,6 @@
 // Package record records the inputs and outcomes of the engine, tick by tick, and recomputes the decisions from a recording. Verify returns
-// an error at the first outcome that differs from the recorded one by a byte. A decision of a cluster can therefore be reproduced and
-// debugged later.
+// an error at the first recomputed decision that differs from the recorded decision by a byte. A decision of a cluster can therefore be
+// reproduced and debugged later.
 //
 // A recording consists of JSON lines:
 //

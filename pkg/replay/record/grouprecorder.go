@@ -11,13 +11,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// groupShadow is the last recorded data of a capacity group, with a copy of the decision state.
+// groupShadow is the last recorded data of a capacity group, with a copy of its decision state.
 type groupShadow struct {
 	state    capacity.State
 	scratch  capacity.Decision
 	group    *capacity.Group
 	parts    map[string]json.RawMessage
-	decision json.RawMessage // the last recorded decision; nil at the start of a segment
+	decision json.RawMessage // the last recorded decision; nil at the start of a segment (file)
 	recorded bool            // whether the group was recorded in this tick
 }
 
@@ -72,7 +72,7 @@ func (r *Recorder) group(t *engine.GroupTick) error {
 	return nil
 }
 
-// add copies the changed parts of an observation into an entry.
+// add copies the parts of an observation that changed since the last recorded tick into an entry.
 func (s *groupShadow) add(o *capacity.Observation, e *groupEntry) error {
 	parts := make(map[string]json.RawMessage, len(s.parts)) // a new map, without the parts that the observation no longer has
 	err := seen(o, func(part string, text json.RawMessage) {
@@ -87,7 +87,7 @@ func (s *groupShadow) add(o *capacity.Observation, e *groupEntry) error {
 	return err
 }
 
-// groupVersion writes a version of a group once per segment, and returns its number.
+// groupVersion writes a version of a group once per segment (file), and returns its number.
 func (r *Recorder) groupVersion(g *capacity.Group) (int, error) {
 	if id, recorded := r.groupIDs[g]; recorded {
 		return id, nil
@@ -97,7 +97,7 @@ func (r *Recorder) groupVersion(g *capacity.Group) (int, error) {
 	return r.ids, r.write(&line{Kind: kindGroup, Group: groupLineOf(r.ids, g)})
 }
 
-// endGroups adds the recorded groups to the line of a tick, and drops the groups that were not decided.
+// endGroups adds the recorded groups to the line of a tick, and deletes the data of groups that were not decided in this tick.
 func (r *Recorder) endGroups(out *line) error {
 	out.Groups = r.groups
 	for key, s := range r.knownGroups {

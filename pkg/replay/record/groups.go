@@ -60,13 +60,13 @@ func zoneOf(w *calendar.Window) string {
 	return w.Location.String()
 }
 
-// groupEntry holds the changes of one group in a tick.
+// groupEntry contains the changes of one group in a tick.
 type groupEntry struct {
 	Key      string          `json:"k"`
 	Group    int             `json:"p,omitempty"`
 	Orphaned bool            `json:"orphaned,omitempty"` // the group was removed; its overrides are restored
 	Fresh    bool            `json:"fresh,omitempty"`    // the decision started without earlier state
-	State    json.RawMessage `json:"state,omitempty"`    // state before this tick; only at the start of a segment
+	State    json.RawMessage `json:"state,omitempty"`    // state before this tick; only at the start of a segment (file)
 	// parts of the observation that differ from the previous tick; key: name of the part
 	Seen     map[string]json.RawMessage `json:"seen,omitempty"`
 	Decision json.RawMessage            `json:"d,omitempty"`
@@ -81,8 +81,8 @@ func groupKey(t *engine.GroupTick) string {
 	return t.Group.Name
 }
 
-// whole is the part of an observation that contains the lengths of its lists, and the fields that belong to no single NodePool or
-// workload.
+// whole is one part of a recorded observation: the lengths of the lists of the observation, and the fields that belong to no single
+// NodePool or workload.
 type whole struct {
 	Pools                  []int // number of nodes of each NodePool
 	Workloads              int
@@ -105,7 +105,7 @@ func partPool(i int) string     { return fmt.Sprint("pool.", i) }
 func partNode(i, j int) string  { return fmt.Sprintf("node.%d.%d", i, j) }
 func partWorkload(i int) string { return fmt.Sprint("workload.", i) }
 
-// seen calls f with each part of an observation as JSON.
+// seen calls f with the name and the JSON of each part of an observation.
 func seen(o *capacity.Observation, f func(part string, text json.RawMessage)) error {
 	var failed error
 	part := func(name string, v any) {
@@ -135,8 +135,8 @@ func seen(o *capacity.Observation, f func(part string, text json.RawMessage)) er
 	return failed
 }
 
-// size decodes the part "whole" into an observation: it sets the fields that are not lists and the lengths of the lists. Elements that the
-// lists already have do not change.
+// size decodes the part "whole" of a recorded observation into o: it sets the fields that are not lists and the lengths of the lists. The
+// elements that the lists already contain do not change.
 func size(o *capacity.Observation, text json.RawMessage) error {
 	var w whole
 	if err := json.Unmarshal(text, &w); err != nil {
@@ -156,7 +156,7 @@ func size(o *capacity.Observation, text json.RawMessage) error {
 	return nil
 }
 
-// learn decodes a part other than "whole" into an observation. The lengths of the observation's lists must have been set by size.
+// learn decodes one part of a recorded observation, other than "whole", into o. The lengths of the lists of o must have been set by size.
 func learn(o *capacity.Observation, part string, text json.RawMessage) error {
 	if part == partOthers {
 		o.UnmanagedPods = nil

@@ -24,8 +24,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// market returns the configuration of a simulation in which spot has no capacity for half an hour. The capacity group falls back to
-// on-demand and later returns to spot.
+// market returns the configuration of a simulation in which the spot NodePool has no capacity for half an hour. The capacity group falls
+// back to on-demand and later returns to spot.
 func market(t testing.TB) simulator.Config {
 	t.Helper()
 	berlin, err := time.LoadLocation("Europe/Berlin")
@@ -160,8 +160,8 @@ func TestEverySegmentOfAMarketIsComplete(t *testing.T) {
 	}
 }
 
-// bench runs and records the decisions of one capacity group. A test provides the observations. If fresh is set, the next decision is
-// recorded as one that starts without earlier state.
+// bench runs the decisions of one capacity group and records them. A test provides the observations. If fresh is set, the next decision is
+// recorded as a decision without earlier state.
 type bench struct {
 	recorder *Recorder
 	engine   *engine.Engine

@@ -35,7 +35,7 @@ func (p *player) group(l *groupLine) error {
 	return nil
 }
 
-// groupTick recomputes the decisions of all known groups. Groups that were not decided are dropped.
+// groupTick recomputes the decisions of all known groups. It deletes the data of groups that were not decided in the tick.
 func (p *player) groupTick(l *line) error {
 	for i := range l.Groups {
 		if err := p.learnGroup(&l.Groups[i]); err != nil {

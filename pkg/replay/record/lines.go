@@ -50,7 +50,7 @@ type policyLine struct {
 	Rules   rules  `json:"rules"`
 }
 
-// rules is a scaling.Policy for JSON: without its formula, and with the names of its time zones.
+// rules is a scaling.Policy for JSON: without its formula, and with its time zones as names.
 type rules struct {
 	*scaling.Policy
 	Formula   *struct{}  `json:",omitempty"` // always nil: it hides the formula, which JSON cannot encode
@@ -99,7 +99,7 @@ type entry struct {
 	View     *engine.View    `json:"view,omitempty"`
 	Readings *[]reading      `json:"readings,omitempty"`
 	Decision json.RawMessage `json:"d,omitempty"`
-	State    []int64         `json:"state,omitempty"` // state before this tick; only if a segment starts or a model was restored here
+	State    []int64         `json:"state,omitempty"` // state before this tick; only if a segment (file) starts or a saved model was used
 	Begin    uint8           `json:"begin,omitempty"` // the StateOrigin of the decision, which determines how the state begins
 }
 

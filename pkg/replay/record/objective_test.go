@@ -76,8 +76,8 @@ func (s *service) run(t *testing.T, e *engine.Engine, r *Recorder, d time.Durati
 	}
 }
 
-// A second leader continues with what the first one learned. The decisions of both are recorded in files that are rotated. Each decision is
-// reproduced, even from a file without the start of the recording.
+// A second leader continues with the values that the first leader learned. The decisions of both leaders are recorded in files that are
+// rotated. Verify must reproduce each decision, even from a file without the start of the recording.
 func TestARecordedObjectiveIsDecidedAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "recording.jsonl")
 	r, err := New(path, Options{Segment: 100 << 10, Keep: 20})

@@ -116,8 +116,8 @@ func TestWhatIsNoRecording(t *testing.T) {
 	}
 }
 
-// scene implements the ports of the engine for a few workloads, whose policies, readings and views a test can change in each tick. If
-// unseen is set, the cluster cache does not have the workloads.
+// scene implements the interfaces of the engine for a few workloads. A test can change the policies, readings and views of the workloads in
+// each tick. If unseen is set, the cluster cache does not contain the workloads.
 type scene struct {
 	workloads []scaling.Workload
 	view      engine.View
@@ -275,8 +275,8 @@ func (*teamScene) Request(_ *scaling.Workload, resource string) (int64, bool, in
 
 func (*teamScene) Unmanaged(*scaling.Team, []*scaling.Workload, string) int64 { return 1 }
 
-// The share of the team's limit that a workload gets is recorded in its view, so that Verify can recompute each workload without the
-// others.
+// A team has a limit on GPUs. The share of the limit that a workload gets is recorded in the view of the workload, so that Verify can
+// recompute each workload without the other workloads.
 func TestATeamsLimitIsDecidedAgain(t *testing.T) {
 	team := &scaling.Team{Name: "chat", Limits: []scaling.ResourceLimit{{Resource: "nvidia.com/gpu", Max: 9}}}
 	s := &teamScene{replicas: map[scaling.Key]int32{}}

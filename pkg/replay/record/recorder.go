@@ -41,14 +41,14 @@ type Recorder struct {
 	failed      error        // error of the current tick
 }
 
-// shadow is the last recorded data of a workload, with a copy of the decision state.
+// shadow is the last recorded data of a workload, with a copy of its decision state.
 type shadow struct {
 	state    scaling.State
 	policy   *scaling.Policy
 	view     engine.View
 	readings []scaling.Reading
 	decision json.RawMessage
-	seen     bool // recorded in this tick
+	seen     bool // whether the workload was recorded in this tick
 }
 
 // New starts a recording at path. If a file exists there, it is renamed and kept as an older file of the recording.
@@ -63,7 +63,7 @@ func New(path string, o Options) (*Recorder, error) {
 	return r, r.open()
 }
 
-// open renames the older files, and creates a new one that can be verified without them.
+// open renames the older files of the recording, and creates a new file that can be verified without them.
 func (r *Recorder) open() error {
 	if info, err := os.Stat(r.path); err == nil && info.Size() > 0 {
 		for i := r.options.Keep - 1; i >= 0; i-- {
@@ -72,7 +72,7 @@ func (r *Recorder) open() error {
 			}
 		}
 	}
-	// the recording can be read only by its owner, because it contains loads and targets
+	// Only the owner of the file can read the recording, because it contains loads and targets.
 	file, err := os.OpenFile(r.path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("recording: %w", err)
@@ -90,7 +90,7 @@ func segment(path string, i int) string {
 	return fmt.Sprintf("%s.%d", path, i)
 }
 
-// Start records that the engine starts without state, after a change of the leader.
+// Start records that the engine starts without state, after a change of the leader. All earlier state of the recorder is deleted.
 func (r *Recorder) Start() error {
 	clear(r.known)
 	clear(r.knownGroups)
@@ -98,7 +98,7 @@ func (r *Recorder) Start() error {
 	return r.write(&line{Kind: kindStart, Version: Version})
 }
 
-// Tick records the inputs and outcomes of the tick at now. It must be called after each tick.
+// Tick records the inputs and outcomes of the engine's tick at the time now. It must be called after each tick.
 func (r *Recorder) Tick(b *engine.DecisionStore, now time.Time) error {
 	out := line{Kind: kindTick, At: now.UTC()}
 	for _, s := range r.known {
@@ -125,8 +125,8 @@ func (r *Recorder) Tick(b *engine.DecisionStore, now time.Time) error {
 	return r.turn()
 }
 
-// workload adds the changes of the workload in r.record to the line of the tick. If the workload was not decided in the tick, it is listed
-// as unseen.
+// workload adds the changes of the workload in r.record to the line of the tick. If the workload was not decided in the tick, workload
+// lists it in Unseen.
 func (r *Recorder) workload(b *engine.DecisionStore, key scaling.Key, now time.Time, out *line) error {
 	s := r.known[key]
 	fresh := s == nil
@@ -154,7 +154,7 @@ func (r *Recorder) workload(b *engine.DecisionStore, key scaling.Key, now time.T
 		return fmt.Errorf("recording %s: %w", key, err)
 	}
 	e := entry{Key: key.String(), Policy: id, Decision: d}
-	whole := fresh || s.decision == nil // a new segment contains all data, including data that did not change
+	whole := fresh || s.decision == nil // a new segment (file) contains all data, including data that did not change
 	if whole && !fresh {
 		s.state.Adopt(p)
 		e.State = s.state.Numbers()
@@ -177,7 +177,8 @@ func (r *Recorder) workload(b *engine.DecisionStore, key scaling.Key, now time.T
 }
 
 // addChanges compares the data of the current tick in r.record with the data of the previous tick in s. It adds the view and the readings
-// to e if they changed, and removes the policy and the decision from e if they did not change. If whole is true, e contains all of them.
+// to e if they changed, and removes the policy and the decision from e if they did not change. If whole is true, e contains all four, even
+// if they did not change.
 func (r *Recorder) addChanges(e *entry, s *shadow, whole bool) {
 	if whole || s.view != r.record.View {
 		view := r.record.View
@@ -216,7 +217,7 @@ func (r *Recorder) policyVersion(key scaling.Key, w *scaling.Workload) (int, err
 	}})
 }
 
-// turn ends the current segment and starts the next one, which contains all data again.
+// turn ends the current segment (file) and starts the next one, which contains all data again.
 func (r *Recorder) turn() error {
 	if err := r.Close(); err != nil {
 		return err

@@ -47,8 +47,8 @@ func (d *Difference) Error() string {
 		d.File, d.Line, d.Key, d.At.Format(time.RFC3339Nano), d.Recorded, d.Now)
 }
 
-// VerifyFiles verifies a recording with all its older files, oldest first. A file with an incomplete last line, after a crash, is
-// verified up to that line.
+// VerifyFiles verifies a recording with all its older files, the oldest file first. After a crash, the last line of a file can be
+// incomplete. Such a file is verified up to that line.
 func VerifyFiles(path string, formulas Formulas) (all Verified, err error) {
 	oldest := 0
 	for exists(segment(path, oldest+1)) {
@@ -128,7 +128,7 @@ func Verify(name string, r io.Reader, formulas Formulas) (Verified, error) {
 	}
 }
 
-// player repeats the ticks of a recording and compares the outcomes.
+// player repeats the ticks of a recording and compares each decision with the recorded decision.
 type player struct {
 	name     string
 	line     int
@@ -229,7 +229,7 @@ func (p *player) tick(l *line) error {
 	return p.groupTick(l)
 }
 
-// learn stores the recorded changes of a workload and recomputes nothing.
+// learn stores the recorded changes of a workload. It recomputes no decision.
 func (p *player) learn(e *entry) error {
 	w := p.known[e.Key]
 	if w == nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// example is an evaluation of fifteen minutes with a failing spot market, two baselines and the bounds. heldOut is the share of the report
-// part; 0: the whole traffic.
+// example is an evaluation of fifteen minutes with a failing spot market, two baselines and the lower bounds. heldOut is the share of the
+// traffic, at its end, that the results cover (the report part); 0: the results cover the whole traffic.
 func example(t testing.TB, heldOut float64) *evaluate.Report {
 	t.Helper()
 	p, _ := trace.Preset("bursty")
@@ -90,7 +90,7 @@ func TestTextAndJSONEqualTheGoldenFiles(t *testing.T) {
 	}
 }
 
-// Clients parse the JSON output. New fields may be added to it, but a removed field breaks clients.
+// Clients parse the JSON output. New fields may be added to the output, but a removed field breaks clients.
 func TestJSONHasAllFields(t *testing.T) {
 	var b bytes.Buffer
 	if err := WriteJSON(&b, example(t, 0)); err != nil {
@@ -181,7 +181,7 @@ func TestSavingRequiresTheSLO(t *testing.T) {
 	}
 }
 
-// The text, the page and the JSON say that the results cover the last six of fifteen minutes.
+// The text, the page and the JSON must say that the results cover only the last six of fifteen minutes.
 func TestEachFormatNamesThePartThatIsReported(t *testing.T) {
 	r := example(t, 0.4)
 	for want, write := range map[string]func(io.Writer, *evaluate.Report) error{
@@ -206,7 +206,7 @@ func TestEachFormatNamesThePartThatIsReported(t *testing.T) {
 	}
 }
 
-// Without traffic, gpuscaler and a baseline that scales to zero cost nothing. A share of this cost is not a number.
+// Without traffic, gpuscaler and a baseline that scales to zero cost nothing. The report must not divide by this cost.
 func TestRunsWithoutCostAreCompared(t *testing.T) {
 	keda := evaluate.Run{Name: "keda", Load: evaluate.Load{MeetsSLO: true}}
 	r := evaluate.Report{Cheapest: "keda", Runs: []evaluate.Run{{Name: "gpuscaler", Load: evaluate.Load{MeetsSLO: true}}, keda}}

@@ -22,7 +22,7 @@ const (
 )
 
 // Intervals draws times between arrivals. Their mean is 1. Their coefficient of variation (standard deviation / mean) is 0 for constant
-// Intervals, 1 for a Poisson process, and above 1 for bursty traffic.
+// intervals, 1 for a Poisson process, and above 1 for bursty traffic.
 type Intervals struct {
 	family Family
 	shape  float64 // shape of the distribution; +Inf for constant intervals
@@ -71,8 +71,9 @@ func (iv Intervals) Next(s *Draws) float64 {
 	}
 }
 
-// Spanning returns the length of the interval that contains a randomly chosen time. The probability that an interval contains it is
-// proportional to its length. For Gamma, the result has a Gamma distribution with shape+1; for Weibull, (x/scale)^shape has a Gamma
+// Spanning returns the length of the interval that contains a randomly chosen time. The probability that an interval contains this time is
+// proportional to the length of the interval. For Gamma, the result has a Gamma distribution with shape+1; for Weibull, (x/scale)^shape has
+// a Gamma
 // distribution with shape 1+1/k.
 //
 // If the start of a window is a random time within such an interval, the window has the correct rate from its start. If a window starts

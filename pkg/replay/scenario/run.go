@@ -48,8 +48,8 @@ func (s *Scenario) Cases() []evaluate.Case {
 	return out
 }
 
-// Evaluate runs the cases and returns the report. The cases are from Cases, and the caller may have set further options in them. The same
-// cases always give the same report.
+// Evaluate runs the cases and returns the report. The parameter cases is the result of Cases, in which the caller may have set further
+// options. The same cases always give the same report.
 func (s *Scenario) Evaluate(ctx context.Context, cases []evaluate.Case, progress evaluate.Progress) (*evaluate.Report, error) {
 	out, err := evaluate.Workloads(ctx, cases, progress)
 	if err == nil {

@@ -64,8 +64,8 @@ func TestExampleScenariosMeetTheirSLOAtLowerCost(t *testing.T) {
 	}
 }
 
-// playWithSmallest also runs the smallest static fleet that meets the SLO. Only fleets of the given sizes are tried, and those between
-// them, because all sizes take minutes.
+// playWithSmallest evaluates the scenario and also runs the smallest static fleet that meets the SLO. Only fleets of the given sizes, and
+// of sizes between them, are tried, because all sizes would take minutes.
 func playWithSmallest(t *testing.T, s *scenario.Scenario, fleets []float64) *evaluate.Report {
 	t.Helper()
 	cases := s.Cases()

@@ -31,7 +31,7 @@ func (s *Search[R]) evolve(ctx context.Context, population []*Tried[R]) error {
 		}
 		mutants := make([]*Tried[R], size)
 		for i, parent := range population {
-			// a setting that misses the SLO by far is replaced by the best settings before it is changed
+			// A setting that misses the SLO by far is replaced by the best settings before it is changed.
 			if s.best.outcome.MeetsSLO && s.farMiss(parent) {
 				parent = s.best
 			}
@@ -52,7 +52,8 @@ func (s *Search[R]) evolve(ctx context.Context, population []*Tried[R]) error {
 	return err
 }
 
-// converged reports whether all settings of a population, which is sorted by worth, have almost the same worth.
+// converged reports whether all settings of a population have almost the same worth (the estimated cost; see the method worth). The
+// population must be sorted by worth.
 func (s *Search[R]) converged(ranked []*Tried[R]) bool {
 	first, last := ranked[0], ranked[len(ranked)-1]
 	return s.farMiss(first) == s.farMiss(last) && s.worth(last) < s.worth(first)*(1+convergedShare)

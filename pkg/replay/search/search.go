@@ -58,15 +58,16 @@ const RunsPerKnob = 40
 // second.
 const (
 	maxGridRuns       = 100 // up to this many combinations of the values in Tries are all run before the evolution
-	populationPerKnob = 3   // size of the population, per knob
+	populationPerKnob = 3   // size of the population (the settings that the evolution changes), per knob
 	minPopulation     = 6
-	convergedShare    = 0.01 // a population has converged if the worth of all members is within this share of the best
+	convergedShare    = 0.01 // a population has converged if the estimated cost (worth) of all members is within this share of the best
 	trimmedSettings   = 3    // number of best settings in which single knobs are changed at the end
 	halvings          = 3
 )
 
-// Climb starts with the given settings and returns the cheapest settings found that meet the SLO. They are never worse than the given ones.
-// If no settings meet the SLO, it returns the cheapest settings that have at most 10% more late requests than the settings with the fewest.
+// Climb starts with the given settings and returns the cheapest settings found that meet the SLO. The result is never worse than the given
+// settings. If no settings meet the SLO, it returns the cheapest settings that have at most 10% more late requests than the settings with
+// the fewest.
 func (s *Search[R]) Climb(ctx context.Context, starts ...[]float64) (Tried[R], error) {
 	s.known, s.order, s.best = map[string]*Tried[R]{}, nil, nil
 	var population []*Tried[R]
@@ -123,8 +124,8 @@ func (s *Search[R]) combine(ctx context.Context, starts []*Tried[R]) ([]*Tried[R
 	return s.byWorth(population)[:min(s.size(), len(population))], nil
 }
 
-// trim changes one knob at a time in the best settings, by at most one position in Tries. If the setting meets the SLO, the new value
-// gives fewer replicas, otherwise more. trim finds the value by bisection.
+// trim changes one knob at a time in the best settings, by at most one position in Tries. If the settings meet the SLO, the new value gives
+// fewer replicas, otherwise more replicas. trim finds the new value by bisection.
 func (s *Search[R]) trim(ctx context.Context) error {
 	var all []*Tried[R]
 	for _, key := range s.order {

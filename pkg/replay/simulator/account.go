@@ -6,7 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 )
 
-// account integrates the GPU time of a load. The unit is one slot of one GPU for one microsecond. Integers prevent rounding errors.
+// account integrates the GPU time of a load (a simulated workload) over time. The unit is one slot of one GPU for one microsecond. Integers
+// prevent rounding errors.
 type account struct {
 	parts [ledger.Causes]int64
 
@@ -15,8 +16,8 @@ type account struct {
 	readyTime, runningTime, busyTime int64
 }
 
-// touch adds the time since its last call to the sums of replica time and request time. It must be called before each change of the load's
-// counters.
+// touch adds the time since its last call to the sums of the load, such as replica time and request time. It must be called before each
+// change of the load's counters.
 func (l *load) touch() {
 	dt := (l.w.queue.Now - l.touched).Microseconds()
 	if dt == 0 {
@@ -42,8 +43,8 @@ func (l *load) touch() {
 	l.parts[ledger.Headroom] += (idle - following - surplus) * dt
 }
 
-// ledger returns the account in GPU time: each part divided by slots, the number of slots of a replica. The remainders of these divisions
-// are added to Headroom, so that the sum is exact.
+// ledger returns the account as GPU time by cause: each part divided by slots, the number of slots of a replica. The remainders of these
+// divisions are added to Headroom, so that the sum is exact.
 func (a *account) ledger(slots int64) (out ledger.Ledger) {
 	var whole, left int64
 	for c, part := range a.parts {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// act asks the actuator of the workload for the desired replicas and applies its answer.
+// act calls the actuator of the workload and applies the number of replicas that it returns.
 func (l *load) act() {
 	w := l.w
 	m := l.actuator.Act(&autoscaler.Scene{

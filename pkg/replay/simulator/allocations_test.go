@@ -12,7 +12,7 @@ func TestAnHourOfASimulationAllocatesLittle(t *testing.T) {
 	const allocations, size = 5500, 1_100_000
 	c := Config{Seed: 1, Workloads: []Workload{{Policy: chat("chat", nil), Traffic: generate(t, "bursty", time.Hour, nil), Service: Chat8B,
 		Initial: 4}}}
-	run(t, c, time.Hour) // the first run allocates the memory that all later simulations share
+	run(t, c, time.Hour) // the first run also allocates memory that all later simulations share
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	run(t, c, time.Hour)

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The runs and the lower bound share these settings: a fixed cold start of one minute. No request is interrupted.
+// The simulated runs and the lower bound share these settings: a fixed cold start of one minute. No request is interrupted.
 const (
 	slot    = 10 * time.Second
 	cold    = time.Minute

@@ -30,12 +30,12 @@ type Config struct {
 	Faults      []Fault
 
 	// Groups are the capacity groups. Package capacity decides for them as it does in a cluster. A group overrides fields of its simulated
-	// NodePools; their owner consents to all of these overrides. A policy's workload is in the group that its field Group names.
+	// NodePools; the owner of a NodePool consents to all of these overrides. A policy's workload is in the group that its field Group names.
 	Groups []*capacity.Group
 
-	// ReportFrom is the virtual time at which the report part begins. After that time, the results cover only the report part. The train part
-	// before it only provides history, for example for forecasts. Requests belong to the part in which they arrive. GPU time, cost and starts
-	// belong to the part in which they occur.
+	// ReportFrom is the virtual time at which the report part of the run begins. After that time, the results cover only the report part. The
+	// earlier train part only provides history, for example for forecasts. Requests belong to the part in which they arrive. GPU time, cost
+	// and starts belong to the part in which they occur.
 	ReportFrom time.Duration
 
 	Resolution time.Duration // time between two points of the series; 0 means a minute, a negative value no series
@@ -57,8 +57,8 @@ type Workload struct {
 	ModelLoad    *reproducible.Spread // duration of the model load; nil: the value of Assumptions
 	Pools        []string             // names of the allowed NodePools; empty: all
 	DoNotDisrupt bool                 // the nodes of its replicas are not disrupted by consolidation
-	// Measures has, by the name of the signal, what a signal measures. It is necessary only for a signal whose source does not show this: a
-	// custom query or an external metric.
+	// Measures contains what a signal measures, by the name of the signal. It is necessary only for a signal whose source does not show what
+	// it measures: a custom query or an external metric.
 	Measures map[string]measure.Measure
 }
 
@@ -107,7 +107,7 @@ func (s *Service) Takes(r trace.Request) time.Duration {
 	return max(d.Truncate(time.Microsecond), time.Microsecond)
 }
 
-// tokens returns the input and output tokens of a request, with the defaults of the service if they are unknown.
+// tokens returns the input and output tokens of a request. For an unknown number it returns the number in the service.
 func (s *Service) tokens(r trace.Request) (in, out int) {
 	in, out = r.InputTokens, r.OutputTokens
 	if in == trace.UnknownTokens {

@@ -31,8 +31,16 @@
 // # The ledger
 //
 // Every paid GPU has one cause (package ledger) at every time, in integers, so that the parts add up to the total. A ready replica with r
-// of s used slots serves with r/s of its GPUs. The rest of its GPUs is idle. It is headroom if the signals request the replica. Otherwise
-// its cause is the rule that keeps the replica.
+// of s used slots serves with r/s of its GPUs. The other GPU time of the replica is idle. The cause of the idle time is headroom if the
+// signals request the replica. Otherwise the cause is the rule that keeps the replica.
+//
+// # Terms
+//
+//   - load: the state of a simulated workload
+//   - slot: a replica serves one request in each of its slots
+//   - pool: a NodePool
+//   - tick: one call of engine.Tick
+//   - train part, report part: the parts of a run before and after Config.ReportFrom; the results cover only the report part
 //
 // # Files
 //

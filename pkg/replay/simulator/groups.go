@@ -42,7 +42,7 @@ func (g groups) Orphans([]*capacity.Group, []scaling.Workload) ([]engine.Orphan,
 	return nil, nil
 }
 
-// place identifies a node in an observation: the index of its NodePool, and the index of the node in the NodePool.
+// place identifies a node in the observation of a capacity group: the index of the NodePool, and the index of the node in the NodePool.
 type place struct{ pool, node int }
 
 // Observe implements engine.Nodes. It fills the observation with the NodePools of the group, the pods of the given workloads, and the
@@ -82,7 +82,8 @@ func (g groups) Observe(group *capacity.Group, of []*scaling.Workload, o *capaci
 
 func (r *replica) uid() string { return fmt.Sprintf("%d-%d", r.id, r.gen) }
 
-// pod returns a replica in the form in which the cluster cache returns a pod. The pod has no node while the node is being created.
+// pod returns a replica in the form in which the cluster cache returns a pod. While the node of a replica is being created, the pod has no
+// node.
 func (w *Simulator) pod(group *capacity.Group, r *replica, at map[*karpenter.Node]place) capacity.Pod {
 	out := capacity.Pod{
 		UID: r.uid(), Namespace: r.load.key.Namespace, Name: r.load.key.Name + "-" + r.uid(),
@@ -120,7 +121,7 @@ func (g groups) Act(_ *capacity.Group, actions []capacity.Action) <-chan struct{
 	return completed
 }
 
-// mark sets an annotation of a replica, unless the replica has ended.
+// mark sets an annotation on the pod of a replica, unless the replica has ended.
 func (w *Simulator) mark(a capacity.PodAnnotation) {
 	var id int32
 	var gen uint32

@@ -56,8 +56,8 @@ func (w *Simulator) fieldsOf(name string) map[string]nodepool.FieldView {
 }
 
 // Spot has no capacity during the second hour. Without a capacity group, Karpenter falls back to on-demand nodes, and the replicas stay
-// there. The group must move them back to spot one replica at a time, each after its replacement is Ready, and must then restore the fields
-// of the NodePools.
+// there. A capacity group must move them back to spot one replica at a time, each after its replacement is Ready, and must then restore the
+// fields of the NodePools.
 func TestReturnToSpotKeepsReadyReplicas(t *testing.T) {
 	market := &spotmarket.Trace{Duration: 100 * time.Hour, Initial: 10, Events: []spotmarket.Event{{At: time.Hour, Lost: 10},
 		{At: 2 * time.Hour, Added: 10}}}
@@ -172,9 +172,9 @@ func TestGroupRequiresItsNodePools(t *testing.T) {
 	}
 }
 
-// This test simulates the main scenario over one day. At night there are no nodes, and the limits of both NodePools are zero. The spot
-// nodes are ready before the schedule window opens. When spot is lost, on-demand replaces it, and when spot is available again, the
-// replicas return to it. In the evening there are no nodes again.
+// This test simulates one day. At night there are no nodes, and the limits of both NodePools are zero. The spot nodes are ready before the
+// schedule window opens. When the spot nodes are lost, on-demand nodes replace them. When spot capacity is available again, the replicas
+// return to spot. In the evening, all nodes are removed again.
 func TestDayFromZeroToZero(t *testing.T) {
 	c := grouped(t, func(g *capacity.Group) { g.ZeroLimit, g.ConsolidationFreeze = true, true })
 	c.NodePools[0].Market = &spotmarket.Trace{Duration: 100 * time.Hour, Initial: 10, Events: []spotmarket.Event{

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
-// load is the state of a workload.
+// load is the state of a simulated workload: its queue, its replicas and its totals.
 type load struct {
 	w        *Simulator
 	index    int32
@@ -33,7 +33,8 @@ type load struct {
 	idlest   buckets
 	target   int32 // spec.replicas
 
-	// Replicas by state, and used slots. touch must be called before each change, because it integrates them over time.
+	// Number of replicas by state, and number of used slots. touch must be called before each change, because it integrates these numbers over
+	// time.
 	pending, loading, ready, draining int32
 	running, drainRunning             int32 // used slots of ready and of terminating replicas
 	busy                              int32 // ready replicas with a request
@@ -88,7 +89,8 @@ func (l *load) begin() {
 	l.beginMeter()
 }
 
-// raise creates a replica at the start of the run. It is ready at once if a NodePool has capacity for it. Otherwise it waits for a node.
+// raise creates a replica at the start of the run. If a NodePool has capacity for the replica, it is ready at once. Otherwise it waits for
+// a node.
 func (w *Simulator) raise(l *load) {
 	r := w.newReplica(l)
 	if w.nodes.Start(&r.pod) {
@@ -118,7 +120,7 @@ func (l *load) arrives() {
 	l.dispatch()
 }
 
-// dispatch starts waiting requests while there are free slots, oldest first.
+// dispatch starts waiting requests, oldest first, while replicas have free slots.
 func (l *load) dispatch() {
 	for l.queue.n > 0 {
 		r := l.idlest.first()
@@ -162,7 +164,7 @@ func (l *load) scale(n int32) {
 	l.reconcile()
 }
 
-// reconcile simulates the controller of the Deployment: it creates missing replicas and terminates surplus ones.
+// reconcile simulates the Deployment controller: it creates missing replicas and terminates surplus replicas.
 func (l *load) reconcile() {
 	made := false
 	for int32(len(l.replicas)) < l.target {
@@ -209,8 +211,8 @@ func (l *load) requeue(cut []request) {
 	}
 }
 
-// follow reads the decision of the last tick: how many replicas the signals need, and the cause that the ledger records for replicas above
-// that number.
+// follow reads two values from the decision of the last tick: how many replicas the signals need, and the cause that the ledger records for
+// idle replicas above that number.
 func (l *load) follow() {
 	if l.config.Policy == nil {
 		return
@@ -220,7 +222,7 @@ func (l *load) follow() {
 	}
 }
 
-// setCause sets how many replicas the signals need, and the cause that the ledger records for replicas above that number.
+// setCause sets how many replicas the signals need, and the cause that the ledger records for idle replicas above that number.
 func (l *load) setCause(asked int32, idle ledger.Cause) {
 	if asked != l.asked || idle != l.idle {
 		l.touch()

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 )
 
-// Three replicas without requests run on a node with four GPUs at $4 per hour. While the node starts, its GPUs are not measured. After that
-// the GPU without a pod is unallocated. The other three are idle, both while the replicas load and when they are ready.
+// Three replicas without requests run on a node with four GPUs at $4 per hour. While the node starts, its GPUs are not measured. After
+// that, one GPU has no pod, so it is unallocated. The other three GPUs are idle, both while the replicas load and when they are ready.
 func TestMomentReportsBilledAndIdleGPUs(t *testing.T) {
 	c := Config{Assumptions: exact(), NodePools: []karpenter.NodePool{nodePool("spot", karpenter.Spot, 4, 4, 0)},
 		Workloads: []Workload{plan("chat", at(0, 3))}}

@@ -23,7 +23,7 @@ func exact() *Assumptions {
 	return &a
 }
 
-// plan returns a workload without requests, whose replicas follow the given steps.
+// plan returns a workload without requests. Its number of desired replicas follows the given steps.
 func plan(name string, steps ...baseline.Step) Workload {
 	return Workload{Key: scaling.Key{Namespace: "team", Name: name}, Actuator: baseline.Planned(steps)}
 }
@@ -84,7 +84,7 @@ func TestColdStartHasItsPhasesInOrder(t *testing.T) {
 			if l.loading != 1 || l.pending != 0 {
 				t.Errorf("at %d s: %d loading, %d pending; want an image that is pulled, then a model that loads", s, l.loading, l.pending)
 			}
-		case 301: // a second of batching, and 60 + 60 + 130 + 50
+		case 301: // a second of batching, 60 s launch, 60 s GPU ready, 130 s image pull and 50 s model load
 			if l.ready != 1 {
 				t.Errorf("at %d s no replica is ready", s)
 			}
@@ -294,7 +294,7 @@ func TestSpotInterruptionHasTwoMinutesNotice(t *testing.T) {
 			if len(spot) != 0 {
 				t.Errorf("at %d s: %d spot nodes", s, len(spot))
 			}
-		case 782: // 480 + 1 s of batching + 300 s
+		case 782: // the replacement: 480 s + 1 s of batching + 300 s of cold start
 			if l.ready != 2 {
 				t.Errorf("at %d s: %d ready on demand", s, l.ready)
 			}
@@ -319,15 +319,15 @@ func TestANodeIsAsLikelyToGoAsAnyOther(t *testing.T) {
 		sim.pass(6 * time.Minute)
 		lost += int(sim.Result().Pools[0].SpotLosses)
 	}
-	// Three of the ten nodes in the market belong to the simulated pool, and two of the ten are lost. On average 0.6 of the pool's nodes
-	// are lost in a run, so 180 in 300 runs, with a standard deviation of about 11.
+	// Three of the ten nodes in the market belong to the simulated NodePool, and two of the ten are lost. On average, a run loses 0.6 nodes of
+	// the NodePool, so 300 runs lose 180 nodes, with a standard deviation of about 11.
 	if lost < 140 || lost > 220 {
 		t.Errorf("%d of our nodes went in 300 runs, want about 180", lost)
 	}
 }
 
-// A policy with an objective runs on simulated nodes, and its load rises. It must learn the phases of the cold start that the simulation
-// uses. The simulator has one phase for the launch and the registration of a node, so these two are not known separately.
+// A policy with an objective runs on simulated nodes, and its load increases. The policy must learn the phases of the cold start that the
+// simulation uses. The simulator has one phase for the launch and the registration of a node, so these two are not known separately.
 func TestObjectiveLearnsThePhasesOfTheColdStart(t *testing.T) {
 	p := chat("chat", func(p *scaling.Policy) {
 		p.MinReplicas, p.Objective = 1, &objective.Objective{Limit: 10 * time.Second, Percentile: 99}

@@ -6,25 +6,25 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/waits"
 )
 
-// tally has the totals of a load since the start.
+// tally contains the totals of a load (a simulated workload) since the start of the run.
 type tally struct {
 	arrived  int64
 	served   int64
 	requeued int64
 	starts   int64         // replicas created after the start
-	lost     int64         // replicas that ended with their node
+	lost     int64         // replicas that ended because their node was lost or removed
 	moves    [2]int64      // number of increases and of decreases of spec.replicas
 	zeroTime time.Duration // how long the target was zero, until the last change of the target
 	account
 }
 
-// train contains the totals of a load when the report part begins.
+// train contains the totals of a load at the beginning of the report part. They are subtracted from the later results.
 type train struct {
 	tally
 	left int64 // requests that arrived in the train part and were not finished when it ended
 }
 
-// reportedFrom returns the start of the time that the results cover: Config.ReportFrom after that time, 0 before it.
+// reportedFrom returns the start of the time that the results cover: Config.ReportFrom if that time has passed, otherwise 0.
 func (w *Simulator) reportedFrom() time.Duration {
 	if w.queue.Now < w.config.ReportFrom {
 		return 0
@@ -32,7 +32,7 @@ func (w *Simulator) reportedFrom() time.Duration {
 	return w.config.ReportFrom
 }
 
-// beginReport stores the totals of the train part. Later results do not contain them.
+// beginReport stores the totals of the train part, so that later results do not include them.
 func (w *Simulator) beginReport() {
 	for i, l := range w.loads {
 		l.train = train{l.total(), l.inSystem()}
@@ -47,7 +47,7 @@ func (w *Simulator) beginReport() {
 	}
 }
 
-// counts reports whether the results cover a request. A request belongs to the part of the run in which it arrived.
+// counts reports whether the results include a request. A request belongs to the part of the run in which it arrived.
 func (l *load) counts(q *request) bool { return q.arrived >= l.w.reportedFrom() }
 
 // inSystem returns the number of requests that wait or run.

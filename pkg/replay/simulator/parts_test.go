@@ -42,7 +42,7 @@ func TestRequestsBelongToThePartInWhichTheyArrive(t *testing.T) {
 		arrived, served, running, queue int64
 		paid                            time.Duration
 	}{
-		{89 * time.Second, 2, 1, 1, 0, 89 * time.Second}, // the train part so far
+		{89 * time.Second, 2, 1, 1, 0, 89 * time.Second}, // all results so far are of the train part
 		{110 * time.Second, 2, 0, 0, 2, 20 * time.Second},
 		{3 * time.Minute, 2, 1, 1, 0, 90 * time.Second},
 		{5 * time.Minute, 2, 2, 0, 0, 210 * time.Second},
@@ -78,7 +78,7 @@ func TestTrainPartAndReportPartSumToTheWholeRun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anything(t)
 		boundary, end := time.Duration(rapid.IntRange(1, 899).Draw(t, "boundary"))*time.Second, 15*time.Minute
-		// begin runs a simulation until all events before the given time are processed.
+		// begin starts a simulation with the given boundary (from) and processes all events before the time until.
 		begin := func(from, until time.Duration) *Simulator {
 			other := c
 			other.ReportFrom = from

@@ -43,8 +43,8 @@ type replica struct {
 	pod     karpenter.Pod
 	serial  int64
 	made    time.Duration
-	placed  time.Duration // time at which it was assigned to a node
-	loads   time.Duration // time at which it began to load its model
+	placed  time.Duration // time at which the replica was assigned to a node
+	loads   time.Duration // time at which the replica began to load its model
 	readyAt time.Duration
 
 	cost int // value of the annotation pod-deletion-cost
@@ -116,8 +116,8 @@ func (r *replica) open() {
 	l.dispatch()
 }
 
-// report adds the start of the replica to the completed starts of its workload, if the policy learns from them. The engine keeps pointers
-// to these values, so each one is a copy.
+// report adds the start of the replica to the completed starts of its workload, if the policy learns from these starts. The engine keeps
+// pointers to the values, so report passes a copy of each value.
 func (r *replica) report() {
 	l := r.load
 	if p := l.config.Policy; p == nil || p.Workload.Policy.Objective == nil {
@@ -224,13 +224,13 @@ func (r *replica) Evict() {
 	r.load.reconcile()
 }
 
-// Kill implements karpenter.Replica.
+// Kill implements karpenter.Replica. The replica already drains, because its node received an interruption notice before.
 func (r *replica) Kill() { r.end() }
 
 // replicaOf returns the replica of a pod of the simulation.
 func replicaOf(pod *karpenter.Pod) *replica { return pod.Replica().(*replica) }
 
-// end removes a replica that has drained or was stopped. Unfinished requests are requeued.
+// end removes a replica whose requests have finished or that was stopped. Its unfinished requests return to the queue.
 func (r *replica) end() {
 	l := r.load
 	l.touch()
@@ -250,7 +250,7 @@ func (r *replica) end() {
 	l.dispatch()
 }
 
-// leave removes the replica from its node.
+// leave removes the pod of the replica from its node.
 func (r *replica) leave() {
 	w := r.load.w
 	for i := range r.slots {

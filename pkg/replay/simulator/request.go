@@ -53,8 +53,8 @@ func (q *ring) popFront() request {
 // at returns the i-th request from the head.
 func (q *ring) at(i int) *request { return &q.slots[(q.head+i)&(len(q.slots)-1)] }
 
-// buckets contains a list of ready replicas for each number of running requests, so that the replica with the fewest requests is found
-// without a search. Each list has the order in which the replicas were added.
+// buckets contains a list of ready replicas for each number of running requests. The replica with the fewest requests is found without a
+// search. Each list is in the order in which the replicas were added.
 type buckets struct {
 	lists []list
 	least int // all lists with a lower index are empty

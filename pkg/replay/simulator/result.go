@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Result contains the results of a run until the current virtual time. If the report part has begun (Config.ReportFrom), they cover only
-// that part.
+// Result contains the results of a run until the current virtual time. After the beginning of the report part (Config.ReportFrom), the
+// results cover only that part.
 type Result struct {
 	Duration time.Duration // length of the part that the results cover
 	Loads    []LoadResult  // sorted by key
@@ -25,14 +25,13 @@ type Result struct {
 // LoadResult is the result of one workload.
 type LoadResult struct {
 	Key      scaling.Key
-	Arrived  int64 // requests that arrived in the report part; the next four counts are parts of this number
+	Arrived  int64 // requests that arrived in the part that the results cover; each is in one of Served, Running and Queued
 	Served   int64
 	Running  int64 // arrived requests that run at the end
 	Queued   int64 // arrived requests that wait at the end
 	Requeued int64 // requests that lost their replica and waited again
 
-	// OnTime is the share of requests that waited at most Limit. A request that still waits for the first time is included only if it is
-	// already late.
+	// OnTime is the share of requests that waited at most Limit. A request that has never started is included only if it is already late.
 	OnTime              float64
 	Limit               time.Duration
 	Mean, P50, P95, P99 time.Duration
@@ -59,7 +58,7 @@ type PoolResult struct {
 	Ledger             ledger.Ledger // GPU time without a replica on the GPU
 }
 
-// Result returns the totals of the run so far. If the report part has begun, it returns the totals of this part.
+// Result returns the totals of the run until now. After the beginning of the report part, it returns only the totals of that part.
 func (w *Simulator) Result() *Result {
 	out := &Result{Duration: w.queue.Now - w.reportedFrom(), CostBy: map[string]float64{}, Series: w.series.copy()}
 	for _, l := range w.loads {

@@ -6,7 +6,7 @@ import (
 )
 
 // The owner's limit of the spot NodePool allows two nodes, and four replicas are needed. Two replicas must stay on on-demand nodes. The
-// group must not add surge replicas to move them, because no further spot node can start.
+// group must not add surge replicas for a move to spot, because no further spot node can start.
 func TestASpotPoolAtItsOwnersLimitMovesNothing(t *testing.T) {
 	c := grouped(t, nil)
 	two := int64(2)

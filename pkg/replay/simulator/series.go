@@ -38,7 +38,7 @@ type PoolSeries struct {
 	Usable             []int32
 }
 
-// series collects the points.
+// series collects the points of a Series during a run.
 type series struct {
 	Series
 	before []counts // counts of each load at the previous point of the series

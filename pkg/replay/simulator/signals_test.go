@@ -55,7 +55,7 @@ func TestRateQueryReadsArrivals(t *testing.T) {
 
 // The policy multiplies its signal, a mean per replica, by the number of ready replicas. If the query returns a mean, the simulator divides
 // the rate of arrivals by the ready replicas, and five requests per second again need five replicas. If the query returns a sum, the policy
-// wrongly multiplies this sum, and the target rises to the maximum, as in a cluster.
+// wrongly multiplies this sum, and the target increases to the maximum, as in a cluster.
 func TestAMeanOfARateIsOfOneReplica(t *testing.T) {
 	arrivals := map[string]measure.Measure{"load": measure.Arrivals}
 	for name, c := range map[string]struct {
@@ -89,7 +89,7 @@ func TestAMeanOfARateIsOfOneReplica(t *testing.T) {
 	}
 }
 
-// A mean over no replicas is unknown, not 0, so the other signals decide.
+// The mean of a rate over no replicas is unknown, not 0, so the other signals determine the target.
 func TestMeanRateIsUnknownWithoutReplicas(t *testing.T) {
 	p := policyOf("avg(rate(requests_total[1m]))", 1)
 	p.Workload.Policy.MinReplicas, p.Workload.Policy.Signals[0].Kind = 0, scaling.Mean
@@ -111,8 +111,8 @@ func TestMeanRateIsUnknownWithoutReplicas(t *testing.T) {
 }
 
 // The KV cache must grow with the number of slots: if all slots serve average requests, the KV cache usage is then the same for each number
-// of slots. With the cache of 8 slots, 32 slots would use 137% of the cache, and a policy on the KV cache usage would add replicas while
-// half of the slots are free.
+// of slots. If 32 slots had the cache of 8 slots, they would use 137% of the cache. A policy on the KV cache usage would then add replicas
+// while half of the slots are free.
 func TestCacheHasTheSameUsageWithMoreSlots(t *testing.T) {
 	for _, slots := range []int{1, 4, 8, 32, 128} {
 		s := Chat8B.WithSlots(slots)

@@ -23,7 +23,7 @@ const (
 	scrape                          // a load's metrics are sampled
 	poll                            // the newest sample becomes a reading
 	act                             // an actuator runs
-	sample                          // the series record a point
+	sample                          // a point is added to the series
 	reportBegins                    // the report part begins
 )
 
@@ -88,7 +88,7 @@ func New(c Config) (*Simulator, error) {
 // begin adds the first events and creates the initial replicas.
 func (w *Simulator) begin() {
 	if w.config.ReportFrom > 0 {
-		// first, so that this event precedes all other events of its time
+		// This event is added first, so that it precedes all other events of the same time.
 		w.queue.Add(events.Event{At: w.config.ReportFrom, Kind: reportBegins})
 	}
 	w.nodes.Begin()
@@ -129,8 +129,8 @@ func (w *Simulator) Step(ctx context.Context) engine.Outcome {
 	return out
 }
 
-// Run steps until the given virtual time, or until ctx ends. observer, which may be nil, is called with the outcome of every
-// tick.
+// Run calls Step until the given virtual time, or until ctx ends. The function observer is called with the outcome of every tick. It may be
+// nil.
 func (w *Simulator) Run(ctx context.Context, until time.Duration, observer func(engine.Outcome)) error {
 	for w.queue.Now < until {
 		if err := ctx.Err(); err != nil {

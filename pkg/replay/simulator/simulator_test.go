@@ -67,7 +67,7 @@ func run(t testing.TB, c Config, d time.Duration) *Result {
 	return r
 }
 
-// conserve checks the invariants of every run: no request is lost, and every paid GPU second has exactly one cause.
+// conserve checks two invariants of every run: no request is lost, and every paid GPU second has exactly one cause.
 func conserve(t testing.TB, w *Simulator, r *Result) {
 	t.Helper()
 	for _, l := range r.Loads {
@@ -88,7 +88,7 @@ func conserve(t testing.TB, w *Simulator, r *Result) {
 func encode(v any) []byte {
 	b, err := json.MarshalIndent(v, "", " ")
 	if err != nil {
-		panic(err) // a Result has nothing that JSON cannot hold
+		panic(err) // cannot occur: JSON can represent all fields of a Result
 	}
 	return b
 }

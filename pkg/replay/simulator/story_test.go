@@ -70,8 +70,8 @@ func TestLoadingReplicasDoNotIncreaseTheTarget(t *testing.T) {
 	peak := int32(0)
 	watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, 10*time.Minute+290*time.Second,
 		func(w *Simulator, _ int) { peak = max(peak, w.loads[0].target) })
-	// 870 requests wait when the first replica is almost ready. With a target of 4 per replica, they need all 12 replicas, but no more than
-	// maxReplicas may start. With the lower traffic below, about three requests wait, and one replica is enough.
+	// 870 requests wait when the first replica is almost ready. With a target of 4 requests per replica, they need more than the 12 replicas
+	// that maxReplicas allows. With the lower traffic in the second run, about three requests wait, and one replica is enough.
 	if peak > 12 {
 		t.Errorf("the highest target is %d", peak)
 	}
@@ -293,8 +293,8 @@ func TestInvalidConfigurationsAreRejected(t *testing.T) {
 	}
 }
 
-// Six requests per second arrive for one hour, which five replicas can serve. Each baseline begins with one replica, and has half an hour
-// without requests at the end to scale down.
+// Six requests per second arrive for one hour, which five replicas can serve. Each baseline begins with one replica. At the end, half an
+// hour has no requests, so that each baseline can scale down.
 func TestBaselinesServeTrafficAndScaleDown(t *testing.T) {
 	population := generate(t, "flat", time.Hour, func(p *trace.Profile) { p.Rate = 6 })
 	for _, r := range baseline.All() {

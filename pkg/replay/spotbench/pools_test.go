@@ -41,7 +41,8 @@ func TestTheShortestMarketLimitsTheDuration(t *testing.T) {
 	if d := c.duration(); d != 6*time.Hour {
 		t.Errorf("duration %v, want 6h", d)
 	}
-	// One node of the first market and six of the second, which are lost for an hour. The eighth replica is always on demand.
+	// Eight replicas for six hours at $1 (spot) and $3 (on-demand). One replica is always on a node of the first market, and one is always on
+	// demand. The other six are on nodes of the second market, which are lost for one hour; in this hour these six are on demand.
 	if want := 6*1*1.0 + 5*6*1 + 6*1*3 + 1*6*3; math.Abs(c.lowestCost()-want) > 1e-9 {
 		t.Errorf("lowest cost $%g, want $%g", c.lowestCost(), want)
 	}

@@ -19,7 +19,7 @@ type Generated struct {
 	Case     Case // prices and cold start; the other fields are ignored
 }
 
-// Outcome contains the results of one run over all seeds. Met counts the seeds in which the goal of Met was reached.
+// Outcome contains the results of one run over all seeds. Met is the number of seeds with which the run reaches the goal (see Run.Goal).
 type Outcome struct {
 	Name         string
 	Availability confidence.Interval

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
-// Zones describes generated spot markets: the same instance type in several zones of a region, whose shortages are correlated.
+// Zones describes generated spot markets for one instance type in several zones of a region. The shortages of the zones are correlated.
 type Zones struct {
 	Count    int           // number of zones
 	Nodes    int           // mean number of available nodes of a zone in normal times
@@ -20,8 +20,8 @@ type Zones struct {
 	Seed   uint64
 }
 
-// Properties of generated markets, from the recorded ones of AWS and GCP: a node is lost alone every few hours, and several times a day a
-// zone loses a part of its nodes at once and gets them back within an hour.
+// Properties of generated markets. They are similar to the recorded markets of AWS and GCP: a single node is lost every few hours, and
+// several times a day a zone loses a part of its nodes at once and gets them back within an hour.
 const (
 	shortagesPerDay = 5.0
 	shortageMedian  = 25 * time.Minute
@@ -68,7 +68,7 @@ func shortages(d *reproducible.Draws, perDay float64, duration time.Duration) (o
 	return out
 }
 
-// alone draws the times in which a single node of a zone is not available.
+// alone draws the times in which a single node of a zone is not available. Every node of the zone is lost and replaced independently.
 func alone(d *reproducible.Draws, nodes int, duration time.Duration) (out []shortage) {
 	gap := reproducible.Spread{Median: aloneGap, Min: time.Minute, Sigma: 1}
 	for range nodes {

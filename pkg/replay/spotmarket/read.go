@@ -98,7 +98,7 @@ func (s *Trace) readGaps(p input.Place, in io.Reader) *trace.Error {
 			return err
 		}
 	}
-	// The last count applies for one more interval, like every other count.
+	// Each count applies for one interval, so the trace ends one interval after the last count.
 	s.Duration = time.Duration(len(body.Data)) * step
 	s.sampling = step
 	return nil
@@ -216,7 +216,7 @@ func (r *eventRows) sample(when, count string) *trace.Error {
 		return r.Refuse("count "+input.Quote(count), fmt.Sprintf("a whole number 0 to %d", maxNodes))
 	}
 	if r.n == 1 {
-		at = 0 // the first relative time may be above 0; it is the start of the trace
+		at = 0 // the first time in the file is the start of the trace, even if it is above 0
 	}
 	return r.spot.count(r.Place, at, int(n))
 }

@@ -24,7 +24,7 @@ type Trace struct {
 }
 
 // Event is a time at which nodes were added or lost (preempted). A trace of counts shows only the difference between two counts: if two
-// nodes are lost and one is added in between, the event has one lost node and no added node.
+// nodes are lost and one node is added between two counts, the event has one lost node and no added node.
 type Event struct {
 	At        time.Duration
 	Added     int

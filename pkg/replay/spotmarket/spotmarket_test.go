@@ -182,7 +182,7 @@ func TestBambooSpotTracesAgreeWithTheirDocumentation(t *testing.T) {
 		hours                        float64
 		added, lost, drops, max, all int
 		named                        bool
-		lifetimes                    [3]float64 // quantiles in minutes
+		lifetimes                    [3]float64 // lifetimes of the lost nodes: quantiles in minutes
 	}{
 		{"bamboo_aws_p3-trace.csv", 11.4, 177, 167, 79, 6, 32, true, [3]float64{11, 59, 198}},
 		{"bamboo_aws_g4dn-trace.csv", 10.8, 79, 74, 48, 5, 24, true, [3]float64{14, 61, 252}},

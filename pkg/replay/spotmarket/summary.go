@@ -71,7 +71,7 @@ func (s *Trace) lifetimes() []Lifetime {
 	var lifetimes []time.Duration
 	for _, e := range s.Events {
 		for _, id := range e.LostIDs {
-			if b, ok := added[id]; ok { // a node without an entry in added was added and lost at the same time
+			if b, ok := added[id]; ok { // a node without an entry in added was added and lost at the same time, so its lifetime is not counted
 				lifetimes = append(lifetimes, e.At-b)
 				delete(added, id)
 			}

@@ -85,7 +85,7 @@ func (a *arrivals) advance(end time.Duration) bool {
 	}
 }
 
-// merge is a Stream of the arrivals of all clients in the order of time.
+// merge is a Stream that returns the arrivals of all clients in the order of time.
 type merge struct {
 	heads []*arrivals // clients as a heap, ordered by their next arrival
 	end   time.Duration

@@ -31,7 +31,7 @@ type generator struct {
 	rate  float64       // expected requests in the current genStep
 	used  float64       // expected requests from the start of the genStep to the last arrival
 	toGo  float64       // time until the next arrival, in units of the mean interval
-	burst Hours         // the current burst, or the next burst if there is no current one
+	burst Hours         // the current burst, or the next burst if no burst is current
 
 	pending Request
 	waiting bool

@@ -44,8 +44,8 @@ func fingerprint(t *Trace) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// refused checks that err is an *Error with all fields set. Its line must be equal to the parameter line, and its message must contain the
-// parameter found.
+// refused checks that err is an *Error with all fields set. The line of the error must be equal to the parameter line, and its message must
+// contain the parameter found.
 func refused(tb testing.TB, err error, line int, found string) {
 	tb.Helper()
 	var e *Error

@@ -104,7 +104,8 @@ func (s *Summary) countRequests(t *Trace) {
 	n := len(bins)
 	s.Partial = t.Duration % s.Bin
 	if n > 1 && s.Partial == 0 && bins[n-1] == 0 {
-		bins = bins[:n-1] // the last bin contains only a request exactly at the end; without such a request, a day has 1440 bins
+		// The last bin is only for a request exactly at the end. Without such a request it is removed, so that a day has 1440 bins of a minute.
+		bins = bins[:n-1]
 	}
 	s.Bins = bins
 	s.Input, s.Output, s.Service = input.summary(), output.summary(), summaryOf(service)

@@ -60,7 +60,7 @@ type Header struct {
 type Drawing struct {
 	Seed   uint64
 	Tokens *Tokens       // distributions of the token counts; nil: the counts are unknown
-	From   time.Duration // start of the selected part of the windows
+	From   time.Duration // only the windows from this time on are used
 }
 
 const (
@@ -195,7 +195,8 @@ func (t *Trace) Bins(width time.Duration) []int {
 		bins[min(int(r.At/width), len(bins)-1)]++
 	}
 	if len(bins) > 1 && t.Duration%width == 0 && bins[len(bins)-1] == 0 {
-		bins = bins[:len(bins)-1] // the last bin is only for a request exactly at the end; without one, a day has 1440 bins of a minute
+		// The last bin is only for a request exactly at the end. Without such a request it is removed, so that a day has 1440 bins of a minute.
+		bins = bins[:len(bins)-1]
 	}
 	return bins
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // ClientWindow is a time span of one client. It contains the recorded or expected number of requests, and the CV and the distribution of
-// the time between them.
+// the time between arrivals.
 type ClientWindow struct {
 	At       time.Duration // time since the start of the trace in the file; Drawing.From is not subtracted
 	Length   time.Duration

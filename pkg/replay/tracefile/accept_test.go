@@ -123,7 +123,7 @@ func TestScaleKeepsAShareOfALog(t *testing.T) {
 		fmt.Fprintf(&sb, "%d\n", i)
 	}
 	kept := mustCollect(t, mustRead(t, sb.String(), Options{Scale: 0.25, Seed: 3}))
-	if len(kept) < 4750 || len(kept) > 5250 { // 4 deviations
+	if len(kept) < 4750 || len(kept) > 5250 { // four standard deviations
 		t.Errorf("%d of 20000 kept, want about 5000", len(kept))
 	}
 	again := mustCollect(t, mustRead(t, sb.String(), Options{Scale: 0.25, Seed: 3}))
@@ -172,7 +172,7 @@ func TestRatesWithAndWithoutHeader(t *testing.T) {
 }
 
 func TestGapInARateIsNotZero(t *testing.T) {
-	text := "start,rate\n0,1\n60,1\n120,1\n540,1\n600,1\n" // nothing known from 180 to 540
+	text := "start,rate\n0,1\n60,1\n120,1\n540,1\n600,1\n" // the rates from 180 to 540 s are not known
 	_, err := Read("hole.csv", strings.NewReader(text), Options{})
 	tracetest.Refused(t, err, 5, "a gap of 6m0s")
 	for _, c := range []struct {
@@ -197,8 +197,8 @@ func TestDistantWindowsAreSummedInMinutes(t *testing.T) {
 	}
 }
 
-// A log contains the requests of two models. When only the rows of one model are read, arrival times still count from the first row of the
-// log.
+// A log contains the requests of two models. If only the rows of one model are read, the arrival times are still relative to the first row
+// of the log.
 func TestFilterDoesNotChangeTheStart(t *testing.T) {
 	text := "time,model\n2026-01-05T09:00:00Z,a\n2026-01-05T09:00:05Z,b\n2026-01-05T09:00:09Z,a\n"
 	b := mustRead(t, text, Options{Where: map[string]string{"model": "b"}})

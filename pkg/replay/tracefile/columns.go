@@ -64,7 +64,7 @@ func columnsOf(c [roles]string) Columns {
 		Service: c[roleService], Rate: c[roleRate], CV: c[roleCV], Family: c[roleFamily]}
 }
 
-// over returns c. Each empty field of c is replaced by the same field of the argument below.
+// over returns a copy of c in which each empty field has the value of the same field of the parameter below.
 func (c Columns) over(below Columns) Columns {
 	mine, theirs := c.byRole(), below.byRole()
 	for r := range mine {
@@ -73,7 +73,7 @@ func (c Columns) over(below Columns) Columns {
 	return columnsOf(mine)
 }
 
-// within returns c without the positions ("#4") that exceed the number of columns of a row. It compares them as strings, so a position
+// within returns c without the positions ("#4") that exceed the number of columns of a row. It compares positions as strings, so a position
 // must have one digit.
 func (c Columns) within(width int) Columns {
 	all := c.byRole()
@@ -98,7 +98,7 @@ type layout struct {
 	serviceUnit timestamp.Unit // unit of the service times
 }
 
-// filter selects the rows whose column has the value.
+// filter selects the rows that have the given value in the given column.
 type filter struct {
 	column int
 	value  string

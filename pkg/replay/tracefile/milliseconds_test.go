@@ -19,8 +19,8 @@ func logOf(n int, step float64, format string) string {
 	return b.String()
 }
 
-// The column is named timestamp, so its unit is not known. Integers since the start are read as milliseconds if a reading in seconds would
-// give a trace of months with few requests.
+// The header of the column is timestamp, so the unit is not known. Integers since the start must be read as milliseconds if, as seconds,
+// they would be a trace of months with few requests.
 func TestMillisecondsSinceTheStartAreRecognized(t *testing.T) {
 	for _, c := range []struct {
 		name, text string

@@ -98,7 +98,7 @@ func TestInvalidResponsesAreRejected(t *testing.T) {
 	tracetest.Refused(t, err, 0, "a spot trace")
 }
 
-// Random counts per step are written as a response of Prometheus. The trace that is read from it has the same counts.
+// Random counts per step are written as a response of Prometheus. The trace that is read from this response must have the same counts.
 func TestPrometheusRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		counts := rapid.SliceOfN(rapid.IntRange(0, 50), 2, 40).Draw(t, "counts")

@@ -149,7 +149,7 @@ func TestInvalidFileOfAnArchiveIsNamed(t *testing.T) {
 	tracetest.Refused(t, err, 0, "unexpected EOF")
 }
 
-// A client has the same arrivals whether its file is alone in the archive or follows the file of another client.
+// A client must have the same arrivals whether its file is the only file of the archive or follows the file of another client.
 func TestClientsAreIndependent(t *testing.T) {
 	members := map[string]string{"a.csv": "0,0.1,2,Gamma,0,0\n600,0.2,3,Weibull,0,0\n", "b.csv": "0,0,0,,0,0\n600,0.000001,1,Gamma,0,0\n"}
 	alone := mustCollect(t, mustRead(t, archive(t, members, "a.csv"), Options{Seed: 5}))

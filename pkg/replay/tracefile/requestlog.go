@@ -23,7 +23,8 @@ type logBuilder struct {
 	all   []trace.Request // requests; At is the time in the file until finish is called, and then the time since the start
 	first int64           // time of the first row
 	early int64           // time of the earliest row
-	// time of the latest row; all three include rows that the filter removes, so that the logs of two models in one file have the same start
+	// time of the latest row; like first and early, it includes rows that the filter removes, so that the logs of two models in one file have
+	// the same start
 	latest int64
 	seen   logCounts
 }
@@ -57,7 +58,7 @@ func (b *logBuilder) add(p input.Place, l *layout, row []string) *trace.Error {
 	if err := b.inOrder(p, ns, cell); err != nil {
 		return err
 	}
-	if seconds && b.seen.milliseconds { // the unit was changed because of this row
+	if seconds && b.seen.milliseconds { // the unit was changed from seconds to milliseconds because of this row
 		ns /= 1000
 	}
 	if !l.keeps(row) {
@@ -82,7 +83,7 @@ func (b *logBuilder) add(p input.Place, l *layout, row []string) *trace.Error {
 }
 
 // inOrder returns an error if the time of a row is more than MaxBackwards before the time of an earlier row, or more than trace.MaxDuration
-// after the first.
+// after the first row.
 func (b *logBuilder) inOrder(p input.Place, ns int64, cell string) *trace.Error {
 	if b.seen.rows == 0 {
 		b.first, b.early, b.latest = ns, ns, ns

@@ -25,8 +25,8 @@ var (
 	bareServiceNames = []string{"service", "processing", "execution", "inference", "compute"}
 )
 
-// latencyNames are the usual headers of times that can include a wait in a queue. Such a column is used only if the options name it:
-// replaying a recorded wait as work would count it twice.
+// latencyNames are the usual headers of times that can include a wait in a queue. Such a column is used only if the options name it: if a
+// recorded wait were replayed as service time, the wait would be counted twice.
 var latencyNames = []string{"duration", "latency", "responsetime", "elapsed", "elapsedtime", "requestduration", "requestlatency",
 	"totaltime", "took", "e2elatency", "upstreamresponsetime"}
 

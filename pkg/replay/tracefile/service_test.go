@@ -93,7 +93,7 @@ func TestInvalidServiceTimesAreRejectedWithTheirLine(t *testing.T) {
 	tracetest.Refused(t, err, 0, "a column of service times")
 }
 
-// A trace with service times is written with them, and read back without a difference.
+// WriteCSV writes the service times of a trace, and Open reads them back without a difference.
 func TestServiceTimesSurviveWriting(t *testing.T) {
 	first := mustRead(t, "ts,service_seconds,status\n1,0.123456789,200\n2,,500\n3,0,200\n", Options{})
 	var out bytes.Buffer

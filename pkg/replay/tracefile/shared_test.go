@@ -29,8 +29,8 @@ func stats(t *testing.T, file string) map[string]any {
 	return all[file]
 }
 
-// rounded rounds the exact binary value of x. It must round as Python does, because a Python program computed stats.json. For example, the
-// float64 795.65 is slightly less than 795.65, so it rounds to 795.6.
+// rounded rounds the exact binary value of x. It must round as Python does, because a Python program computed the reference values in
+// stats.json. For example, the float64 795.65 is slightly less than 795.65, so it rounds to 795.6.
 func rounded(x float64, digits int) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'f', digits, 64), 64)
 	if err != nil {

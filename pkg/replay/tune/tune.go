@@ -2,11 +2,11 @@
 //
 // The traffic is divided into three parts in the order of time:
 //
-//   - search: the settings are searched on this part.
-//   - choice: the results of the search are checked on this part, the cheapest first. The first settings that also meet the SLO here are
-//     chosen.
-//   - report: the chosen settings run once on this part. This part did not influence the choice, so the result is an estimate for later
-//     traffic.
+//   - search part: the settings are searched on this part.
+//   - choice part: the results of the search are checked on this part, the cheapest first. The first settings that also meet the SLO here
+//     are chosen.
+//   - report part: the chosen settings run once on this part. This part did not influence the choice, so the result is an estimate for
+//     later traffic.
 package tune
 
 import (
@@ -17,15 +17,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/search"
 )
 
-// maxChecked is the maximum number of settings that are checked on the choice part: the second part of the traffic, on which the results of
-// the search are checked. If very many settings were checked, one of them would meet the SLO there by chance.
+// maxChecked is the maximum number of settings that are checked on the choice part of the traffic. If very many settings were checked, one
+// of them would meet the SLO on this part by chance.
 const maxChecked = 20
 
-// nextLateShare and nextCostFactor select the settings to check after settings have missed the SLO on the choice part. Both are applied to
-// the results on the search part: the first part of the traffic, on which the settings were searched. The next settings must have at most
-// nextLateShare times the share of late requests of the settings that missed. If these had no late request, the next settings must cost at
-// least nextCostFactor times as much as these. Without this rule, the twenty cheapest settings of a search would be checked. They are
-// almost equal and would miss the SLO in the same way.
+// nextLateShare and nextCostFactor select which settings are checked next on the choice part of the traffic, after some settings missed the
+// SLO there. They refer to the results on the search part. The next settings must have at most nextLateShare times as many late requests as
+// the settings that missed. If those had no late request, the next settings must cost at least nextCostFactor times as much. Without this
+// rule, the twenty cheapest settings of a search would be checked. They are almost equal and would all miss the SLO.
 const nextLateShare, nextCostFactor = 0.9, 1.05
 
 // Result is the result of a search.
@@ -33,8 +32,8 @@ type Result struct {
 	Policy  string  `json:"policy"`
 	Tried   int     `json:"settingsTried"`
 	Checked int     `json:"settingsChecked"` // settings that were run on the choice part
-	Chosen  bool    `json:"chosen"`          // there are settings that meet the SLO on the search part and the choice part
-	Found   bool    `json:"found"`           // the chosen settings also meet it on the report part
+	Chosen  bool    `json:"chosen"`          // whether there are settings that meet the SLO on the search part and the choice part
+	Found   bool    `json:"found"`           // whether the chosen settings also meet the SLO on the report part
 	Changes []Knob  `json:"knobs"`
 	Search  Part    `json:"searched"`
 	Choose  Part    `json:"choice"`
@@ -53,7 +52,7 @@ type Knob struct {
 	After  string `json:"after"`
 }
 
-// Check is the result on the choice part of settings that meet the SLO on the search part.
+// Check is the result of settings on the choice part of the traffic. These settings meet the SLO on the search part.
 type Check struct {
 	SearchedCost   float64 `json:"searchedCost"`   // cost in $ on the search part
 	SearchedOnTime float64 `json:"searchedOnTime"` // share of requests on time on the search part
@@ -113,8 +112,8 @@ func Search(ctx context.Context, p Parts, progress func(runs, of int, best evalu
 	return out, nil
 }
 
-// report runs the current and the chosen settings on the report part. If the chosen settings miss the SLO there, no others are tried: a
-// result that was selected on this part would not be an estimate for later traffic.
+// report runs the current and the chosen settings on the report part. If the chosen settings miss the SLO there, no other settings are
+// tried: a result that was selected on this part would not be an estimate for later traffic.
 func (out *Result) report(ctx context.Context, third *search.Search[evaluate.Run]) (err error) {
 	if out.Report.Before, err = third.Play(ctx, evaluate.Values(out.knobs)); err != nil {
 		return err

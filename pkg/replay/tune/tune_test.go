@@ -141,7 +141,7 @@ func TestInfeasibleSLOLeavesThePolicyUnchanged(t *testing.T) {
 }
 
 // The choice part has more bursts than the search part, so the first settings miss the SLO on the choice part. Each of the next settings to
-// check must have fewer late requests on the search part, or cost more there.
+// check must have fewer late requests on the search part, or cost more on the search part.
 func TestEachCheckHasFewerLateRequests(t *testing.T) {
 	c := load(t, generous)
 	p3 := parts(t, c)
@@ -173,8 +173,8 @@ func TestEachCheckHasFewerLateRequests(t *testing.T) {
 	t.Logf("\n%s", words.String())
 }
 
-// The report part has more traffic than the first two parts. The chosen settings miss the SLO there; no other settings may be tried on it,
-// and the policy does not change.
+// The report part has more traffic than the first two parts. The chosen settings miss the SLO there; no other settings may be tried on the
+// report part, and the policy must not change.
 func TestReportPartIsUsedOnce(t *testing.T) {
 	c := load(t, generous)
 	p := parts(t, c)
@@ -200,7 +200,8 @@ func TestReportPartIsUsedOnce(t *testing.T) {
 	}
 }
 
-// The report part runs twice: with the current settings and with the chosen ones. If the chosen ones miss the SLO there, no others run.
+// On the report part, only two runs are allowed: with the current settings and with the chosen settings. If the chosen settings miss the
+// SLO on this part, no other settings run.
 func TestReportRunsOnlyTheCurrentAndTheChosenSettings(t *testing.T) {
 	for _, meets := range []bool{true, false} {
 		var ran [][]float64
@@ -219,7 +220,7 @@ func TestReportRunsOnlyTheCurrentAndTheChosenSettings(t *testing.T) {
 }
 
 // No settings can meet this SLO, because maxReplicas is 1. The first line of the result must report this and the number of settings that
-// were tried. The rows must show only the current settings and their cost.
+// were tried. The table must have rows only for the current settings.
 func TestVerdictSaysThatNothingMeetsTheSLO(t *testing.T) {
 	c := load(t, strings.Replace(generous, "maxReplicas: 10", "maxReplicas: 1", 1))
 	p := parts(t, c)

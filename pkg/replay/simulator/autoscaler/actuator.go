@@ -13,8 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Actuator writes spec.replicas of a workload: it follows the target of gpuscaler, or decides itself (a baseline). The simulator
-// calls Act at virtual time 0, and then at the times that each Move requests.
+// Actuator writes spec.replicas of a workload. It follows the target of gpuscaler, or it is another autoscaler (a baseline) and computes
+// the replicas itself. The simulator calls Act at virtual time 0, and then at the times that each Move requests.
 type Actuator interface {
 	Act(s *Scene) Move
 }
@@ -24,15 +24,15 @@ type Factory func() Actuator
 
 // Move is the result of an actuator.
 type Move struct {
-	Replicas int32         // new spec.replicas; the current value means no write
+	Replicas int32         // new spec.replicas; if it is the current value, nothing is written
 	Again    time.Duration // time until the next call; below one millisecond means the next tick
-	// Asked and Idle are set by baselines, for the ledger. Asked is the number of replicas that the metrics request. Idle is the cause of
-	// idle replicas above that number (0: ledger.Cooldown).
+	// Asked and Idle are set by baselines, for the ledger (the GPU time by cause). Asked is the number of replicas that the metrics request.
+	// Idle is the cause that the ledger records for the idle replicas above that number (0: ledger.Cooldown).
 	Asked int32
 	Idle  ledger.Cause
 }
 
-// Scene is the input of an actuator. It is valid only during Act.
+// Scene is the input of an actuator: the state of its workload. It is valid only during Act.
 type Scene struct {
 	Now     time.Time
 	Spec    int32 // spec.replicas
@@ -48,22 +48,22 @@ type Scene struct {
 	Arrived     int64         // requests that have arrived since the start
 	CacheTokens int           // size of a replica's KV cache in tokens
 	Asked       int32         // replicas that the metrics requested at the last move
-	Idle        ledger.Cause  // cause of idle replicas at the last move
+	Idle        ledger.Cause  // cause of the idle replicas above Asked at the last move
 
 	Workload
 }
 
-// Workload provides the data of the workload that not every actuator needs. An actuator calls only the methods that it needs.
+// Workload provides data of the workload for which Scene has no field. An actuator calls only the methods that it needs.
 type Workload interface {
 	// Served returns the target that the external metrics API serves for the workload; ok is false if that API returns an error.
 	Served() (served engine.Served, ok bool)
-	// Sample returns the sample of a measure that a query returns at present: the newest one that is at least as old as the scrape lag. ok is
-	// false if there is no such sample, or if a fault hides it.
+	// Sample returns the sample of a measure that a query returns now: the newest one that is at least as old as the scrape lag. ok is false
+	// if there is no such sample, or if a fault hides it.
 	Sample(m measure.Measure) (sample Sample, ok bool)
 	// Faulty reports whether a fault hides all metrics.
 	Faulty() bool
-	// Uniform returns a random number in 0..1. Each workload has its own number, which does not change. Actuators use it as the phase of their
-	// loops, so that the loops of different workloads do not all run at the same time.
+	// Uniform returns a random number in 0..1. Each workload has its own number, which does not change. Actuators start their loops with a
+	// delay that depends on this number, so that the loops of different workloads do not all run at the same time.
 	Uniform() float64
 	// Policy returns the workload's policy, or nil for a baseline.
 	Policy() *scaling.Policy
@@ -75,7 +75,7 @@ type Workload interface {
 	ReadyOf(name string) (ready int32, ok bool)
 }
 
-// Replica is a ready replica. A new replica can have the ID of one that ended; Generation then differs.
+// Replica is a ready replica. A new replica can have the ID of a replica that ended; their Generation then differs.
 type Replica struct {
 	ID           int32
 	Generation   uint32
@@ -89,8 +89,8 @@ type Sample struct {
 	Pods  int32 // replicas that reported
 }
 
-// PhaseOf returns the time of the first run of a loop with the given period: a part of the period that is random for each workload. So the
-// loops of different workloads do not all run at the same time.
+// PhaseOf returns the time of the first run of a loop with the given period. This time is a part of the period that is random for each
+// workload, so that the loops of different workloads do not all run at the same time.
 func PhaseOf(s *Scene, period time.Duration) time.Duration {
 	return time.Duration(s.Uniform() * float64(period)).Truncate(time.Microsecond)
 }

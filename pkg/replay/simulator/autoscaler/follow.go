@@ -47,7 +47,7 @@ type followHPA struct {
 	desired int32
 }
 
-// open sets the spec of the HPA and the time of its first sync. Act calls it once, at its first call.
+// open sets the spec of the HPA and the time of its first sync. Act calls open once, before the first sync.
 func (f *followHPA) open(s *Scene) {
 	f.next = s.Now.Add(time.Duration(s.Uniform() * float64(hpa.SyncPeriod)))
 	switch p := s.Policy(); {
@@ -159,7 +159,7 @@ func (k *KEDALoop) Due(s *Scene) bool {
 }
 
 // PollAt runs one pass of the scale loop and returns the new spec.replicas. If the pass does not change spec.replicas, PollAt returns n,
-// the number that the HPA has just set.
+// the number of replicas that the HPA has just set.
 func (k *KEDALoop) PollAt(s *Scene, n int32, a Activity) int32 {
 	if to := k.Poll(s.Now, s.Spec, a.Active, a.Known); to != s.Spec {
 		return to

@@ -18,8 +18,8 @@ type Baseline struct {
 	Knobs []Knob
 	// NewActuator returns the autoscaler with the given settings, one for each knob.
 	NewActuator func(b Bounds, settings []float64) autoscaler.Factory
-	// Fixed returns the number of replicas of a baseline that never changes it. A search uses Fixed to simulate each number only once,
-	// although several settings can give the same number. Fixed is nil for a baseline that changes its replicas.
+	// Fixed returns the number of replicas of a baseline with a constant number. Several settings can give the same number of replicas; a
+	// search uses Fixed to simulate each number only once. Fixed is nil for a baseline that changes its replicas.
 	Fixed func(b Bounds, settings []float64) int32
 }
 

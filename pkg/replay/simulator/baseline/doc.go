@@ -1,5 +1,5 @@
-// Package baseline contains the autoscalers that gpuscaler is compared with in a simulation. They decide themselves and do not use
-// gpuscaler's target.
+// Package baseline contains the autoscalers that gpuscaler is compared with in a simulation. They compute the replicas themselves and do
+// not use gpuscaler's target.
 //
 //	hpa.go          HorizontalPodAutoscalers on metrics of the workload
 //	keda.go         KEDA with its own triggers; kedacron.go has the cron trigger

@@ -10,8 +10,8 @@ import (
 )
 
 // Knative is Knative Serving's autoscaler (KPA) with the concurrency metric, which counts the requests in the replicas and in the queue.
-// Times and a PanicThreshold of 0 mean the defaults in Knative's ConfigMap config-autoscaler. It computes as
-// pkg/autoscaler/scaling/autoscaler.go in Knative does.
+// Times and a PanicThreshold of 0 mean the defaults in Knative's ConfigMap config-autoscaler. The computation is the same as in Knative's
+// pkg/autoscaler/scaling/autoscaler.go.
 type Knative struct {
 	Min, Max       int32
 	Target         float64       // concurrency per replica: container concurrency times target utilization
@@ -95,7 +95,7 @@ func (k *kpa) Act(s *autoscaler.Scene) autoscaler.Move {
 	k.panicked.add(concurrency)
 	if !k.begun {
 		k.begun = true
-		if s.Ready > 1 { // a restarted autoscaler keeps the current replicas for one stable window
+		if s.Ready > 1 { // after a restart, Knative's autoscaler keeps the current replicas for one stable window
 			k.panicAt, k.most = s.Now, s.Ready
 		}
 	}

@@ -32,7 +32,7 @@ func TestWVADecidesAsItsDocumentationDoes(t *testing.T) {
 	}
 }
 
-// The cases are examples from the comments in Knative's autoscaler.go, and from the documentation of the panic window.
+// The cases are examples from the comments in Knative's autoscaler.go, and from Knative's documentation of the panic window.
 func TestKnativeDecidesAsItsSourceSays(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	k := Knative{Max: 1000, Target: 10}.NewActuator().(*kpa)

@@ -19,26 +19,27 @@ func (n static) Act(*autoscaler.Scene) autoscaler.Move {
 	return autoscaler.Move{Replicas: int32(n), Again: time.Hour, Idle: ledger.Minimum}
 }
 
-// Step is one change of the number of replicas in a plan.
+// Step is one change of the number of desired replicas at a given time.
 type Step struct {
 	At       time.Duration // time since the start
 	Replicas int32
 }
 
-// Planned returns the factory of an actuator that follows a plan, such as the schedule behind a lower bound. Steps are in order of At.
+// Planned returns the factory of an actuator that sets the replicas to given numbers at given times, such as the schedule behind a lower
+// bound. The steps are in order of At.
 func Planned(steps []Step) autoscaler.Factory {
 	return func() autoscaler.Actuator { return &planned{steps: steps} }
 }
 
 // PlanOf returns the changes of desired replicas that lead to the ready replicas of a schedule. The schedule has the number of ready
-// replicas for each time slot of length slot. The plan requests a replica one cold start (the parameter lead) before the replica must be
-// ready. It keeps a replica that the schedule does not need if the schedule needs it again before a new replica could be ready.
+// replicas for each time slot of length slot. The desired replicas increase one cold start (the parameter lead) before a replica must be
+// ready. A replica that the schedule does not need is kept if the schedule needs a replica again before a new replica could be ready.
 func PlanOf(schedule []int32, slot, lead time.Duration) []Step {
 	var steps []Step
 	ahead := int((lead + slot - 1) / slot)
 	for t := -ahead; t < len(schedule); t++ {
 		from, to := max(t, 0), min(t+ahead, len(schedule)-1)
-		// exactly one lead time before the slot t+ahead begins
+		// The time is exactly one cold start before the slot t+ahead begins.
 		at := time.Duration(t)*slot + time.Duration(ahead)*slot - lead
 		n := slices.Max(schedule[from : to+1])
 		if at = max(at, 0); len(steps) > 0 && steps[len(steps)-1].At == at {

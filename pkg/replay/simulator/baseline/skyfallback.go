@@ -5,9 +5,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 )
 
-// SkyFallback is SkyServe's dynamic on-demand fallback (SpotHedge). It scales an on-demand workload beside another workload whose replicas
-// run only on spot: it keeps one on-demand replica for each requested spot replica that is not ready. It decides every 20 s, and removes
-// on-demand replicas when spot replicas are ready again.
+// SkyFallback is SkyServe's dynamic on-demand fallback (SpotHedge). It scales a workload on on-demand nodes, beside another workload whose
+// replicas run only on spot nodes. It keeps one on-demand replica for each requested spot replica that is not ready. It decides every 20 s,
+// and removes on-demand replicas when spot replicas are ready again.
 type SkyFallback struct {
 	Spot     string // the name of the workload on spot, in the same namespace
 	Demanded int32

@@ -37,13 +37,13 @@ func (w WVA) NewActuator() autoscaler.Actuator {
 	return &wva{config: w, seen: map[pod]*[4]load1m{}}
 }
 
-// pod identifies a replica. A new replica can reuse the id of one that ended; gen then differs.
+// pod identifies a replica. A new replica can reuse the id of a replica that ended; their gen then differs.
 type pod struct {
 	id  int32
 	gen uint32
 }
 
-// load1m is the result of one scrape of one replica.
+// load1m is the load of one replica at one scrape: the share of its KV cache that is used, and the length of its queue.
 type load1m struct{ cache, queue float64 }
 
 type wva struct {

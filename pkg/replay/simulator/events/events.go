@@ -1,4 +1,4 @@
-// Package events has the virtual time of a simulation and the queue of what happens in it.
+// Package events contains the virtual time of a simulation and the queue of its future events.
 package events
 
 import "time"
@@ -7,7 +7,7 @@ import "time"
 // constant Karpenter, and kinds of package karpenter are equal to it or greater.
 type Kind uint8
 
-// Karpenter is the first kind of package karpenter.
+// Karpenter is the first kind of event that package karpenter defines.
 const Karpenter Kind = 128
 
 // Event is one entry of a queue. A and B identify the object of the event. An event whose Gen differs from the generation of its object is

@@ -15,7 +15,7 @@ const (
 	spotTurn                           // the spot market of a pool changes
 	lose                               // a spot node is lost
 	provide                            // the provisioner processes pending pods
-	disrupt                            // the disruption loop searches for nodes to remove
+	disrupt                            // the disruption loop searches for nodes that can be removed
 	validate                           // a planned removal of nodes is checked again, and carried out if it is still valid
 	retire                             // the termination of a node ends
 )
@@ -66,8 +66,8 @@ type Cluster struct {
 	command   *command // the planned removal of nodes, until it is validated; nil: none
 }
 
-// New creates the NodePools of a simulation. Cluster adds its events to the queue, and the owner of the queue passes them to Handle. New
-// does not check the config: call CheckPools first.
+// New creates the NodePools of a simulation. Cluster adds its events to the queue. The caller, who owns the queue, passes these events to
+// Handle. New does not check the config: call CheckPools first.
 func New(c Config, queue *events.Queue) *Cluster {
 	out := &Cluster{queue: queue, start: c.Start, assumptions: c.Assumptions, fleet: c.Fleet, images: c.Images, draws: c.Draws}
 	configs := slices.Clone(c.NodePools)

@@ -14,7 +14,7 @@ import (
 
 var begin = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 
-// run is a Cluster with trivial workloads: an evicted pod ends at once and is not replaced.
+// run is a Cluster whose pods have a trivial replica: an evicted pod ends at once and is not replaced.
 type run struct {
 	*Cluster
 	queue events.Queue
@@ -94,7 +94,8 @@ func TestAMarketStartsAgain(t *testing.T) {
 	}
 }
 
-// The only spot node is lost while a pod runs on it. The pod is evicted at the notice; the node is removed two minutes later.
+// The only spot node is lost while a pod runs on it. The pod must be evicted at the time of the interruption notice. The node must be
+// removed two minutes later.
 func TestPodIsEvictedAtTheInterruptionNotice(t *testing.T) {
 	r := newRun(spotPool(&spotmarket.Trace{Duration: time.Hour, Initial: 1, Events: []spotmarket.Event{{At: 20 * time.Minute, Lost: 1}}}))
 	pod := r.create(r.template(1))
@@ -132,7 +133,8 @@ func TestParseBudgets(t *testing.T) {
 	}
 }
 
-// Pods are created and ended in a random order. The GPU counters of pools and nodes must agree with the pods, and limits must be respected.
+// Pods are created and ended in a random order. The GPU counters of pools and nodes must agree with the pods, and no NodePool may exceed
+// its limit.
 func TestCountersAgreeWithThePods(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Int64Range(0, 12).Draw(t, "limit")

@@ -35,7 +35,7 @@ func (c *Cluster) disrupt() {
 	c.queue.Add(events.Event{At: c.queue.Now + c.assumptions.Validation, Kind: validate})
 }
 
-// carryOut removes the nodes of a planned removal if the removal is still valid. It is called after the validation time.
+// carryOut removes the nodes of the planned removal (a command) if it is still valid. It is called after the validation time.
 func (c *Cluster) carryOut() {
 	planned := c.command
 	c.command = nil

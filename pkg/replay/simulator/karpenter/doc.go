@@ -7,8 +7,9 @@
 //	spot         a market for each pool from a trace; a notice before a node is lost; failed launches are cached
 //	override     the fields of a NodePool that a capacity group reads and patches
 //
-// Cluster has no loop. It adds its events to the queue of the simulation (package events), which passes them to Handle. What runs in a pod
-// is a Replica. Cluster starts, evicts and kills replicas, and reads only the Template of their workload.
+// Cluster has no loop. It adds its events to the queue of the simulation (package events), which passes them to Handle. A Replica is the
+// container of a pod, which another package simulates. Cluster starts, evicts and kills replicas, and reads only the Template of their
+// workload.
 //
 // Not modeled: consolidation of several nodes into one, a choice of instance types in a pool, and PodDisruptionBudgets.
 package karpenter

@@ -66,8 +66,8 @@ func (p *Pool) nextTurn() {
 	}
 }
 
-// turn applies a change of the market. Each lost node is drawn at random from all nodes of the market with equal probability, so only some
-// of the lost nodes belong to this pool.
+// turn applies a change of the market. Each lost node is drawn at random from all nodes of the market with equal probability, so that not
+// all of the lost nodes belong to this pool.
 func (p *Pool) turn() {
 	m := p.market
 	t := m.turns[m.next]
@@ -125,7 +125,7 @@ func (n *Node) warn() {
 	}
 }
 
-// kill removes the node with all its pods.
+// kill removes the node with all its pods. It is called at the end of the notice period.
 func (n *Node) kill() {
 	for _, pod := range slices.Clone(n.pods) {
 		pod.replica.Kill() // all remaining pods are terminating, because the notice evicted the others

@@ -28,7 +28,7 @@ const (
 	removed
 )
 
-// Node is a node of a NodePool.
+// Node is a simulated node of a NodePool.
 type Node struct {
 	id          int32
 	gen         uint32

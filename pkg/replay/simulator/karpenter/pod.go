@@ -15,7 +15,7 @@ type Template struct {
 	boots        boots
 }
 
-// Replica is what runs in a pod.
+// Replica is the process in a pod. The package that simulates the workload implements it.
 type Replica interface {
 	// Start is called when the pod is on a node whose GPUs are usable. pull is the time until the image is on the node.
 	Start(pull time.Duration)
@@ -75,8 +75,8 @@ func (pod *Pod) Node() *Node { return pod.node }
 // Replica returns what runs in the pod.
 func (pod *Pod) Replica() Replica { return pod.replica }
 
-// Start binds an initial pod to a usable node that already has the image. It returns false if no NodePool has capacity for the pod. The pod
-// then waits for a node.
+// Start binds an initial pod to a usable node that already has the image. It returns false if no NodePool has capacity for the pod. In this
+// case the pod waits for a node.
 func (c *Cluster) Start(pod *Pod) bool {
 	n := c.initialNode(pod.template)
 	if n == nil {

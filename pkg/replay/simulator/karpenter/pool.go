@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 )
 
-// Pool is the state of a NodePool. Without NodePools there is one pool, whose nodes each belong to one pod.
+// Pool is the state of a NodePool. In a simulation without NodePools there is one pool, in which every pod has its own node.
 type Pool struct {
 	cluster *Cluster
 	index   int32
@@ -19,7 +19,7 @@ type Pool struct {
 	empty     int64         // free GPUs on nodes without pods
 	loose     int64         // free GPUs on nodes with pods
 	ending    int64         // GPUs of terminating nodes
-	touched   time.Duration // time up to which the bill is computed
+	touched   time.Duration // time up to which the bill of the pool is computed
 	bill      Bill
 	before    Bill // the bill when the report part began
 
@@ -118,7 +118,7 @@ func (p *Pool) private() bool { return p.config.InstanceType == privateNode }
 
 const privateNode = "(one node per replica)"
 
-// assignPrivate assigns waiting pods to nodes of their own, in a simulation without NodePools.
+// assignPrivate gives each waiting pod its own node, in a simulation without NodePools.
 func (c *Cluster) assignPrivate() {
 	p, limit := c.pools[0], int64(c.fleet.GPUs)
 	for _, pod := range c.waiting {

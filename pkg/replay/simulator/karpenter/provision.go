@@ -44,7 +44,7 @@ func (c *Cluster) bind() {
 // schedulable reports whether the node accepts pods now.
 func (n *Node) schedulable() bool { return n.state == Usable && !n.chosen && !n.hasNotice }
 
-// willAccept reports whether the node is starting and accepts pods when it is usable.
+// willAccept reports whether the node is starting and will accept pods when it is usable.
 func (n *Node) willAccept() bool { return n.state < Usable && !n.hasNotice && n.replaces == nil }
 
 // roomFor returns the node that a scheduler chooses for a pod of the template, among the nodes for which suitable returns true. It returns

@@ -1,4 +1,5 @@
-// Package ledger assigns each paid GPU to a cause at every time, so that the idle time of a run is explained completely.
+// Package ledger divides the paid GPU time of a simulation by cause. At every time, each paid GPU has one cause, so that the idle time of a
+// run is explained completely.
 package ledger
 
 import (

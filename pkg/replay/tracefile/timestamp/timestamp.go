@@ -19,8 +19,8 @@ type Unit string
 
 // Values of Unit.
 const (
-	// Auto uses the unit in the header of the column (t_ms). Without one, a number below 1e8 is seconds since the start, and a greater
-	// number is s, ms, us or ns since 1970, depending on its magnitude.
+	// Auto uses the unit in the header of the column (t_ms). Without a unit in the header, a number below 1e8 is seconds since the start, and
+	// a greater number is s, ms, us or ns since 1970, depending on its magnitude.
 	Auto         Unit = ""
 	Seconds      Unit = "s"
 	Milliseconds Unit = "ms"
