@@ -1,5 +1,5 @@
-// Package evidence counts refused launches and lost nodes, and estimates from the losses of the last hour how many nodes and replicas will
-// be lost during a cold start. Its input is plain lists of what happened, and times are in Unix milliseconds.
+// Package evidence counts refused launches and lost nodes. From the losses of the last hour, it estimates how many nodes and replicas
+// will be lost during a cold start. Its input is plain lists of events, and times are in Unix milliseconds.
 package evidence
 
 import (
@@ -52,13 +52,13 @@ func Lost(losses []Loss, from, now int64) int {
 	return c.count
 }
 
-// counter counts NodeClaims, at most MaxEvidence. Each one is counted once, by its UID, because Kubernetes repeats and merges Events.
+// counter counts NodeClaims, at most MaxEvidence. A NodeClaim counts once, by its UID, because Kubernetes repeats and merges Events.
 type counter struct {
 	uids  [statemachine.MaxEvidence]string
 	count int
 }
 
-// add counts the NodeClaim with the given UID and returns true. It returns false if that NodeClaim is already counted or MaxEvidence is
+// add counts the NodeClaim with the given UID and returns true. It returns false if this NodeClaim already counts or MaxEvidence is
 // reached.
 func (c *counter) add(uid string) bool {
 	if c.count >= len(c.uids) || slices.Contains(c.uids[:c.count], uid) {

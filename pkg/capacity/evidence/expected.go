@@ -11,7 +11,7 @@ const (
 	// BurstWindow and minBurst define a burst: at least minBurst nodes were lost within BurstWindow. More losses usually follow a burst.
 	BurstWindow = 5 * time.Minute
 	minBurst    = 2
-	// RateWindow is the time over which the rate of losses is computed. A single loss in this time gives no rate.
+	// RateWindow is the time over which the rate of losses is computed. A single loss in this time is not enough for a rate.
 	RateWindow = time.Hour
 	// interruptionSpan is the duration of one interruption. When a provider needs capacity, it takes several nodes within seconds. Losses
 	// that are less than interruptionSpan apart count as one interruption.
@@ -24,7 +24,7 @@ const (
 // Rounding is the tolerance for rounding errors when fractions are added.
 const Rounding = 1e-6
 
-// Losses are the nodes that were lost in the last hour. The zero value has none.
+// Losses contains the nodes that were lost in the last hour. The zero value contains no loss.
 type Losses struct {
 	counted counter
 	at      [statemachine.MaxEvidence]int64
@@ -32,7 +32,7 @@ type Losses struct {
 	squares int // sum over all interruptions of the squared number of lost nodes
 }
 
-// Add counts the losses of one NodePool.
+// Add adds the losses of one NodePool.
 func (s *Losses) Add(losses []Loss, now int64) {
 	for i := range losses {
 		l, n := &losses[i], s.counted.count
@@ -53,9 +53,9 @@ func (s *Losses) Add(losses []Loss, now int64) {
 }
 
 // Expected returns the number of nodes that the provider is expected to take during one cold start, which lasts leadTime. It returns 0 if
-// fewer than minBurst nodes were lost in the last hour. It is the mean for this time, computed from the losses of the last hour, plus two
-// standard deviations of a compound Poisson process, in which an interruption of n nodes adds n squared to the variance. In a burst, it is
-// at least the number of nodes lost in the burst.
+// fewer than minBurst nodes were lost in the last hour. Otherwise the result is the mean number of losses in leadTime, computed from the
+// last hour, plus two standard deviations of a compound Poisson process, in which an interruption of n nodes adds n squared to the
+// variance. In a burst, the result is at least the number of nodes lost in the burst.
 func (s *Losses) Expected(leadTime time.Duration) int32 {
 	lost := s.counted.count
 	if lost < minBurst {

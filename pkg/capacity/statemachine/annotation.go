@@ -15,13 +15,13 @@ type AnnotationState uint8
 const (
 	AnnotationAbsent    AnnotationState = iota // no value, and gpuscaler does not own the annotation
 	AnnotationForeign                          // a value of another manager
-	AnnotationEqual                            // gpuscaler's own value, equal to the needed one
-	AnnotationDifferent                        // gpuscaler's own value, different from the needed one
+	AnnotationEqual                            // gpuscaler's value, equal to the needed value
+	AnnotationDifferent                        // gpuscaler's value, different from the needed value
 	numAnnotationStates
 )
 
-// CompareAnnotation returns the state of an annotation with the given value. ours is true if gpuscaler owns the annotation. needed is the
-// value that the rules need, or "" if the pod needs no annotation.
+// CompareAnnotation returns the state of an annotation with the given value. The parameter ours is true if gpuscaler owns the annotation.
+// The parameter needed is the value that the rules need, or "" if the pod needs no annotation.
 func CompareAnnotation(value string, ours bool, needed string) AnnotationState {
 	switch {
 	case value == "":

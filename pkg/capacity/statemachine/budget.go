@@ -20,8 +20,8 @@ const (
 
 	// maxBudgets is the maximum length of the list of budgets that Karpenter's CRD allows.
 	maxBudgets = 50
-	// defaultBudgets is the value that Karpenter's CRD sets if the list of budgets is absent. The freeze adds its entries to this list.
-	// With only its own entries, the list would allow unlimited disruption outside the freeze.
+	// defaultBudgets is the value that Karpenter's CRD sets if the list of budgets is absent. The freeze adds its entries to this list. If
+	// the list contained only the entries of the freeze, disruption would be unlimited after the freeze.
 	defaultBudgets = `[{"nodes":"10%"}]`
 )
 
@@ -66,7 +66,7 @@ func joinBudgets(entries []json.RawMessage) nodepool.Value {
 	return nodepool.Value(b.String())
 }
 
-// WithoutFreeze returns a list of budgets without the entries of a freeze. found reports whether it had any.
+// WithoutFreeze returns a list of budgets without the entries of a freeze. found reports whether the list had such entries.
 func WithoutFreeze(list nodepool.Value) (v nodepool.Value, found bool) {
 	if !strings.Contains(string(list), `m","nodes":"0","reasons":["`) {
 		return list, false
@@ -82,8 +82,8 @@ func WithoutFreeze(list nodepool.Value) (v nodepool.Value, found bool) {
 	return joinBudgets(kept), true
 }
 
-// isFreezeEntry reports whether an entry has exactly the form that entry writes. Such an entry is regarded as one of gpuscaler, because an
-// owner has no reason to write a budget that applies to only one day of the year.
+// isFreezeEntry reports whether an entry has exactly the form that the method entry writes. Such an entry is regarded as written by
+// gpuscaler, because an owner has no reason to write a budget that applies to only one day of the year.
 func isFreezeEntry(entry string) bool {
 	var minutes, minute, hour, day, month int
 	for _, reason := range []string{ReasonEmpty, ReasonUnderutilized} {

@@ -23,7 +23,7 @@ type BufferInput struct {
 	Sent            bool // whether a write of the same size was sent recently
 }
 
-// Action returns what must be done with the buffer.
+// Action returns the action for the buffer.
 func (in BufferInput) Action() BufferAction {
 	switch {
 	case in.Current == in.Needed || in.Sent:

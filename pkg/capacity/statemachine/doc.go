@@ -1,6 +1,6 @@
 // Package statemachine decides when a capacity group falls back to on-demand nodes, moves replicas back to spot, sets limits and prevents
-// consolidation. Each of these concerns is one state machine. It has its own state, an input of plain values that contains everything that
-// it reads, and a documented table of its states and events. The tests enumerate every state and event.
+// consolidation. Each of these concerns is one state machine. It has a state, an input of plain values that contains everything that it
+// reads, and a documented table of its states and events. The tests enumerate every state and event.
 //
 //	concern                     type             file
 //	spot and fallback           SpotState        phase.go
@@ -14,6 +14,6 @@
 //	surge before an eviction    Surge            surge.go
 //	repeated writes             Sent             sent.go
 //
-// The states are stored in snapshots and, as far as a new leader needs them, in the record on a NodePool. Times in a state are stamps: Unix
-// milliseconds, and 0 means that the time is not set.
+// The states are stored in snapshots. The states that a new leader needs are also stored in the record annotation of a NodePool. Times in
+// a state are stamps: Unix milliseconds, and 0 means that the time is not set.
 package statemachine

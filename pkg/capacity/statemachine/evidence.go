@@ -11,7 +11,7 @@ import (
 type Evidence struct {
 	Refused, Attempts int  // launches that were refused for lack of capacity, and all launches, within RefusalWindow
 	Lost, Nodes       int  // nodes that the provider took, and all nodes, within LossWindow
-	Replaced          bool // whether an on-demand NodePool has grown in this time, and so runs the pods for which spot had no capacity
+	Replaced          bool // whether an on-demand NodePool has grown in this time, so that it runs the pods for which spot had no capacity
 	Open              bool // whether one of several NodePools may launch nodes and has not failed, so that spot may have capacity
 }
 
@@ -21,7 +21,7 @@ const (
 	// LossWindow is the time for which lost nodes are counted.
 	LossWindow = 15 * time.Minute
 	// ShortageMinimum is how long pods must have waited before refused launches count as a failure. After one refusal, Karpenter excludes
-	// only that offering (instance type and zone) and tries the next one.
+	// only the refused offering (instance type and zone) and tries the next offering.
 	ShortageMinimum = time.Minute
 	minRefusals     = 3
 	minLosses       = 2 // minimum number of lost nodes; at least half of the nodes must also be lost, because 3 of 60 would be normal
@@ -30,8 +30,8 @@ const (
 	MaxEvidence = 32
 )
 
-// Failure returns the cause if the evidence is sufficient to stop using spot, and otherwise CauseNone. short is how long pods have waited
-// without a node that will take them.
+// Failure returns the cause if the evidence is sufficient to stop using spot, and otherwise CauseNone. The parameter short is how long
+// pods have waited without a node that will run them.
 func (e Evidence) Failure(short time.Duration) explain.Cause {
 	switch {
 	case e.Open:

@@ -31,8 +31,8 @@ const (
 //	Ending    freezeExtends  Frozen    writes entries with a later end
 //	any       freezeOver     Thawed    restores the owner's list
 //
-// The state Ending prevents interruptions: if no rule needs the freeze any more, but a rule needs it again within FreezeHandover, the
-// freeze continues.
+// The state Ending prevents interruptions of a freeze: if no rule needs the freeze any more, but a rule needs it again within
+// FreezeHandover, the freeze continues.
 type Freeze struct {
 	Start  int64 `json:"start,omitempty"`
 	Empty  int64 `json:"empty,omitempty"`
@@ -40,7 +40,7 @@ type Freeze struct {
 	Unused int64 `json:"unused,omitempty"` // since when no rule needs the freeze; 0: a rule needs it
 }
 
-// Persistent returns the part of a freeze that the record on the NodePool contains.
+// Persistent returns the part of a freeze that the record annotation of the NodePool contains.
 func (h Freeze) Persistent() Freeze {
 	h.Unused = 0
 	return h
@@ -68,15 +68,15 @@ const (
 	numFreezeEvents
 )
 
-// freezeTransitions is the next state for each state and event.
+// freezeTransitions contains the next state for each state and event.
 var freezeTransitions = [numFreezeStates][numFreezeEvents]FreezeState{
 	Thawed: {freezeUnused: Thawed /* does not occur */, freezeOver: Thawed, freezeNeeded: Frozen, freezeExtends: Frozen},
 	Frozen: {freezeUnused: Ending, freezeOver: Thawed, freezeNeeded: Frozen, freezeExtends: Frozen},
 	Ending: {freezeUnused: Ending, freezeOver: Thawed, freezeNeeded: Frozen, freezeExtends: Frozen},
 }
 
-// FreezeInput is the input of the state machine: the current time, and the times until which empty nodes and nodes with pods must be kept.
-// 0 means that they need not be kept.
+// FreezeInput is the input of the state machine: the current time, and the times until which empty nodes and nodes with pods must be
+// kept, all in Unix milliseconds. 0 means that such nodes need not be kept.
 type FreezeInput struct{ At, Empty, InUse int64 }
 
 // State returns the state of the machine.

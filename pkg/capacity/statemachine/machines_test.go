@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 )
 
-// The tests of this file enumerate every state and every event of each state machine. A state or an event that is added without a row
-// fails the length checks.
+// The tests of this file enumerate every state and every event of each state machine. A new state or event without a row fails the length
+// checks.
 
 func TestEveryPhaseAndSpotEvent(t *testing.T) {
 	const p, f, b, r = PreferSpot, Fallback, Probing, Returning
@@ -40,7 +40,7 @@ func TestEveryPhaseAndSpotEvent(t *testing.T) {
 	}
 }
 
-// checkEntry fails the test if the fields of the state were not set correctly when the phase changed.
+// checkEntry fails the test if the fields of the state are wrong after the phase has changed.
 func checkEntry(t *testing.T, was, s SpotState, event SpotEvent) {
 	t.Helper()
 	want := SpotState{Phase: s.Phase, Level: was.Level, Since: 1000, Moved: was.Moved}
@@ -63,8 +63,8 @@ func checkEntry(t *testing.T, was, s SpotState, event SpotEvent) {
 	}
 }
 
-// When a return is complete, the level is reset only if a replica was moved. If lost nodes cause a fallback, Count and Of are the numbers
-// of the losses and not of the refused launches.
+// When a return is complete, the level of failures is reset only if a replica was moved. If lost nodes cause a fallback, Count and Of are
+// the numbers of the losses and not of the refused launches.
 func TestEntriesOfPhasesThatDependOnTheirPast(t *testing.T) {
 	for moved, level := range map[int64]uint8{99: 2, 100: 0, 500: 0} {
 		s := SpotState{Phase: Returning, Level: 2, Since: 100, Moved: moved}
@@ -192,7 +192,7 @@ func TestEveryStateAndEventOfTheZeroLimit(t *testing.T) {
 		lift    explain.LiftReason
 		inForce bool
 		want    ZeroLimitState
-		after   int64 // Since afterwards
+		after   int64 // the field Since after the event
 	}{
 		"the first tick without demand":              {0, explain.NotLifted, false, pending, at},
 		"one millisecond too early":                  {at - delay + 1, explain.NotLifted, false, pending, at - delay + 1},
@@ -267,7 +267,7 @@ func TestEveryStateAndEventOfTheConsolidationFreeze(t *testing.T) {
 	inputs := map[FreezeState]map[freezeEvent]FreezeInput{
 		Thawed: {
 			freezeOver:    {at, 0, 0},
-			freezeNeeded:  {at, -1, -1}, // this event is possible only with a clock before 1970
+			freezeNeeded:  {at, -1, -1}, // this event is possible only if the clock is before 1970
 			freezeExtends: {at, at + 5*minute, at + 10*minute},
 		},
 		Frozen: {
@@ -374,7 +374,7 @@ func TestEveryStateOfABuffer(t *testing.T) {
 }
 
 // While the owner's limit allows no spot node, a probe that has launched no node must end at once. A probe that has launched a node must
-// continue until the node fails or proves that spot is available.
+// continue until this node fails or proves that spot is available.
 func TestOwnersLimitEndsAProbeWithoutANode(t *testing.T) {
 	for launched, want := range map[bool]SpotEvent{false: ProbeUseless, true: SpotUnchanged} {
 		s := SpotState{Phase: Probing, Until: 2000}

@@ -11,16 +11,16 @@ const (
 	// ShrinkTimeout is how long the deletion of the annotated pods may take after the target has decreased.
 	ShrinkTimeout = 10 * time.Minute
 	// GrowthDelay is the minimum time in the step Shrinking before growing demand ends the move. Demand has grown if the target is at least
-	// the number of pods: the ReplicaSet then deletes none of the annotated pods.
+	// the number of pods. In this case the ReplicaSet deletes none of the annotated pods.
 	GrowthDelay = time.Minute
 	// maxPaceWait is the longest wait after a batch for which spot had no capacity. Each attempt while spot has no capacity costs an
 	// additional on-demand node for some minutes.
 	maxPaceWait = 30 * time.Minute
 )
 
-// Move is the state machine of a batch of replicas of one workload that moves from on-demand to spot. The target first increases by a surge
-// of as many successors as the batch has replicas. When the successors are ready on spot, or on reserved capacity if the group also has a
-// reserved NodePool, the replaced pods, called victims, are deleted.
+// Move is the state machine of a batch of replicas of one workload that moves from on-demand to spot. First the target increases (a
+// surge) by as many new replicas, called successors, as the batch has. When the successors are ready on spot, or on reserved capacity if
+// the group has a reserved NodePool, the replaced pods, called victims, are deleted.
 //
 //	step        event               next        action
 //	Surging     SuccessorsReady     Annotating  drops the victims without a successor
@@ -34,7 +34,7 @@ const (
 //	any         ForeignAnnotation   NoMove      the annotation of another manager is kept
 //
 // In every other combination the step does not change; moveTransitions is the complete table. The move is not stored on the NodePools. A
-// new leader computes the target without the surge and clears the annotations of the move.
+// new leader computes the target without the surge and removes the annotations of the move.
 type Move struct {
 	Step     MoveStep         `json:"step,omitempty"`
 	Refused  bool             `json:"refused,omitempty"` // whether spot had no space for the whole batch
@@ -58,13 +58,13 @@ const (
 	numMoveSteps
 )
 
-// MoveEvent is an event of Move. Each tick has exactly one.
+// MoveEvent is an event of Move. Each tick has exactly one event.
 type MoveEvent uint8
 
 // Values of MoveEvent.
 const (
 	MoveUnchanged     MoveEvent = iota
-	WorkloadUnknown             // the workload is gone, paused, or without a current decision
+	WorkloadUnknown             // the workload does not exist, is paused, or has no current decision
 	VictimsGone                 // every pod that the batch replaces is deleted
 	ForeignAnnotation           // another manager has set the deletion cost of a pod that the batch replaces
 	SuccessorsReady             // enough replicas are ready, counting new pods on spot or reserved capacity but not the pods to replace
@@ -75,7 +75,7 @@ const (
 	numMoveEvents
 )
 
-// moveTransitions is the next step for each step and event.
+// moveTransitions contains the next step for each step and event.
 var moveTransitions = [numMoveSteps][numMoveEvents]MoveStep{
 	NoMove: {}, // every event: NoMove
 	Surging: {MoveUnchanged: Surging, SuccessorsReady: Annotating, VictimsAnnotated: Surging, MoveTimeout: Surging,
@@ -91,14 +91,14 @@ type Successors struct {
 	Reserved int32 // ready on nodes of a reserved NodePool, which Karpenter uses before spot
 	Loading  int32 // on spot or reserved nodes, not ready yet
 	Refused  int32 // on a new on-demand node, because spot had no capacity
-	Existing int32 // ready on an on-demand node that is older than the batch: no evidence about spot, because the pod replaces a lost pod
+	Existing int32 // ready on an on-demand node that is older than the batch: not evidence about spot, because the pod replaces a lost pod
 	Spare    int32 // number of ready replicas above the demand
 }
 
 // Moved returns the number of replicas that are ready on nodes to which a batch may move.
 func (c *Successors) Moved() int32 { return c.Ready + c.Reserved }
 
-// MoveInput is everything that the state machine reads in a tick.
+// MoveInput contains everything that the state machine reads in a tick.
 type MoveInput struct {
 	Phase     Phase
 	Known     bool // the workload exists, has a current decision, and is not paused
@@ -149,7 +149,7 @@ func (in *MoveInput) surgeEvent() MoveEvent {
 	return MoveUnchanged
 }
 
-// DropGone drops deleted pods from the list of the pods that the batch replaces.
+// DropGone removes deleted pods from the list of the pods that the batch replaces.
 func (m *Move) DropGone(exists func(uid string) bool) {
 	count := m.Count
 	m.Count = 0
@@ -170,7 +170,7 @@ func (p *Pace) Refused(at int64, group string) {
 	p.Until = at + jittered(min(SettleTime<<(p.Level-1), maxPaceWait), group, p.Level).Milliseconds()
 }
 
-// Completed records that spot had capacity for a batch. The next batch may be twice as large as the last one.
+// Completed records that spot had capacity for a batch. The next batch may be twice as large as the completed batch.
 func (p *Pace) Completed() { p.Width, p.Level = min(2*max(p.Width, 1), MaxBatch), 0 }
 
 // Next returns the step after an event.
@@ -179,15 +179,15 @@ func (m *Move) Next(event MoveEvent) MoveStep { return moveTransitions[m.Step][e
 // End ends a move. It keeps the field Node, so that the next batch continues to empty the same node.
 func (m *Move) End() { *m = Move{Node: m.Node} }
 
-// Pace contains the maximum size and the earliest start time of the next batch of replicas that move to spot. It is not saved in the
-// annotations of a NodePool, so a new leader begins with a batch of one replica.
+// Pace contains the maximum size and the earliest start time of the next batch of replicas that move to spot. It is not stored on the
+// NodePools, so a new leader begins with a batch of one replica.
 type Pace struct {
 	Width uint8 `json:"width,omitempty"` // maximum size of the next batch; doubled after each batch for which spot had capacity
 	Level uint8 `json:"level,omitempty"` // number of consecutive batches for which spot had no capacity
 	Until int64 `json:"until,omitempty"` // start time of the next batch
 }
 
-// Has reports whether the pod with the given UID is replaced by the batch.
+// Has reports whether the batch replaces the pod with the given UID.
 func (m *Move) Has(uid string) bool {
 	return slices.Contains(m.Victims[:min(max(m.Count, 0), MaxBatch)], uid)
 }

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// FirstFallback is how long on-demand is used first after the first failure of spot. AWS and Karpenter reject further requests for
-	// about 3 minutes after a refusal. With a fallback of only 3 minutes, the group would switch between spot and on-demand all the time.
+	// FirstFallback is how long on-demand is used first after the first failure of spot. AWS and Karpenter reject more requests for about 3
+	// minutes after a refusal. With a fallback of only 3 minutes, the group would switch between spot and on-demand again and again.
 	FirstFallback = 15 * time.Minute
 	maxFallback   = 2 * time.Hour
-	// MaxLevel is the level from which on a fallback has the maximum length, because FirstFallback doubled four times exceeds maxFallback.
+	// MaxLevel is the level from which on a fallback has the maximum length: FirstFallback doubled four times exceeds maxFallback.
 	MaxLevel = 5
-	// SettleTime is how long a new spot node must run before spot counts as available again. A provider repeats a refusal for a shorter
-	// time, and the time from an interruption notice to the interruption is also shorter.
+	// SettleTime is how long a new spot node must run before spot counts as available again. It is longer than the time for which a provider
+	// repeats a refusal, and longer than the time from an interruption notice to the interruption.
 	SettleTime = 5 * time.Minute
 	// probeTimeout is the longest time that a probe waits until a pod uses spot.
 	probeTimeout = 30 * time.Minute
@@ -50,7 +50,7 @@ const (
 	numPhases
 )
 
-// SpotEvent is the event of the state machine Phase. Each tick has exactly one.
+// SpotEvent is an event of the state machine Phase. Each tick has exactly one event.
 type SpotEvent uint8
 
 // Values of SpotEvent.
@@ -63,11 +63,11 @@ const (
 	ProbeFails                 // the probe was refused, its node was lost, or it took too long
 	ProbeSucceeds              // a node of the probe has run for SettleTime
 	ReplicasOnDemand           // replicas on on-demand nodes could run on spot
-	ReturnComplete             // no replica is left that could move
+	ReturnComplete             // no more replica can move
 	numSpotEvents
 )
 
-// spotTransitions is the next phase for each phase and event.
+// spotTransitions contains the next phase for each phase and event.
 var spotTransitions = [numPhases][numSpotEvents]Phase{
 	PreferSpot: {SpotFails: Fallback, ReplicasOnDemand: Returning}, // every other event: PreferSpot
 	Fallback: {SpotUnchanged: Fallback, PairLost: PreferSpot, SpotFails: Fallback, FallbackOver: Probing, ProbeUseless: PreferSpot,
@@ -78,23 +78,23 @@ var spotTransitions = [numPhases][numSpotEvents]Phase{
 		ProbeFails: Returning, ProbeSucceeds: Returning, ReplicasOnDemand: Returning, ReturnComplete: PreferSpot},
 }
 
-// SpotState is the state of a group in the state machine Phase. The record on each NodePool of the group contains it, so it survives a
-// crash.
+// SpotState is the state of a group in the state machine Phase. The record annotation of each NodePool of the group contains it, so that
+// it is not lost in a crash.
 type SpotState struct {
 	Phase Phase         `json:"phase"`
-	Level uint8         `json:"level,omitempty"` // number of consecutive failures; each doubles the length of the fallback
+	Level uint8         `json:"level,omitempty"` // number of consecutive failures; each of them doubles the length of the fallback
 	Cause explain.Cause `json:"cause,omitempty"`
 	Since int64         `json:"since,omitempty"` // start of the phase
 	Until int64         `json:"until,omitempty"` // end of a fallback, at which a probe begins, or end of a probe
 	Limit int64         `json:"limit,omitempty"` // limit of the spot NodePool during a probe
-	Moved int64         `json:"moved,omitempty"` // when the move of the last node began
+	Moved int64         `json:"moved,omitempty"` // when the move began that emptied the last node
 	// Count and Of are the evidence for a fallback: the number of refused launches and of all launches, or the number of lost nodes and of all
 	// nodes.
 	Count int32 `json:"count,omitempty"`
 	Of    int32 `json:"of,omitempty"`
 }
 
-// SpotInput is everything that the state machine reads in a tick.
+// SpotInput contains everything that the state machine reads in a tick.
 type SpotInput struct {
 	At         int64
 	Group      string
@@ -214,7 +214,8 @@ func (s *SpotState) fallBack(event SpotEvent, in *SpotInput) {
 	}
 }
 
-// ResetLevel sets the number of consecutive failures to 0 if spot has been used for longer than LevelReset. It reports whether it did.
+// ResetLevel sets the number of consecutive failures to 0 if spot has been used for longer than LevelReset. It reports whether it changed
+// the number.
 func (s *SpotState) ResetLevel(at int64) bool {
 	if s.Phase != PreferSpot || s.Level == 0 || at-s.Since <= LevelReset.Milliseconds() {
 		return false

@@ -3,7 +3,8 @@ package statemachine
 import "time"
 
 // ReserveDecay is how long a smaller reserve must be sufficient before the reserve decreases by one replica. It is as long as
-// evidence.BurstWindow. After an early decrease, each replica that is added again would need a cold start.
+// evidence.BurstWindow. After an early decrease, the removed replicas could be needed again, and each of them would need another cold
+// start.
 const ReserveDecay = 5 * time.Minute
 
 // Reserve is the number of additional replicas that compensate for expected losses of spot nodes. It is not stored on the NodePools: a new
@@ -14,8 +15,8 @@ type Reserve struct {
 }
 
 // Step updates the size of the reserve and returns it. The reserve increases at once, and decreases by at most one replica per
-// ReserveDecay. mayDecrease is false while a batch of replicas moves to spot: with a lower target, the ReplicaSet would delete the new
-// replicas first.
+// ReserveDecay. The parameter mayDecrease is false while a batch of replicas moves to spot: if the target decreased, the ReplicaSet would
+// delete the new replicas first.
 func (r *Reserve) Step(at int64, needed int32, mayDecrease bool) int32 {
 	switch {
 	case needed >= r.Size:

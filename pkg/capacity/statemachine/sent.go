@@ -2,7 +2,7 @@ package statemachine
 
 import "time"
 
-// RepeatInterval is the time after which a write is repeated if the observations do not show it.
+// RepeatInterval is the time after which a write is repeated if no observation contains it.
 const RepeatInterval = 10 * time.Second
 
 // Sent contains the last writes of annotations and buffers, because an observation may not contain them yet.
@@ -18,8 +18,8 @@ type SentWrite struct {
 	At    int64  `json:"at,omitempty"`
 }
 
-// Recently reports whether this value was the last one written, and was written within RepeatInterval. If not, it records that the value is
-// written now. uid identifies the object, and kind its annotation.
+// Recently reports whether this value was the last written value of the object, and was written within RepeatInterval. If not, it records
+// that the value is written now. The parameter uid identifies the object, and kind its annotation.
 func (s *Sent) Recently(uid string, kind uint8, value string, at int64) bool {
 	now := SentWrite{hash(uid, string(rune('a'+kind))), hash(value), at}
 	for i := range s.Writes {

@@ -12,14 +12,14 @@ const (
 	// MaxRunningSurges is the maximum number of surges of a group that run at the same time.
 	MaxRunningSurges = 4
 	// SurgeSettle is how long enough replicas must be ready on other nodes before the target decreases again. A replica that is ready for
-	// only some seconds is no successor.
+	// only some seconds does not replace the old replica.
 	SurgeSettle = 30 * time.Second
-	// SurgeRest is how long a workload gets no other surge after a surge that did not replace the replica.
+	// SurgeRest is how long no other surge begins for a workload after a surge that did not replace the replica.
 	SurgeRest = 6 * time.Hour
 )
 
-// Surge is the state machine of one additional replica. It replaces a ready replica whose node Karpenter is about to disrupt, before
-// Karpenter evicts this replica:
+// Surge is the state machine of one additional replica, the successor. It replaces a ready replica whose node Karpenter is about to
+// disrupt, before Karpenter evicts this replica. In the table, the old replica is the replica that is replaced:
 //
 //	step            event            next            action
 //	NoSurge         -                SurgeAsked      the target increases by one; Until: end of the time limit
@@ -34,8 +34,8 @@ const (
 //	SurgeResting    SurgeTimeout     NoSurge
 //	any             SurgeNotNeeded   NoSurge         the target decreases
 //
-// Every other combination does not change the step. A surge is not stored on the NodePools: a new leader continues it from the deletion
-// cost of the old replica and from the creation time of the new one.
+// Every other combination does not change the step. A surge is not stored on the NodePools: a new leader recognizes it by the deletion
+// cost of the old replica and by the creation time of the new replica.
 type Surge struct {
 	Step     SurgeStep     `json:"step,omitempty"`
 	Workload string        `json:"workload,omitempty"`
@@ -47,7 +47,7 @@ type Surge struct {
 	Since    int64         `json:"since,omitempty"`   // creation time of the newest pod when the surge began; only a newer pod is a successor
 	Ready    int64         `json:"ready,omitempty"`   // since when enough replicas have been ready on other nodes; 0: there are not enough
 	Until    int64         `json:"until,omitempty"`   // end of the time limit of the step
-	Expired  bool          `json:"expired,omitempty"` // SurgeResting follows SurgeAsked without a ready successor
+	Expired  bool          `json:"expired,omitempty"` // the step SurgeResting followed SurgeAsked without a ready successor
 }
 
 // SurgeStep is a step of Surge.
@@ -57,27 +57,27 @@ type SurgeStep uint8
 const (
 	NoSurge        SurgeStep = iota
 	SurgeAsked               // the target includes the additional replica
-	SurgeReplacing           // the additional replica is ready, and the target does not include it any more; the old replica is deleted
+	SurgeReplacing           // the additional replica is ready, and the target excludes it again, so that the old replica is deleted
 	SurgeResting             // the workload gets no other surge before Until
 	numSurgeSteps
 )
 
-// SurgeEvent is an event of Surge. Each tick has exactly one.
+// SurgeEvent is an event of Surge. Each tick has exactly one event.
 type SurgeEvent uint8
 
 // Values of SurgeEvent.
 const (
 	SurgeUnchanged  SurgeEvent = iota
-	SurgeNotNeeded             // the workload is gone, paused, or needs no replica
-	SurgePodGone               // the old replica does not exist any more
-	SurgeNodeStays             // Karpenter no longer disrupts the node, or must not at this time
-	SurgeNoCapacity            // no further replica can get a node
+	SurgeNotNeeded             // the workload does not exist, is paused, or needs no replica
+	SurgePodGone               // the old replica no longer exists
+	SurgeNodeStays             // Karpenter no longer disrupts the node, or must not disrupt it now
+	SurgeNoCapacity            // no additional replica can get a node
 	SurgeReady                 // enough replicas have been ready on other nodes for SurgeSettle
 	SurgeTimeout               // the time limit of the step is over
 	numSurgeEvents
 )
 
-// surgeTransitions is the next step for each step and event.
+// surgeTransitions contains the next step for each step and event.
 var surgeTransitions = [numSurgeSteps][numSurgeEvents]SurgeStep{
 	NoSurge: {}, // every event: NoSurge
 	SurgeAsked: {SurgeUnchanged: SurgeAsked, SurgePodGone: SurgeResting, SurgeNodeStays: SurgeResting, SurgeNoCapacity: SurgeResting,
@@ -88,7 +88,7 @@ var surgeTransitions = [numSurgeSteps][numSurgeEvents]SurgeStep{
 		SurgeReady: SurgeResting},
 }
 
-// SurgeInput is everything that the state machine reads in a tick.
+// SurgeInput contains everything that the state machine reads in a tick.
 type SurgeInput struct {
 	At         int64
 	Needed     bool // the workload exists, is not paused, and needs replicas
@@ -96,7 +96,7 @@ type SurgeInput struct {
 	Threatened bool // whether Karpenter is about to disrupt the node of the old replica
 	Replaced   bool // whether enough replicas are ready on nodes that Karpenter is not about to disrupt
 	Marked     bool // whether the old replica has its deletion cost, so that the ReplicaSet deletes it first
-	Blocked    bool // no further replica can get a node
+	Blocked    bool // no additional replica can get a node
 }
 
 // Event returns the event that the input causes in the current step.
@@ -152,11 +152,12 @@ func (s *Surge) Apply(event SurgeEvent, at int64) {
 	s.Step = next
 }
 
-// Runs reports whether the surge adds a replica, or whether the replica that it replaces is being deleted.
+// Runs reports whether the surge adds a replica to the target, or the replica that it replaces is being deleted.
 func (s *Surge) Runs() bool { return s.Step == SurgeAsked || s.Step == SurgeReplacing }
 
-// Extra returns how many replicas the surge adds to the target of a workload that needs the given number of replicas, at most 1. Size
-// includes replicas that demand adds during the surge, because one of them can be the successor.
+// Extra returns how many replicas, at most 1, the surge adds to the target of a workload that needs the given number of replicas. If
+// demand adds replicas during the surge, the field Size limits their sum with the surge, because one of the new replicas can be the
+// successor.
 func (s *Surge) Extra(needs int32) int32 {
 	if s.Step != SurgeAsked || needs <= 0 {
 		return 0

@@ -76,7 +76,7 @@ func TestEveryInputOfASurgeCausesAnEventOfItsTable(t *testing.T) {
 	}
 }
 
-// A replica that is ready for less than SurgeSettle is no successor, and the time begins again when it is ready again.
+// A replica that is ready for less than SurgeSettle does not replace the old replica. When it is ready again, SurgeSettle begins again.
 func TestSuccessorMustStayReady(t *testing.T) {
 	s := Surge{Step: SurgeAsked, Until: time.Hour.Milliseconds()}
 	in := SurgeInput{Needed: true, Exists: true, Threatened: true, Marked: true}
@@ -95,7 +95,7 @@ func TestSuccessorMustStayReady(t *testing.T) {
 	}
 }
 
-// A surge adds one replica at most. Replicas that demand adds in the meantime are included in its size.
+// A surge adds at most one replica. Replicas that demand adds during the surge are included in its size.
 func TestSurgeAddsOneReplicaAtMost(t *testing.T) {
 	for step := range numSurgeSteps {
 		s := Surge{Step: step, Size: 2}

@@ -4,7 +4,7 @@ import "time"
 
 const (
 	firstTargetCap = 2 * time.Minute
-	// MaxTargetCap is the longest time of a cap.
+	// MaxTargetCap is the longest duration of a cap.
 	MaxTargetCap = 30 * time.Minute
 )
 
@@ -32,18 +32,19 @@ const (
 	targetCapUnchanged targetCapEvent = iota
 	shortage                          // no NodePool provides a node, and pods have waited for ShortageMinimum
 	nodesArrive                       // a NodePool provides nodes again
-	demandMet                         // no pod waits for a node; without a cap, the last cap must also have ended more than MaxTargetCap ago
-	retryDue                          // the time of the cap is over
+	// no pod waits for a node; without a cap, the previous cap must also have ended more than MaxTargetCap ago
+	demandMet
+	retryDue // the duration of the cap is over
 	numTargetCapEvents
 )
 
-// TargetCapInput is everything that the state machine reads in a tick.
+// TargetCapInput contains everything that the state machine reads in a tick.
 type TargetCapInput struct {
 	At      int64
 	Group   string
 	Closed  bool          // no NodePool provides a node
 	Waiting bool          // whether pods wait for which no node is being launched
-	Short   time.Duration // how long they have waited
+	Short   time.Duration // how long these pods have waited
 }
 
 // Event returns the event that the input causes in the current state.

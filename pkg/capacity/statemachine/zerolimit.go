@@ -6,8 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 )
 
-// ZeroLimitDelay is how long there must be no demand before the limit is set to 0. Without this delay, a queue that is often empty for some
-// minutes would each time cause two writes of each NodePool.
+// ZeroLimitDelay is how long there must be no demand before the limit is set to 0. Without this delay, a queue that is often empty for
+// some minutes would cause two writes to each NodePool each time.
 const ZeroLimitDelay = 5 * time.Minute
 
 // ZeroLimit is the state machine of the zero limit, which is a limit of 0 while there is no demand:
@@ -38,22 +38,22 @@ type zeroLimitEvent uint8
 const (
 	demandExists zeroLimitEvent = iota // demand exists or may exist, because doubtful cases count as demand
 	noDemand
-	noDemandLong // there has been no demand for ZeroLimitDelay, or there is none and the limit is already 0
+	noDemandLong // there has been no demand for ZeroLimitDelay, or there is no demand and the limit is already 0
 	numZeroLimitEvents
 )
 
-// zeroLimitTransitions is the next state for each state and event.
+// zeroLimitTransitions contains the next state for each state and event.
 var zeroLimitTransitions = [numZeroLimitStates][numZeroLimitEvents]ZeroLimitState{
 	ZeroLimitOff:     {demandExists: ZeroLimitOff, noDemand: ZeroLimitPending, noDemandLong: ZeroLimitOn},
 	ZeroLimitPending: {demandExists: ZeroLimitOff, noDemand: ZeroLimitPending, noDemandLong: ZeroLimitOn},
 	ZeroLimitOn:      {demandExists: ZeroLimitOff, noDemand: ZeroLimitPending, noDemandLong: ZeroLimitOn},
 }
 
-// ZeroLimitInput is everything that the state machine reads in a tick.
+// ZeroLimitInput contains everything that the state machine reads in a tick.
 type ZeroLimitInput struct {
 	At      int64
 	Lift    explain.LiftReason
-	InForce bool // whether the limit of a NodePool is 0 because this leader or a previous one set it
+	InForce bool // whether the limit of a NodePool is 0 because this leader or a previous leader set it
 }
 
 // state returns the current state. It depends on the time, because ZeroLimitPending becomes ZeroLimitOn after ZeroLimitDelay.

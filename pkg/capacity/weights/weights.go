@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
-// greatest is the greatest weight that the CRD allows.
+// greatest is the greatest weight that Karpenter's CRD allows.
 const greatest = 100
 
 // Pool is a NodePool with its weight.
@@ -19,13 +19,14 @@ type Pool struct {
 	Fixed  bool  // whether gpuscaler may not override the weight
 }
 
-// PreferOnDemand computes weights with which every on-demand NodePool is above every spot NodePool. It appends the weights that must be
-// requested to the slice into, and appends none if no change is necessary. It sorts and changes the other slices. spot and onDemand must
-// not be empty.
+// PreferOnDemand computes weights with which every on-demand NodePool has a higher weight than every spot NodePool. It appends the
+// weights that must be requested to the slice into, and appends none if no change is necessary. It sorts and changes the other slices.
+// The slices spot and onDemand must not be empty.
 //
-// It raises the weights of on-demand. If only the weights of spot may be overridden, it lowers these instead. If Karpenter uses a NodePool
-// of reserved capacity before every on-demand NodePool, this must stay so, because the reservation is paid for in any case. Its weight is
-// therefore raised too. If the owner does not allow that, on-demand stays below it and spot is lowered.
+// It raises the weights of on-demand. If only the weights of spot may be overridden, it lowers the weights of spot instead. If Karpenter
+// uses a NodePool of reserved capacity before every on-demand NodePool, Karpenter must continue to do so, because the reservation is paid
+// for in any case. Therefore the weight of this NodePool is raised too. If its owner does not allow that, on-demand stays below it and
+// the weights of spot are lowered.
 func PreferOnDemand(into, spot, onDemand, reserved []Pool) []Pool {
 	sort(spot)
 	sort(onDemand)
@@ -80,7 +81,7 @@ func above(all []Pool, highest int64) []Pool {
 
 func fixed(all []Pool) bool { return slices.ContainsFunc(all, func(p Pool) bool { return p.Fixed }) }
 
-// request appends the NodePools that have a weight.
+// request appends the NodePools that have a weight above 0 to the slice into.
 func request(into, all []Pool) []Pool {
 	for _, p := range all {
 		if p.Weight > 0 {
@@ -98,7 +99,8 @@ func spread(all []Pool, to int64) {
 	}
 }
 
-// raise raises weights so that each is at least `from`. NodePools with different weights keep different weights, in the same order.
+// raise raises weights so that each weight is at least `from`. NodePools with different weights keep different weights, in the same
+// order.
 func raise(all []Pool, from int64) {
 	last := int64(0) // weight of the previous NodePool, before the change
 	for i := range all {
@@ -123,8 +125,8 @@ func raised(all []Pool, from int64) int64 {
 	return changed[len(changed)-1].Weight
 }
 
-// lower lowers weights so that each is at most `to`. A changed weight is at least 1. NodePools with different weights keep different
-// weights, in the same order, unless they reach 1.
+// lower lowers weights so that each weight is at most `to`. A changed weight is at least 1. NodePools with different weights keep
+// different weights, in the same order, unless they reach 1.
 func lower(all []Pool, to int64) {
 	last := int64(0) // weight of the next higher NodePool, before the change
 	for i := len(all) - 1; i >= 0; i-- {

@@ -55,7 +55,8 @@ func TestOnDemandIsAboveSpotAndBelowReserved(t *testing.T) {
 	}
 }
 
-// For all weights, each on-demand NodePool must be above each spot NodePool afterwards, and NodePools of one type must keep their order.
+// For all weights, each on-demand NodePool must have a higher weight than each spot NodePool after the call, and NodePools of one type
+// must keep their order.
 func TestEveryOnDemandNodePoolPrecedesEverySpotNodePool(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(label string, first int8, least int) []Pool {
