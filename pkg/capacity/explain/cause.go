@@ -13,7 +13,7 @@ const (
 	NotLifted                               // there is no demand: the limit becomes 0 after ZeroLimitDelay
 )
 
-// Cause is the reason why a group left spot, or why pods get no node.
+// Cause is the reason why a group stopped using spot, or why pods get no node.
 type Cause uint8
 
 // The causes of a fallback, or of pods without a node.
@@ -37,8 +37,8 @@ const (
 // StaticReplicas is used instead of a resource in a CauseLimit if spec.replicas of a static NodePool is the limit.
 const StaticReplicas = "spec.replicas"
 
-// text returns the cause as a clause about NodePools. The parameter p is the phrase that names these NodePools. resource is the resource of
-// a limit, or "" if it is unknown.
+// text returns the cause as a clause about NodePools. The parameter p is the phrase that names these NodePools. The parameter resource is
+// the resource of a limit, or "" if the resource is unknown.
 func (c Cause) text(p phrase, resource string) string {
 	switch c {
 	case CauseRefused:

@@ -28,31 +28,32 @@ const (
 	FindBuffered                             // a CapacityBuffer keeps nodes
 	FindUnmovable                            // pods on on-demand nodes that cannot be moved to spot; Blocker is the reason
 	FindForeignAnnotation                    // a pod has a deletion cost of another manager, which gpuscaler does not change
-	// a limit is overridden, and would stay so if gpuscaler were killed and never started again
+	// a limit is overridden, and would not be restored if gpuscaler were killed and never started again
 	FindPermanentLimit
-	FindRecord // the record cannot be read; the fields that gpuscaler owns are removed
-	// the owner withdrew the consent: gpuscaler.io/nudge no longer lists a field that is overridden, so gpuscaler may not restore it; Name
+	FindRecord // the record annotation cannot be read; the fields that gpuscaler owns are removed
+	// the owner withdrew the consent: gpuscaler.io/nudge no longer lists an overridden field, so gpuscaler may not restore the field; Name
 	// is the value to restore
 	FindConsentWithdrawn
 	// the devices of some claims cannot be counted, so demand is unknown; Name is the first of Count workloads or pods
 	FindClaims
-	// pods without a node have claims, for which Karpenter by default launches no node; Name and Count as in FindClaims
+	// pods without a node claim devices, for which Karpenter by default launches no node; Name and Count as in FindClaims
 	FindPendingClaims
 	// gpuscaler does not rely on one of several NodePools of a capacity type; Problem is the reason
 	FindNoRoom
-	// a newer version of gpuscaler wrote the record; Name is what this version cannot restore, and Count the version of the record
+	// a newer version of gpuscaler wrote the record annotation; Name is the field that this version cannot restore, and Count the version of
+	// the record
 	FindNewerRecord
-	// findings about the nodes of a NodeSelector; Count is a number of nodes
+	// findings about the nodes that a NodeSelector selects; Count is a number of nodes
 	FindNoNodes   // no node has the labels
 	FindElsewhere // nodes with the labels belong to a NodePool or to another group
 	FindNoUnits   // nodes with the labels have none of the group's resource
 	FindNotReady  // nodes with the resource are not ready or are cordoned
 	FindKeepNodes // known demand needs nodes until Until, and gpuscaler cannot keep them
-	// pods have no node and wait for something other than a node; Name is the first of Count pods
+	// pods have no node and wait for something other than a node; Name is the first of these pods, and Count their number
 	FindHeld
-	// the annotation with the size of a gang cannot be used; Name is the first of Count pods
+	// the annotation with the size of a gang cannot be used; Name is the first affected pod, and Count the number of affected pods
 	FindGangSize
-	// findings about a static NodePool; Count is the spec.replicas that it needs
+	// findings about a static NodePool; Count is the spec.replicas that the NodePool needs
 	FindStaticShort // pods wait, and no other NodePool may launch a node for them
 	FindStaticIdle  // nodes have no pods of the group
 	NumFindings
@@ -72,7 +73,7 @@ const (
 	NumMoveBlockers
 )
 
-// Finding is one problem of a group that a user can solve, with its price per hour if the price is known.
+// Finding is one problem of a group that a user can solve, with the price per hour of its effect if the price is known.
 type Finding struct {
 	Kind     FindingKind
 	Pool     int8 // index in Group.Pools; -1: none
@@ -204,7 +205,7 @@ func (f Finding) unmovable() string {
 		pods, plural(n, "it", "them"))
 }
 
-// first returns the name of the first of Count workloads or pods, and how many more there are.
+// first returns the name of the first affected workload or pod, and how many more of the Count there are.
 func (f Finding) first() string {
 	if f.Count > 1 {
 		return fmt.Sprintf("%s and %d more", f.Name, f.Count-1)
@@ -277,7 +278,7 @@ func (f Finding) price() string {
 	return fmt.Sprintf(", $%.2f/h", f.Hourly)
 }
 
-// PoolProblem is the reason why gpuscaler does not rely on a NodePool of a group with several NodePools of the same capacity type.
+// PoolProblem is the reason why gpuscaler does not rely on a NodePool. It is used in groups with several NodePools of a capacity type.
 type PoolProblem uint8
 
 // The values of PoolProblem.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// fleetCause returns why the group, whose nodes are found by their labels, gets no node.
+// fleetCause returns why the group, whose nodes are found by their labels, gets no additional node.
 func (n *Names) fleetCause(r Reason) string {
 	nodes := "its nodes " + n.Selector
 	switch {
@@ -47,9 +47,9 @@ func (f Finding) fleetText(names Names) string {
 		"the chart value readNodes: true", names.Group)
 }
 
-// KeepNodes returns the command that keeps a number of nodes with the labels of a selector, for the provider that the labels name: GKE,
-// AKS or EKS. For other labels it returns the command that sets the annotation of Cluster Autoscaler. most is the greatest number of
-// nodes, 0 if it is not known.
+// KeepNodes returns the command that keeps a number of nodes with the labels of a selector. The labels determine the provider: GKE, AKS
+// or EKS. For other labels it returns the command that sets the annotation of Cluster Autoscaler. The parameter most is the greatest
+// number of nodes, or 0 if that is not known.
 func KeepNodes(selector string, nodes int, most int64) string {
 	limit := "MAX"
 	if most > 0 {
@@ -61,8 +61,8 @@ func KeepNodes(selector string, nodes int, most int64) string {
 	return "kubectl annotate nodes -l " + selector + " cluster-autoscaler.kubernetes.io/scale-down-disabled=true"
 }
 
-// RaiseMaximum returns the command that allows an autoscaler to have a number of nodes with the labels of a selector, for the provider that
-// the labels name. For other labels it returns an instruction.
+// RaiseMaximum returns the command that allows an autoscaler to have a number of nodes with the labels of a selector. The labels
+// determine the provider. For other labels it returns an instruction.
 func RaiseMaximum(selector string, nodes int64) string {
 	most := strconv.FormatInt(nodes, 10)
 	if command := resize(selector, "MIN", most, "maxSize="+most); command != "" {
@@ -71,8 +71,8 @@ func RaiseMaximum(selector string, nodes int64) string {
 	return "set the maximum of the autoscaler to at least " + most + " nodes"
 }
 
-// resize returns the command that sets the minimum and the maximum of a node pool, for the provider that the labels name. eks is the
-// scaling configuration in the command for EKS. resize returns "" if the labels name no provider.
+// resize returns the command that sets the minimum and the maximum of a node pool. The labels in selector determine the provider. The
+// parameter eks is the scaling configuration in the command for EKS. If the labels belong to no known provider, resize returns "".
 func resize(selector, least, most, eks string) string {
 	labels := map[string]string{}
 	for _, term := range strings.Split(selector, ",") {

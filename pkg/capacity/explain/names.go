@@ -8,16 +8,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
-// Names are the names of a group and its NodePools, as messages contain them.
+// Names contains the names of a group and its NodePools, as messages use them.
 type Names struct {
 	Group       string
 	Resource    string   // the resource that the group counts
 	Devices     bool     // whether the resource is the devices of a DeviceClass
 	Selector    string   // the labels of the group's nodes as key=value,key=value; "": the group has NodePools
-	MaxNodes    int64    // of a group with a Selector; 0: not set
+	MaxNodes    int64    // maxNodes of a group with a Selector; 0: not set
 	Pools       []string // the NodePools in the order of the group
 	Spot        []string // the NodePools of spot capacity
-	Alternative []string // the NodePools that replace spot
+	Alternative []string // the NodePools that are used instead of spot
 }
 
 // pool returns the name of a NodePool of the group. For an index without a NodePool it returns the name of the group.
@@ -36,7 +36,7 @@ func enumerate(names []string) string {
 	return strings.Join(names, "")
 }
 
-// phrase names one or several NodePools in a message: "NodePool a", or "NodePools a and b".
+// phrase is the text that names one or several NodePools in a message: "NodePool a", or "NodePools a and b".
 type phrase struct {
 	text    string
 	several bool
@@ -50,11 +50,11 @@ func (p phrase) verb(one, several string) string {
 	return one
 }
 
-// one returns the phrase of a single NodePool.
+// one returns the phrase for a single NodePool.
 func (n *Names) one(i int8) phrase { return phrase{text: "NodePool " + n.pool(i)} }
 
-// side returns a phrase with all spot NodePools if NodePool i is one of them. If NodePool i replaces spot, it returns a phrase with all
-// NodePools that replace spot. Otherwise it returns a phrase with NodePool i.
+// side returns a phrase with all spot NodePools if NodePool i is a spot NodePool. If NodePool i is used instead of spot, the phrase
+// contains all NodePools that are used instead of spot. Otherwise the phrase contains only NodePool i.
 func (n *Names) side(i int8) phrase {
 	switch name := n.pool(i); {
 	case slices.Contains(n.Spot, name):
@@ -65,7 +65,7 @@ func (n *Names) side(i int8) phrase {
 	return n.one(i)
 }
 
-// phrase returns the phrase of several NodePools. If there are none, it returns the phrase of NodePool i.
+// phrase returns the phrase for several NodePools. If the list is empty, it returns the phrase for NodePool i.
 func (n *Names) phrase(pools []string, i int8) phrase {
 	switch len(pools) {
 	case 0:
@@ -79,8 +79,8 @@ func (n *Names) phrase(pools []string, i int8) phrase {
 // limitName returns the path, below spec, of the limit of the group's resource, such as limits[nvidia.com/gpu].
 func (n *Names) limitName() string { return nodepool.FieldLimit.Name(n.Resource) }
 
-// amount returns an amount of the group's resource, such as 3 GPUs. For a resource other than whole GPUs, the result contains the name of
-// the resource.
+// amount returns an amount of the group's resource for a message, such as "3 GPUs". For a resource other than whole GPUs, the result
+// contains the name of the resource.
 func (n *Names) amount(of float64) string {
 	if strings.HasSuffix(n.Resource, "/gpu") {
 		return fmt.Sprintf("%.0f %s", of, plural(of, "GPU"))

@@ -5,20 +5,20 @@ import "strconv"
 // Rule identifies the rule of Decide that caused a Reason, a Finding or an override.
 type Rule uint8
 
-// Values of Rule. The comment of each one explains the fields A, B, Name and Until of its Reason.
+// Values of Rule. The comment of each value explains the fields A, B, Name and Until of its Reason.
 const (
 	RuleNone        Rule = iota
 	RuleDemand           // A: units of policies; B: units of unmanaged pods
 	RuleForeignEdit      // an edit of another manager is kept. Name: the field; A: number of edits; Until: not overridden before
 	RuleSchedule         // a window of the group is open. Name: the window; Until: its end
-	RuleBase             // the first units run on on-demand nodes. A: base; B: units that run on on-demand nodes
-	// RuleFallback: on-demand is used before spot. A: refused launches or lost nodes; B: all launches or nodes; Until: the next probe.
-	// Until is zero in the reason why a hard fallback does not limit spot.
+	RuleBase             // the first units of the group run on on-demand nodes. A: the base; B: units that run on on-demand nodes
+	// RuleFallback: on-demand is used before spot. A: refused launches or lost nodes; B: all launches or nodes; Until: the next probe. In
+	// the reason why a hard fallback does not limit spot, Until is zero.
 	RuleFallback
-	RuleProbe // spot may have one more node. A: the limit; Until: end of the probe, zero if spot is not limited
+	RuleProbe // spot may have one more node. A: the limit; Until: end of the probe, or zero if spot is not limited
 	// replicas move back to spot. A: units still on on-demand nodes; B: nodes per hour; Until: when the next node may be emptied
 	RuleReturn
-	RuleMove            // one batch moves. Name: the workload; A: its ready replicas; B: the replicas that it needs
+	RuleMove            // one batch moves. Name: the workload; A: ready replicas; B: replicas that the workload needs
 	RuleSpotWaitTimeout // on-demand is not allowed to grow. A: its limit; Until: end of the timeout, zero while no pod waits
 	RuleZeroLimit       // the limit is 0 because no demand exists
 	RuleNoZeroLimit     // A: the LiftReason; Until: when the limit becomes 0
@@ -26,13 +26,14 @@ const (
 	// if they are not kept; B: 1 if only a probe or a return to spot needs the freeze, 2 if no rule needs it any more, otherwise 0; Until: the
 	// end of the freeze, which also applies if gpuscaler crashes.
 	RuleConsolidationFreeze
-	RuleShield  // loading pods are protected from disruption. A: how many
-	RulePacking // some pods are deleted first in a scale-in. A: how many
+	RuleShield  // loading pods are protected from disruption. A: number of pods
+	RulePacking // some pods are deleted first in a scale-in. A: number of pods
 	// replicas are added to replace those at risk. A: replicas on nodes with an interruption notice; B: expected further losses
 	RuleAtRisk
-	RuleConstrained // no NodePool provides a node. Pool and Cause: the first one and its cause; A: replicas without a node; Until: next try
-	RuleBuffer      // a CapacityBuffer keeps nodes. A: for how many replicas; Until: when they are needed
-	RuleRelease     // every field is restored
+	// no NodePool provides a node. Pool and Cause: the first NodePool and its cause; A: replicas without a node; Until: next try
+	RuleConstrained
+	RuleBuffer  // a CapacityBuffer keeps nodes. A: number of replicas; Until: when they are needed
+	RuleRelease // every field is restored
 	// RuleSurge adds a replica before Karpenter evicts one. Name: the workload; Node: the node of the replica; Cause: why Karpenter disrupts
 	// the node; A: 0 if the replica is added, 1 if it is ready and the old one is deleted, 2 if it was removed without a result; Until: the
 	// end of the time limit, or the next attempt.

@@ -16,8 +16,8 @@ func (c Consent) String() string {
 	return strings.Join(words, ",")
 }
 
-// Consent is the set of words in the annotation gpuscaler.io/nudge of a NodePool. With it, the owner of the NodePool allows gpuscaler to
-// write fields.
+// Consent is the set of words in the annotation gpuscaler.io/nudge of a NodePool. By these words, the owner of the NodePool allows
+// gpuscaler to write fields.
 type Consent uint8
 
 // Values of Consent.
@@ -31,7 +31,7 @@ const (
 	ConsentRestore
 )
 
-// ConsentAny is the consent to every field.
+// ConsentAny is the consent to write every field.
 const ConsentAny = ConsentLimits | ConsentWeight | ConsentDisruption
 
 var fieldWords = []string{"limits", "weight", "disruption", "restore"}

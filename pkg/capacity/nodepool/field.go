@@ -39,8 +39,8 @@ const (
 	formatList                        // a JSON array
 )
 
-// fieldTable describes each field once: its path, the consent that a write needs, and the format of its value. The patch, the record,
-// and every text that names a field use this table.
+// fieldTable describes each field once: its path, the consent that a write needs, and the format of its value. The patch, the record
+// annotation, and every text that names a field use this table.
 var fieldTable = [FieldLimit + 1]struct {
 	path    Path // of FieldLimit: the path of the map that has one entry for each resource
 	consent Consent

@@ -68,8 +68,8 @@ func (v Value) Same(w Value) bool {
 	return ok1 && ok2 && a == b
 }
 
-// MaxUnits is the greatest amount of a resource that this module computes with. Sums of several such amounts, and their products with small
-// numbers, fit in an int64.
+// MaxUnits is the greatest amount of a resource with which this module computes. Sums of several such amounts, and their products with
+// small numbers, fit in an int64.
 const MaxUnits = int64(1) << 32
 
 // Units returns an amount of a resource, limited to the range from 0 to MaxUnits.

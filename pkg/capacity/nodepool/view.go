@@ -5,10 +5,10 @@ import "slices"
 // View is the observed state of the fields of one NodePool that may be overridden.
 type View struct {
 	UID     string `json:",omitempty"` // UID of the NodePool
-	Record  string // the annotation with the record; "": none
+	Record  string // the annotation in which gpuscaler records its overrides; "": none
 	Consent Consent
-	// RecordOurs reports whether the field manager of gpuscaler owns the annotation with the record. It does not own the annotation of a
-	// NodePool that was created from a copy, for example from a backup.
+	// RecordOurs is true if the field manager of gpuscaler owns the record annotation. It is false for a NodePool that was created from a
+	// copy, for example from a backup.
 	RecordOurs bool `json:",omitempty"`
 
 	Limits              []LimitView // every entry of spec.limits
@@ -22,7 +22,7 @@ type View struct {
 type FieldView struct {
 	Value       Value
 	Owner       string // a field manager other than gpuscaler that owns the field; "": none
-	Ours        bool   // the field manager of gpuscaler owns it
+	Ours        bool   // the field manager of gpuscaler owns the field
 	Unsupported bool   // the CRD does not have the field
 }
 
@@ -36,8 +36,8 @@ type LimitView struct {
 	Node float64 // amount of the resource in the NodePool's smallest node; 0: unknown
 }
 
-// Field returns the observed state of a field. For a limit, resource is its resource. For an unused limit field, which has no resource, the
-// result is Unsupported.
+// Field returns the observed state of a field. For a limit, the parameter resource is its resource. A limit field that is not in use has
+// no resource, and the result is Unsupported.
 func (v *View) Field(f Field, resource string) FieldView {
 	switch f {
 	case FieldWeight:
@@ -59,7 +59,8 @@ func (v *View) Field(f Field, resource string) FieldView {
 	return v.Limits[i].FieldView
 }
 
-// Writable reports whether gpuscaler.io/nudge lists the field. Otherwise the chart's admission policy rejects a write of it.
+// Writable reports whether gpuscaler.io/nudge lists the field. The chart's admission policy rejects a write of a field that is not
+// listed.
 func (v *View) Writable(f Field) bool { return v.Consent&f.Consent() != 0 }
 
 // Consented reports whether the owner allows an override of the field: the field is writable, and gpuscaler.io/nudge does not contain

@@ -6,12 +6,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// Fields are the fields of a group's NodePools in one tick: their observed values, their overrides, and the values that rules request.
-// NodePools are identified by their index in the group.
+// Fields contains the fields of a group's NodePools in one tick: their observed values, their overrides, and the values that rules
+// request. A NodePool is identified by its index in the group.
 type Fields struct {
 	Group
 	At        int64 // time of the tick in Unix milliseconds
-	Releasing bool  // every field is restored
+	Releasing bool  // every field must be restored
 	Leaving   bool  // gpuscaler shuts down
 	State     *State
 	Views     [nodepool.MaxPools]*nodepool.View
@@ -23,7 +23,7 @@ type Fields struct {
 // Group contains the properties of a capacity group that this package needs.
 type Group struct {
 	Name, Resource string
-	Advisory       bool // nothing is overridden; Write only returns the changes that it would otherwise make
+	Advisory       bool // no field is overridden; Write only returns the changes that it would otherwise make
 	CountsDevices  bool // the group's resource is a DeviceClass, for which a limit has no effect
 }
 
@@ -34,8 +34,8 @@ type request struct {
 	rule  explain.Rule
 }
 
-// Original returns the value that a field has without the override. If consent was withdrawn, gpuscaler cannot end the override, so the
-// result is the overridden value.
+// Original returns the value that a field has without the override. If the owner withdrew the consent, gpuscaler cannot end the override,
+// so the result is the overridden value.
 func (fs *Fields) Original(pool int, f nodepool.Field) nodepool.Value {
 	if o := &fs.State.Pools[pool].Overrides[f]; o.On && fs.Views[pool].Writable(f) {
 		return o.Original
@@ -67,8 +67,8 @@ func (fs *Fields) MayOverride(pool int, f nodepool.Field) bool {
 	return !fs.Advisory && fs.Views[pool].Consented(f) && !fs.view(pool, f).Unsupported && fs.At >= p.Overrides[f].Retry && p.newer == nil
 }
 
-// Request requests a value for a field on behalf of a rule. If several rules request a value for the same field, the last request is used.
-// A limit for devices of a DeviceClass is not requested, because it would have no effect.
+// Request requests a value for a field on behalf of a rule. If several rules request a value for the same field, the last request is
+// used. A limit for devices of a DeviceClass is ignored, because it would have no effect.
 func (fs *Fields) Request(pool int, f nodepool.Field, v nodepool.Value, rule explain.Rule) {
 	if f == nodepool.FieldLimit && fs.CountsDevices {
 		return

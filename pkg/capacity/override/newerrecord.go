@@ -8,14 +8,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
-// This file reads records of a newer version of gpuscaler, which are on NodePools after a rollback. A version of gpuscaler that does not
-// understand a record completely must not lose the owner's values in the record. It therefore overrides no field of the NodePool and
-// restores the fields whose entries it understands. It keeps the record while an entry that it does not understand is left. After that, it
-// writes a record of its own version, which contains only the waits after edits of other managers.
+// This file reads record annotations that a newer version of gpuscaler wrote, and that are on NodePools after a rollback. A version of
+// gpuscaler that does not understand a record completely must not lose the owner's values in the record. It therefore overrides no field
+// of the NodePool and restores the fields whose entries it understands. It keeps the record while the record has an entry that it does
+// not understand. After that, it writes a record of its own version, which contains only the times until which fields are not overridden
+// after edits of other managers.
 
 // stableRecord is the part of a record that has the same meaning in every version of gpuscaler. A newer version may add keys and entries
-// with other paths. A version that changes the meaning of one of these keys must store its overrides in a list with another name. Fields is
-// then nil for an older version, which changes nothing.
+// with other paths. A version that changes the meaning of a key of stableRecord must store its overrides in a list with another name. For
+// an older version, Fields is then nil, and the older version changes nothing.
 type stableRecord struct {
 	Version  int           `json:"v"`
 	Group    string        `json:"group"`
@@ -35,8 +36,8 @@ type stableField struct {
 	Retry      lenientInt `json:"retry"`
 }
 
-// lenientInt is a number of a newer record that is not necessary to restore the owner's values. A JSON value of another type is read as 0,
-// so that the other keys can be read.
+// lenientInt is a number in a newer record that is not necessary to restore the owner's values. If the JSON value has another type, it is
+// read as 0, so that the other keys can be read.
 type lenientInt int64
 
 // UnmarshalJSON never returns an error.
@@ -48,8 +49,9 @@ func (n *lenientInt) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// wait returns the part of a saved field that must survive without an override: the number of counted edits by other managers, and the end
-// of the wait after the last edit. It returns the zero value if these edits need not be stored any longer (see forgotten).
+// wait returns the part of a saved field that must be kept without an override: the number of counted edits by other managers, and the
+// time until which the field is not overridden after the last edit. It returns the zero value if these edits need not be stored any
+// longer (see forgotten).
 func (fs *Fields) wait(saved *stableField) Override {
 	o := Override{Overwrites: uint8(min(max(saved.Overwrites, 0), maxOverwrites)), Yielded: fs.clip(int64(saved.Yielded)),
 		Retry: fs.clip(int64(saved.Retry))}
@@ -59,8 +61,8 @@ func (fs *Fields) wait(saved *stableField) Override {
 	return o
 }
 
-// newerRecord is a record that this version does not understand completely. It has a higher version, a key that this version does not know,
-// a value outside the known range, or an override of another field. It is immutable after newNewerRecord.
+// newerRecord is a record that this version does not understand completely. The record has a higher version, an unknown key, a value
+// outside the known range, or an override of an unknown field. A newerRecord does not change after newNewerRecord.
 type newerRecord struct {
 	version int
 	unknown string // path of the first overridden field that this version cannot restore; "": none
@@ -75,7 +77,7 @@ func parseStable(text string) (r stableRecord, ok bool) {
 	return r, r.Version > 0
 }
 
-// GroupOf returns the name of the group that wrote a record of any version, and its resource. It returns "" if the text is no record.
+// GroupOf returns the name of the group in a record of any version, and the group's resource. It returns "" if the text is not a record.
 func GroupOf(text string) (name, resource string) {
 	r, ok := parseStable(text)
 	if !ok {
@@ -111,8 +113,8 @@ func newNewerRecord(text string, limits *Limits) *newerRecord {
 	return n
 }
 
-// examineRecord looks for a newer record on a NodePool. It parses the record only if the record has changed and this process has not
-// written it. When a newer record appears or is removed, the state of the NodePool is reset.
+// examineRecord looks for a newer version's record on a NodePool. It parses the record only if the record has changed and was not written
+// by this process. When a newer record appears or is removed, the state of the NodePool is reset.
 func (fs *Fields) examineRecord(pool int) {
 	p, text := &fs.State.Pools[pool], fs.Views[pool].Record
 	if p.examined == text || p.newer == nil && p.Written == text {
@@ -122,13 +124,14 @@ func (fs *Fields) examineRecord(pool int) {
 	switch {
 	case newer == nil && p.newer != nil:
 		*p = Pool{UID: p.UID, Overrides: p.waits()}
-	case newer != nil && p.Record != text: // equal: the state was restored from a snapshot and continues
+	case newer != nil && p.Record != text: // if equal, the state was restored from a snapshot and continues
 		*p = Pool{UID: p.UID, Record: text, Overrides: p.waits()}
 	}
 	p.examined, p.newer = text, newer
 }
 
-// waits returns, for each field, the number of counted edits and the end of the wait after the last one. It does not return the overrides.
+// waits returns, for each field, the number of counted edits and the time until which the field is not overridden. It omits the
+// overrides.
 func (p *Pool) waits() (out [nodepool.NumFields]Override) {
 	for f := range p.Overrides {
 		out[f] = p.Overrides[f].yield()
@@ -136,8 +139,8 @@ func (p *Pool) waits() (out [nodepool.NumFields]Override) {
 	return out
 }
 
-// adoptNewer reads the overrides of a newer record, so that they are restored. It skips a field that gpuscaler does not own, because it
-// already has its owner's value. It also skips a field whose value is neither the override nor the original value in the record.
+// adoptNewer reads the overrides of a newer record, so that they are restored. It skips a field that gpuscaler does not own, because such
+// a field already has its owner's value. It also skips a field whose value is neither the override nor the original value in the record.
 func (fs *Fields) adoptNewer(pool int) {
 	p := &fs.State.Pools[pool]
 	for f := range nodepool.NumFields {
@@ -145,7 +148,7 @@ func (fs *Fields) adoptNewer(pool int) {
 		if *o == (Override{}) {
 			*o = fs.wait(saved)
 		}
-		restored := view.Value.Same(saved.Original) // if true, the owner's value is restored already, but gpuscaler still owns the field
+		restored := view.Value.Same(saved.Original) // the owner's value is already restored, but gpuscaler still owns the field
 		if saved.On && !o.On && view.Ours && (restored || view.Value.Same(saved.To)) {
 			*o = Override{On: true, Seen: true, Releasing: restored, To: saved.To, Before: view.Value, Original: saved.Original, Owner: saved.Owner,
 				Rule: explain.RuleRelease, Since: fs.At, Overwrites: o.Overwrites, Yielded: o.Yielded, Retry: o.Retry}
@@ -154,9 +157,9 @@ func (fs *Fields) adoptNewer(pool int) {
 	fs.Report.Find(explain.Finding{Kind: explain.FindNewerRecord, Pool: int8(pool), Count: p.newer.version, Name: p.newer.unknown})
 }
 
-// writeNewer completes a patch that restores fields of a NodePool with a newer record, and reports whether the patch must be written. When
-// no override is left, the patch removes the record. If a field must wait after an edit, the patch replaces the record by a record of this
-// version.
+// writeNewer completes a patch that restores fields of a NodePool with a newer record, and reports whether the patch must be written.
+// When no override is left, the patch removes the record. If a field must not be overridden for a time after an edit, the patch replaces
+// the record by a record of this version instead.
 func (fs *Fields) writeNewer(pool int, patch *Patch) (due bool) {
 	p := &fs.State.Pools[pool]
 	if fs.Views[pool].Consent&nodepool.ConsentAny == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
-// Override is the state machine of one field of one NodePool. To, Before and Original are values: the override, the value before the last
-// write, and the owner's value. "ours" means that gpuscaler's field manager owns the field.
+// Override is the state machine of one field of one NodePool. In the table, To is the overriding value, Before the value before the last
+// write, and Original the owner's value. "ours" means that gpuscaler's field manager owns the field, and "another" is any other value.
 //
 //	state      observed value            next       action
 //	free       any                       free       nothing
@@ -26,8 +26,8 @@ import (
 //	any        any, consent withdrawn    as it is   the value stays and is reported; an edit ends the override
 //	yielded    any                       free       after shortYield, and after the third edit after longYield
 //
-// If another manager edits a list of budgets and keeps the entries of a freeze, the freeze continues. The other entries are the owner's new
-// value.
+// If another manager edits a list of budgets and keeps the entries of a freeze, the freeze continues. The other entries then become the
+// owner's value.
 type Override struct {
 	On         bool           `json:"on,omitempty"`
 	Releasing  bool           `json:"releasing,omitempty"`
@@ -49,18 +49,19 @@ const (
 	// value, are written at once. Each write of a NodePool's spec resets Karpenter's condition NodeRegistrationHealthy. Without the interval,
 	// a limit that follows the number of nodes would reset the condition repeatedly.
 	tightenInterval = 2 * time.Minute
-	// shutdownRepeatInterval replaces RepeatInterval during Shutdown. Shutdown has only seconds to restore the limits, and an unnecessary
-	// patch does less harm than a limit that is not removed.
+	// shutdownRepeatInterval is used instead of RepeatInterval during Shutdown. Shutdown has only seconds to restore the limits, and an
+	// unnecessary patch is less harmful than a limit that is not removed.
 	shutdownRepeatInterval = 500 * time.Millisecond
-	// shortYield is how long a field is not overridden after an edit by another manager. longYield is used after the third edit.
+	// shortYield is how long a field is not overridden after the first or second edit by another manager. longYield applies after the third
+	// edit.
 	shortYield = 10 * time.Minute
 	longYield  = 6 * time.Hour
-	// overwriteMemory is how long an edit by another manager counts.
+	// overwriteMemory is how long an edit by another manager is counted.
 	overwriteMemory = 3 * time.Hour
 	maxOverwrites   = 3
 )
 
-// InForce reports whether the field is overridden and its owner's value is not being restored.
+// InForce reports whether the field is overridden and the restore of its owner's value has not begun.
 func (o *Override) InForce() bool { return o.On && !o.Releasing }
 
 // yield returns the state of the field after its override has ended. The result only contains the count and the times of edits by other
@@ -69,12 +70,12 @@ func (o *Override) yield() Override {
 	return Override{Overwrites: o.Overwrites, Yielded: o.Yielded, Retry: o.Retry}
 }
 
-// remembered reports whether the record must contain the field: it is overridden, edits of other managers are counted, or it must wait
-// after an edit.
+// remembered reports whether the record must contain the field: the field is overridden, edits of other managers are counted, or the
+// field must not be overridden for a time after an edit.
 func (o *Override) remembered() bool { return o.On || o.Overwrites > 0 || o.Retry > 0 }
 
-// overwritten returns the override after another manager has edited the field. Normally the edit is counted, and the field is not
-// overridden again for shortYield or longYield. If the field was being restored, the override just ends.
+// overwritten returns the override after another manager has edited the field. The edit is counted, and the field is not overridden again
+// for shortYield or longYield. If the field was already being restored, the override ends without this wait.
 func (o *Override) overwritten(at int64) Override {
 	if o.Releasing {
 		return o.yield()

@@ -10,24 +10,24 @@ import (
 // midnight is the time of the ticks in these tests, in Unix milliseconds.
 const midnight = 1795392000000
 
-// settled is the expected effect of an observation on an override.
+// settled is the effect that an observation is expected to have on an override.
 type settled uint8
 
 const (
 	stays          settled = iota // nothing changes
 	confirmed                     // the value was observed
 	kept                          // gpuscaler may not write the field: its value stays, and a restore that has begun is stopped
-	keptAsObserved                // like kept, but the last write was not applied, so the override gets the observed value
+	keptAsObserved                // as kept, but the last write was not applied, so the override gets the observed value
 	freed                         // the override ends, and the count of earlier edits stays
 	yields                        // the edit of another manager stays and is counted
 	forgotten                     // the override ends; the record is read again
 )
 
 // TestEveryStateOfAnOverrideAndEveryObservation has one row for each state of an override. A row contains the expected effect of each
-// observed value in three cases: gpuscaler owns the field, another manager owns it, or consent is withdrawn. In the second case, gpuscaler
-// may still own the record, which only matters for the value To.
+// observed value in three cases: gpuscaler owns the field, another manager owns the field, or consent is withdrawn. In the second case,
+// gpuscaler may still own the record annotation, which matters only for the value To.
 func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
-	values := []nodepool.Value{"81", "30", "20", "44"} // To, Before, Original, another
+	values := []nodepool.Value{"81", "30", "20", "44"} // To, Before, Original, and another value
 	written := Override{On: true, To: "81", Before: "30", Original: "20", Owner: "kubectl", Rule: explain.RuleFallback, At: 5, Since: 5,
 		Overwrites: 1, Yielded: 3}
 	seen, releasing := written, written
@@ -36,7 +36,7 @@ func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
 		state Override
 		// the expected effect for each element of values: if gpuscaler owns the field, and if another manager does
 		ours, theirs   [4]settled
-		again          settled    // another manager owns the field with the value To, and gpuscaler the record
+		again          settled    // another manager owns the field with the value To, and gpuscaler owns the record
 		withoutConsent [4]settled // gpuscaler owns the field, but gpuscaler.io/nudge no longer lists it
 	}{
 		"written": {written, [4]settled{confirmed, stays, forgotten, forgotten}, [4]settled{yields, stays, yields, yields}, yields,
@@ -74,7 +74,7 @@ func newFields(views ...*nodepool.View) *Fields {
 	return fs
 }
 
-// weightView returns a NodePool with a value of weight and the fields that gpuscaler may change.
+// weightView returns the view of a NodePool with a value of weight and the fields that gpuscaler may change.
 func weightView(weight nodepool.FieldView, consent nodepool.Consent) nodepool.View {
 	return nodepool.View{Consent: consent, Weight: weight}
 }

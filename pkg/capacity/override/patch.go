@@ -8,17 +8,17 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// Patch changes fields of one NodePool's spec, and the annotation with the record. The caller writes Overrides and Record together in one
-// server-side apply with force. Overrides contains every override, because an apply gives up the ownership of each field that it does not
-// contain. A Change with Restore is not part of Overrides: the caller writes it first, and makes the previous field manager the owner of
-// the field again.
+// Patch changes fields of one NodePool's spec, and the annotation that records the overrides. The caller writes Overrides and Record
+// together in one server-side apply with force. Overrides contains every override, because an apply gives up the ownership of each field
+// that it omits. Overrides does not contain a Change with Restore: the caller writes such a change first, and makes the previous field
+// manager the owner of the field again.
 type Patch struct {
 	Changes   []Change // the changed fields; empty if only the record changes
-	Overrides []Change // every override after the patch, including those that do not change
+	Overrides []Change // the annotation after the patch; "": the patch removes it
 	Record    string   // the annotation after the patch; "": remove it
 	Loosens   bool     // the patch allows more nodes, so it is applied before the targets are served
-	// KeepsRecord reports that the patch only restores fields: the caller does not apply Overrides and Record. The NodePool has a record of a
-	// newer version of gpuscaler, and an apply would remove the fields that this version does not know.
+	// KeepsRecord is true if the patch only restores fields: the caller does not apply Overrides and Record. The NodePool then has a record
+	// of a newer version of gpuscaler, and an apply would remove fields that this version does not know.
 	KeepsRecord bool
 }
 
@@ -39,7 +39,7 @@ func (c Change) Name() string { return c.Field.Name(c.Resource) }
 // Path returns the path of the field in the NodePool.
 func (c Change) Path() nodepool.Path { return c.Field.Path(c.Resource) }
 
-// Why returns the rule that sets the field, or that the owner's value is restored.
+// Why returns the rule that sets the field, or a text that the owner's value is restored.
 func (c Change) Why() string {
 	if c.Restore {
 		return "owner's value restored"
@@ -47,7 +47,7 @@ func (c Change) Why() string {
 	return c.Rule.String()
 }
 
-// Current describes one field of a NodePool that is overridden at present, for messages and pages.
+// Current describes one overridden field of a NodePool, for messages and pages.
 type Current struct {
 	Pool            string
 	Field           nodepool.Field
@@ -56,8 +56,8 @@ type Current struct {
 	Owner           string       // field manager that owned the field before the override; "": none
 	Rule            explain.Rule // the rule that overrides the field
 	Since           time.Time
-	Until           time.Time // when the override ends by itself, even after a crash; zero: a rule ends it
-	Releasing       bool      // the owner's value is being restored, and the cluster does not show it yet
+	Until           time.Time // when the override ends by itself, even after a crash; zero: only a rule ends it
+	Releasing       bool      // the owner's value is being restored, and the cache does not contain it yet
 }
 
 // Name returns the field for messages: its path below spec.
@@ -66,8 +66,8 @@ func (c *Current) Name() string { return c.Field.Name(c.Resource) }
 // Path returns the path of the field in the NodePool.
 func (c *Current) Path() nodepool.Path { return c.Field.Path(c.Resource) }
 
-// Current appends the current overrides of a NodePool to the slice into, ordered by field, and returns the slice. name is the name of the
-// NodePool.
+// Current appends the current overrides of a NodePool to the slice into, ordered by field, and returns the slice. The parameter name is
+// the name of the NodePool.
 func (s *State) Current(into []Current, pool int, name string) []Current {
 	p := &s.Pools[pool]
 	for f := range nodepool.NumFields {

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// Version is the version of the record's format. It increases when an older controller would misinterpret the new format. An
-	// older controller then restores the fields of stableRecord and overrides no field of the NodePool.
+	// Version is the version of the record's format. It increases when an older controller would misinterpret the new format. An older
+	// controller then only restores the fields of stableRecord, and overrides no field of the NodePool.
 	Version = 1
 	// maxRecord is the maximum length of a record that is read. The API server allows annotations of up to 256 KiB in total. A record
 	// usually has a few hundred bytes.
 	maxRecord = 64 << 10
-	// maxStampAge is the maximum age of a time in a record. Older times are set to this age. No rule needs older times.
+	// maxStampAge is the maximum age of a time in a record. An older time is replaced by a time of this age. No rule needs older times.
 	maxStampAge = 30 * 24 * time.Hour
 	// maxOriginal is the length of the longest value that is saved. A field with a longer value is not overridden.
 	maxOriginal = 8 << 10
 )
 
-// record is the content of the annotation with which gpuscaler stores overrides on a NodePool. A new leader needs it to continue the
+// record is the content of the annotation in which gpuscaler stores overrides on a NodePool. A new leader needs it to continue the
 // previous leader's decisions and to restore the owner's values. Its fields have the same types as the fields of State.
 type record struct {
 	Version  int                     `json:"v"`
@@ -35,13 +35,13 @@ type record struct {
 	Fields   []recordField           `json:"fields"`
 }
 
-// recordField is the override of one field.
+// recordField is the override of one field of a NodePool.
 type recordField struct {
 	Path string `json:"path"` // a JSON pointer
 	Override
 }
 
-// encode returns the record of one NodePool as JSON. It returns "" if the record would contain no field.
+// encode returns the record of one NodePool as JSON, or "" if the record would contain no field.
 func (fs *Fields) encode(pool int) string {
 	s := fs.State
 	p := &s.Pools[pool]
@@ -62,19 +62,19 @@ func (fs *Fields) encode(pool int) string {
 	}
 	text, err := json.Marshal(&r)
 	if err != nil {
-		return "" // cannot occur: a struct of strings and numbers can always be encoded
+		return "" // cannot occur, because a struct of strings and numbers can always be encoded
 	}
 	return string(text)
 }
 
-// persistent returns the part of an override that the record contains. The other fields change with every write and are not needed after a
-// crash.
+// persistent returns the part of an override that the record contains. The omitted fields change with every write and are not needed
+// after a crash.
 func (o Override) persistent() Override {
 	o.Releasing, o.Seen, o.Before, o.At = false, false, "", 0
 	return o
 }
 
-// parseRecord parses a record. ok is false if the text cannot be a record of this version.
+// parseRecord parses the record annotation. ok is false if the text cannot be a record of this version.
 func parseRecord(text string) (r record, ok bool) {
 	if len(text) > maxRecord {
 		return r, false
@@ -92,8 +92,8 @@ func parseRecord(text string) (r record, ok bool) {
 }
 
 // load reads the given fields of a record into the state. It returns false if the record is not completely valid. It also reads the phase
-// of the group, unless a record of another NodePool has a higher revision. The records of a group can differ if gpuscaler crashed between
-// two writes.
+// of the group, unless a record of another NodePool has a higher revision. The records of the NodePools can differ if gpuscaler crashed
+// between the writes to two NodePools.
 func (fs *Fields) load(pool int, text string, fields nodepool.FieldSet) bool {
 	s := fs.State
 	if text == "" {
@@ -137,7 +137,7 @@ func (fs *Fields) load(pool int, text string, fields nodepool.FieldSet) bool {
 }
 
 // clip limits a time in Unix milliseconds to a range around the current time. Without this limit, a record from a process with a wrong
-// clock could extend a freeze or a wait by years.
+// clock could delay the end of a freeze, or the next override, by years.
 func (fs *Fields) clip(at int64) int64 {
 	if at == 0 {
 		return 0

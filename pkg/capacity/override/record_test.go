@@ -11,7 +11,7 @@ import (
 
 const everyField = nodepool.FieldSet(1<<nodepool.NumFields - 1)
 
-// After a crash between the writes of two NodePools, their records differ. The newest record determines the phase of the group, in every
+// After a crash between the writes to two NodePools, their records differ. The newest record determines the phase of the group, in every
 // order of the NodePools. A record of another group is ignored.
 func TestNewestRecordSetsThePhase(t *testing.T) {
 	older := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":3,"spot":{"phase":2,"level":1,"since":1795392000000,"limit":4},` +
@@ -100,8 +100,8 @@ func TestRecordNamesFieldsByJSONPointer(t *testing.T) {
 	}
 }
 
-// FuzzRecord reads arbitrary text as the record of a NodePool. The encoded state must have a bounded size, and reading and encoding it
-// again must not change it.
+// FuzzRecord reads arbitrary text as the record annotation of a NodePool. The encoded state must have a bounded size, and must not change
+// when it is read and encoded again.
 func FuzzRecord(f *testing.F) {
 	f.Add("")
 	f.Add(`{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":3,"level":2,"since":1795392000000},` +

@@ -6,9 +6,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// Adopt reads the overrides of a previous leader from the record of a NodePool that is observed for the first time. It reads the record
-// again if gpuscaler owns a field that is not overridden according to the state. This happens if the first observation was older than the
-// previous leader's last write.
+// Adopt reads the overrides of a previous leader from the record annotation of a NodePool, when this leader observes the NodePool for the
+// first time. It reads the record again if gpuscaler owns a field that is not overridden according to the state. This happens if the
+// first observation was older than the previous leader's last write.
 func (fs *Fields) Adopt(pool int) {
 	p, v := &fs.State.Pools[pool], fs.Views[pool]
 	if p.UID != "" && p.UID != v.UID {
@@ -45,16 +45,16 @@ func (fs *Fields) Adopt(pool int) {
 	}
 }
 
-// adopt checks an override that was read from a record. Record and value are written in one request. If gpuscaler does not own the field,
-// another manager must therefore have edited it while no leader ran.
+// adopt checks an override that was read from a record. gpuscaler writes the record and the value in one request. If it does not own the
+// field, another manager must therefore have edited the field while no leader ran.
 func (fs *Fields) adopt(pool int, f nodepool.Field) {
 	o, view := &fs.State.Pools[pool].Overrides[f], fs.view(pool, f)
 	switch {
 	case !o.On || view.Ours:
 	case view.Value.Same(o.Original):
-		// The field has the owner's original value again. Either a user has set it, or a restore has set it but not removed the record. The
-		// field is not overridden for shortYield. This does not count as an edit, because the third edit leads to longYield. The record
-		// contains the time of the next attempt, so that the next leader waits too.
+		// The field has the owner's original value again. Either a user has set this value, or a restore has set it and has not removed the
+		// record. The field is not overridden for shortYield. This does not count as an edit, because the third edit causes longYield. The
+		// record contains the time until which the field is not overridden, so that the next leader waits too.
 		retry := fs.At + shortYield.Milliseconds()
 		*o = o.yield()
 		o.Retry = retry
@@ -63,8 +63,8 @@ func (fs *Fields) adopt(pool int, f nodepool.Field) {
 	}
 }
 
-// Settle compares every override of a NodePool with the observed value of its field, and detects edits of other managers and restores that
-// are complete.
+// Settle compares every override of a NodePool with the observed value of its field. It detects edits of other managers and completed
+// restores.
 func (fs *Fields) Settle(pool int) {
 	for f := range nodepool.NumFields {
 		o := &fs.State.Pools[pool].Overrides[f]
@@ -90,17 +90,17 @@ func (fs *Fields) settle(pool int, f nodepool.Field) {
 	case o.Releasing && value.Same(o.Original):
 		// the owner's value is restored, but gpuscaler still owns the field
 	case value.Same(o.To) && (fs.wasSetBefore(pool, f) || fs.wasSetAgain(pool, f)):
-		// another manager set the value of the override, so this value and not Original is now the owner's
+		// another manager set the value of the override, so this value, and not Original, is now the owner's value
 		*o, p.Stale = o.overwritten(fs.At), true
 	case value.Same(o.To):
-		// in force, even if another manager also owns the field: Argo CD applies the observed value of a field that it ignores
+		// the override continues, even if another manager also owns the field: Argo CD applies the observed value of a field that it ignores
 		o.Seen = true
 	case fs.isBehind(pool, f):
 	case f == nodepool.FieldBudgets && !o.Releasing && statemachine.HasFreeze(value):
 		o.Original, _ = statemachine.WithoutFreeze(value)
 		o.To, o.Seen, p.Stale = value, true, true
 	case view.Ours:
-		// a previous leader wrote this value after this leader's first observation, so read the override from the record
+		// a previous leader wrote this value after this leader's first observation, so the override is read from the record
 		*o = Override{}
 		fs.load(pool, fs.Views[pool].Record, 1<<f)
 	default:
@@ -109,9 +109,9 @@ func (fs *Fields) settle(pool int, f nodepool.Field) {
 }
 
 // settleWithoutConsent does the work of Settle for an overridden field that gpuscaler.io/nudge no longer lists. The override stays until
-// the owner lists the field again or changes its value. A write that was sent before the owner's edit can have failed; the override then
-// still has its earlier value, which gpuscaler owns. The next server-side apply must contain this value. Otherwise the API server removes
-// the field.
+// the owner lists the field again or changes its value. If a write failed that gpuscaler sent before the owner's edit of
+// gpuscaler.io/nudge, the field still has an earlier value of the override, which gpuscaler owns. The next server-side apply must contain
+// this value. Otherwise the API server removes the field.
 func (fs *Fields) settleWithoutConsent(pool int, f nodepool.Field) {
 	p, view := &fs.State.Pools[pool], fs.view(pool, f)
 	o := &p.Overrides[f]
@@ -133,11 +133,13 @@ func (fs *Fields) wasSetBefore(pool int, f nodepool.Field) bool {
 }
 
 // wasSetAgain reports whether another manager owns a field that has the value of its override, although gpuscaler owns the record.
-// gpuscaler writes the value and the record in one server-side apply with force, so it owned the field after that. An apply or update of
-// another manager with the same value does not change this. The other manager therefore set another value first, or removed the field.
-// Without the ownership of the record, nothing is known: managedFields was reset, or the NodePool was created from a copy.
+// gpuscaler writes the value and the record in one server-side apply with force, so gpuscaler owned the field after this apply. An apply
+// or update of another manager with the same value does not end this ownership. The other manager therefore set another value first, or
+// removed the field. If gpuscaler does not own the record, wasSetAgain returns false: managedFields was reset, or the NodePool was
+// created from a copy.
 //
-// A list of budgets with the entries of a freeze is not set again: its owner edited the other entries, and kept the entries of the freeze.
+// For a list of budgets with the entries of a freeze, the result is false: its owner edited other entries, and kept the entries of the
+// freeze.
 func (fs *Fields) wasSetAgain(pool int, f nodepool.Field) bool {
 	o, view := &fs.State.Pools[pool].Overrides[f], fs.view(pool, f)
 	if f == nodepool.FieldBudgets && !o.Releasing && statemachine.HasFreeze(view.Value) {
@@ -147,20 +149,20 @@ func (fs *Fields) wasSetAgain(pool int, f nodepool.Field) bool {
 }
 
 // isBehind reports whether the observation still contains the value from before the last write. Either the write is not complete, or the
-// cache is not up to date.
+// cache is outdated.
 func (fs *Fields) isBehind(pool int, f nodepool.Field) bool {
 	o, view := &fs.State.Pools[pool].Overrides[f], fs.view(pool, f)
 	return view.Value.Same(o.Before) && (o.Releasing || !o.Seen && !fs.wasReverted(pool, f))
 }
 
-// wasReverted reports whether another manager reverted gpuscaler's write before the cache contained it, as Argo CD can. The record of the
-// write then exists, but gpuscaler does not own the field.
+// wasReverted reports whether another manager, such as Argo CD, reverted gpuscaler's write before the cache contained it. The NodePool
+// then has the record of the write, but gpuscaler does not own the field.
 func (fs *Fields) wasReverted(pool int, f nodepool.Field) bool {
 	return !fs.view(pool, f).Ours && fs.wasApplied(pool, f)
 }
 
-// wasApplied reports whether the observed record contains the override. The record and the value are written in one request. If the record
-// contains the override, the API server therefore applied the value, too.
+// wasApplied reports whether the observed record contains the override. gpuscaler writes the record and the value in one request. If the
+// record contains the override, the API server therefore also applied the value.
 func (fs *Fields) wasApplied(pool int, f nodepool.Field) bool {
 	o := &fs.State.Pools[pool].Overrides[f]
 	r, _ := parseRecord(fs.Views[pool].Record)

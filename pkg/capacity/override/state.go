@@ -7,13 +7,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// State contains the overrides of a group between two ticks. It also contains the phase of the group, because the records store the phase
-// too. It is a plain value of fixed size. Times are in Unix milliseconds, and 0 means that the time is not set.
+// State contains the overrides of a group between two ticks. It also contains the phase of the group (spot or on-demand), because the
+// record annotations contain this phase too. State is a plain value of fixed size. Times are in Unix milliseconds, and 0 means that the
+// time is not set.
 type State struct {
 	Limits Limits                 `json:"limits"`
 	Pools  Pools                  `json:"pools"`
 	Spot   statemachine.SpotState `json:"spot"`
-	// revision of Spot: of two records, the record with the greater revision is newer
+	// revision of Spot: the record with the greater revision is the newer record
 	Revision uint32 `json:"revision"`
 }
 
@@ -23,8 +24,8 @@ type Pools [nodepool.MaxPools]Pool
 // minSavedPools is the minimum number of NodePools in the JSON form of Pools.
 const minSavedPools = 4
 
-// MarshalJSON omits the zero states after the last NodePool of the group, except for the first minSavedPools. A recording of a group with
-// few NodePools therefore does not contain many empty states.
+// MarshalJSON omits the unused states after the last NodePool of the group, but always writes the first minSavedPools states. A recording
+// of a group with few NodePools therefore does not contain many empty states.
 func (p *Pools) MarshalJSON() ([]byte, error) {
 	n := nodepool.MaxPools
 	for n > minSavedPools && p[n-1] == (Pool{}) {
@@ -62,8 +63,8 @@ func (p *Pool) WithFreeze(list nodepool.Value) (with nodepool.Value, ok bool) {
 	return with, ok
 }
 
-// Limits are the resources of the limit fields: first the resources whose limits the group may set, then further resources with overrides
-// in the records on the NodePools.
+// Limits contains the resources of the limit fields: first the resources whose limits the group may set, then other resources with
+// overrides in the records on the NodePools.
 type Limits [nodepool.MaxLimits]string
 
 // Resource returns the resource of a limit, and "" for every other field.
@@ -74,8 +75,8 @@ func (l *Limits) Resource(f nodepool.Field) string {
 	return l[f-nodepool.FieldLimit]
 }
 
-// Field returns the field for the limit of a resource. If the resource has none yet, Field assigns an unused field to it. ok is false if
-// all MaxLimits fields are in use.
+// Field returns the field for the limit of a resource. If the resource has no field yet, Field assigns an unused field to the resource.
+// ok is false if all MaxLimits fields are in use.
 func (l *Limits) Field(resource string) (f nodepool.Field, ok bool) {
 	for i := range l {
 		switch l[i] {
@@ -89,7 +90,7 @@ func (l *Limits) Field(resource string) (f nodepool.Field, ok bool) {
 	return 0, false
 }
 
-// FieldAt returns the field that a JSON pointer refers to. ok is false if there is none.
+// FieldAt returns the field to which a JSON pointer refers. ok is false if it refers to no field.
 func (l *Limits) FieldAt(pointer string) (f nodepool.Field, ok bool) {
 	f, resource, ok := nodepool.FieldAt(pointer)
 	if !ok || f < nodepool.FieldLimit {
@@ -98,8 +99,9 @@ func (l *Limits) FieldAt(pointer string) (f nodepool.Field, ok bool) {
 	return l.Field(resource)
 }
 
-// Adapt changes the state to a new version of the group, in which NodePools and limits may have other indexes. was[i] is the previous index
-// of NodePool i, or -1 if it is new. The state of a removed NodePool is dropped, because its overrides are in its record.
+// Adapt changes the state to a new version of the group, in which NodePools and limits may have other indexes. was[i] is the previous
+// index of NodePool i, or -1 for a new NodePool. The state of a removed NodePool is dropped, because its overrides are in its record
+// annotation.
 func (s *State) Adapt(limits []string, was []int) {
 	old := *s
 	s.Pools, s.Limits = Pools{}, Limits{}
@@ -125,7 +127,7 @@ func (s *State) Adapt(limits []string, was []int) {
 	}
 }
 
-// MarkRecordsStale increments the revision and marks the records of all NodePools as out of date. The method Write encodes them again.
+// MarkRecordsStale increments the revision and marks the records of all NodePools as outdated. The method Write encodes them again.
 func (s *State) MarkRecordsStale() {
 	s.Revision++
 	for i := range s.Pools {
@@ -133,7 +135,8 @@ func (s *State) MarkRecordsStale() {
 	}
 }
 
-// ForgetEdits drops the counts of other managers' edits, and the waits after them, for the fields that are not overridden.
+// ForgetEdits drops the counts of other managers' edits for the fields that are not overridden, and allows overrides of these fields at
+// once.
 func (s *State) ForgetEdits() {
 	for i := range s.Pools {
 		p := &s.Pools[i]

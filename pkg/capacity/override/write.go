@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// Write compares the requests for a NodePool with its overrides and returns the patch. due is false if there is nothing to write. plan
-// contains the changes that would be written if the group were not advisory.
+// Write compares the requested values for a NodePool with its overrides and returns the patch. due is false if there is nothing to write.
+// plan contains the changes that would be written if the group were not advisory.
 func (fs *Fields) Write(pool int) (patch, plan Patch, due bool) {
 	newer := fs.State.Pools[pool].newer != nil
 	if newer {
@@ -46,7 +46,7 @@ func (fs *Fields) writeField(pool int, f nodepool.Field, patch, plan *Patch) {
 		plan.Changes = append(plan.Changes, fs.change(f, view, &planned))
 		fs.restore(pool, f, view, patch)
 	case fs.At < o.Retry:
-		// another manager edited the field, and the wait after the edit is not over
+		// another manager edited the field, and the time without overrides after the edit has not ended
 	case !o.On:
 		*o = Override{On: true, To: r.value, Before: view.Value, Original: fs.Original(pool, f), Owner: view.Owner, Rule: r.rule,
 			At: fs.At, Since: fs.At, Overwrites: o.Overwrites, Yielded: o.Yielded}
@@ -106,8 +106,8 @@ func (fs *Fields) addChange(pool int, f nodepool.Field, view nodepool.FieldView,
 	fs.State.Pools[pool].Stale = true
 }
 
-// restore adds the change that restores the owner's value of a field to the patch. The field is overridden, or gpuscaler has owned it since
-// a previous leader but has no record of it.
+// restore adds to the patch the change that restores the owner's value of a field. Either the field is overridden, or gpuscaler has owned
+// the field since a previous leader but has no record of the override.
 func (fs *Fields) restore(pool int, f nodepool.Field, view nodepool.FieldView, patch *Patch) {
 	p := &fs.State.Pools[pool]
 	o := &p.Overrides[f]
@@ -127,9 +127,9 @@ func (fs *Fields) restore(pool int, f nodepool.Field, view nodepool.FieldView, p
 }
 
 // adoptWithoutRecord creates an override for a field that gpuscaler owns although the record was removed, so that the field can be
-// restored. If another manager owns the value too, the value stays. Otherwise, the original value of budgets is the list without the
-// entries of a freeze, and the original value of every other field is unknown. Such a field is removed, so that Karpenter's default
-// applies.
+// restored. If another manager also owns the value, the value is not changed. Otherwise, the original value of budgets is the list
+// without the entries of a freeze, and the original value of every other field is unknown. A field with an unknown original value is
+// removed, so that Karpenter's default applies.
 func (fs *Fields) adoptWithoutRecord(pool int, f nodepool.Field, view nodepool.FieldView) {
 	original := nodepool.Value("")
 	switch {
@@ -152,8 +152,8 @@ func loosens(f nodepool.Field, from, to nodepool.Value) bool {
 	return to == "" || ok1 && ok2 && b > a
 }
 
-// writeRecord sets the record of the patch, and reports whether a field or the record must be written. If gpuscaler.io/nudge lists no
-// field, writeRecord does nothing and returns false, because the chart's admission policy rejects a write of the record.
+// writeRecord sets the record annotation of the patch, and reports whether a field or the record must be written. If gpuscaler.io/nudge
+// lists no field, writeRecord does nothing and returns false, because the chart's admission policy rejects a write of the record.
 func (fs *Fields) writeRecord(pool int, patch *Patch) (due bool) {
 	p := &fs.State.Pools[pool]
 	if fs.Views[pool].Consent&nodepool.ConsentAny == 0 {
@@ -173,8 +173,9 @@ func (fs *Fields) writeRecord(pool int, patch *Patch) (due bool) {
 	return true
 }
 
-// completePatch adds the unchanged overrides to the patch. Without them, the server-side apply would give up the ownership of these fields
-// and the API server would remove them. For the same reason it repeats each restore until an observation contains it.
+// completePatch adds the unchanged overrides to the patch. Without them, the server-side apply would give up the ownership of these
+// fields, and the API server would remove the fields. For the same reason completePatch repeats each restore until an observation
+// contains it.
 func (fs *Fields) completePatch(pool int, patch *Patch) {
 	for f := range nodepool.NumFields {
 		o := &fs.State.Pools[pool].Overrides[f]
@@ -204,7 +205,7 @@ func (fs *Fields) reportYield(pool int, f nodepool.Field) {
 }
 
 // reportPermanentLimit adds a finding for an overridden limit. If gpuscaler is killed and does not start again, the limit stays and pods
-// cannot get nodes. A weight that stays only costs money, and a consolidation freeze ends by itself.
+// cannot get nodes. A weight that stays only increases the cost, and a consolidation freeze ends by itself.
 func (fs *Fields) reportPermanentLimit(pool int, f nodepool.Field) {
 	if o := &fs.State.Pools[pool].Overrides[f]; f >= nodepool.FieldLimit && o.InForce() {
 		fs.Report.Find(explain.Finding{Kind: explain.FindPermanentLimit, Pool: int8(pool), Field: f, Resource: fs.State.Limits.Resource(f),
@@ -212,7 +213,7 @@ func (fs *Fields) reportPermanentLimit(pool int, f nodepool.Field) {
 	}
 }
 
-// repeatDue reports whether a write at the time at must be repeated, because no observation contains it yet.
+// repeatDue reports whether a write must be repeated, because no observation contains it yet. The parameter at is the time of the write.
 func (fs *Fields) repeatDue(at int64) bool {
 	interval := statemachine.RepeatInterval
 	if fs.Leaving {
