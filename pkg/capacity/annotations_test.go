@@ -36,7 +36,7 @@ func TestScaleInDeletesIdleOnDemandAndNodeFreeingPodsFirst(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.EmptyWholeNodes = true })
 	c.pools[0].gpus = 2
 	chat := c.add("team-chat/llama", 1)
-	chat.want = 5 // three nodes with two GPUs each; the last node runs one pod
+	chat.want = 5 // three nodes with two GPUs each; the last node has only one pod
 	c.until(10*time.Minute, "five are ready", c.whole(chat))
 	last := chat.pods[4]
 	for _, p := range chat.pods {

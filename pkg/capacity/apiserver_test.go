@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 )
 
-// observe returns the Observation of the simulated cluster, as package cluster builds it from a real one.
+// observe returns the Observation of the simulated cluster, in the form in which package cluster builds it from a real cluster.
 func (c *cluster) observe() Observation {
 	o := Observation{Ahead: c.ahead, Lost: !c.known, Shields: true, Buffers: c.servesBuffers}
 	index := map[*simNode][2]int{}
@@ -100,7 +100,7 @@ func (c *cluster) apply() {
 	c.most = max(c.most, patches)
 }
 
-// recordText is the content of a record.
+// recordText is the content of the annotation that records the overrides of a NodePool.
 type recordText struct {
 	V               int
 	Group, Resource string
@@ -112,7 +112,7 @@ type recordText struct {
 	}
 }
 
-// recordOf parses a record. ok is false if the text is not a record of this version.
+// recordOf parses the record annotation of a NodePool. ok is false if the text is not a record of this version.
 func recordOf(text string) (r recordText, ok bool) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
@@ -127,7 +127,7 @@ func (c *cluster) patch(a NodePoolPatch) {
 	}
 	pool := c.pools[i]
 	if pool.version != pool.seen {
-		return // a conflict, because the patch is based on an old version of the NodePool
+		return // the API server reports a conflict, because the patch is based on an old version of the NodePool
 	}
 	if c.refused != nil && c.refused(i) {
 		return
@@ -159,7 +159,7 @@ func (c *cluster) patch(a NodePoolPatch) {
 	}
 }
 
-// admit fails the test if the chart's admission policy would reject the patch.
+// admit fails the test if the chart's admission policy would reject the patch of a NodePool.
 func (c *cluster) admit(pool *simPool, a NodePoolPatch) {
 	if pool.consent&nodepool.ConsentAny == 0 {
 		c.t.Errorf("%s: a patch of %s without consent: %s", c.clock(), pool.Name, a.Text())
@@ -171,8 +171,8 @@ func (c *cluster) admit(pool *simPool, a NodePoolPatch) {
 	}
 }
 
-// apply simulates the server-side apply of all overrides. It fails the test if the patch omits a field that gpuscaler owns and does not
-// restore it either, because the API server would remove this field.
+// apply simulates the server-side apply of all overrides of a NodePool. It fails the test if the patch neither contains nor restores a
+// field that gpuscaler owns, because the API server would then remove this field.
 func (p *simPool) apply(c *cluster, a NodePoolPatch) {
 	for name, f := range p.fields {
 		restored := slices.ContainsFunc(a.Changes, func(r override.Change) bool { return r.Restore && r.Name() == name })
@@ -199,7 +199,7 @@ func (c *cluster) annotate(a PodAnnotation) {
 	}
 }
 
-// edit changes a field of a NodePool as another manager.
+// edit changes a field of a NodePool as another field manager than gpuscaler.
 func (c *cluster) edit(pool int, field string, v nodepool.Value) {
 	c.pools[pool].fields[field] = nodepool.FieldView{Value: v, Owner: "kubectl-edit"}
 	c.pools[pool].version++

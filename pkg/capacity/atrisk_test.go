@@ -47,7 +47,7 @@ func TestNoticesAndBurstsOfLossesAddSuccessors(t *testing.T) {
 
 func TestReserveIsTheExpectedLossOfOneColdStart(t *testing.T) {
 	for name, c := range map[string]struct {
-		ages []time.Duration // time since each loss
+		ages []time.Duration // how long ago the provider took each lost node
 		lead time.Duration
 		want int32
 	}{
@@ -67,7 +67,8 @@ func TestReserveIsTheExpectedLossOfOneColdStart(t *testing.T) {
 		for i, age := range c.ages {
 			o.Pools[0].Losses = append(o.Pools[0].Losses, evidence.Loss{UID: string(rune('a' + i)), At: now.Add(-age)})
 		}
-		// Two workloads run on ten spot nodes. The workload on eight of them must get the greater share of the reserve.
+		// Two workloads run on ten spot nodes. The workload with eight of these nodes must get the greater part of the reserve for expected
+		// losses.
 		o.Workloads = []Workload{{Key: "team/a", Uncapped: 8, Current: 8, GPUs: 1, Known: true},
 			{Key: "team/b", Uncapped: 2, Current: 2, GPUs: 1, Known: true}}
 		for i := range 10 {
@@ -89,8 +90,8 @@ func TestReserveIsTheExpectedLossOfOneColdStart(t *testing.T) {
 	}
 }
 
-// Without a lead time, a group uses the longest one that was learned for its workloads. Replicas for known demand start earlier by this
-// time, and the reserve covers the losses during this time.
+// A group without a lead time uses the longest lead time that was learned for its workloads. Replicas for known demand start earlier by
+// this time, and the reserve covers the node losses that are expected during this time.
 func TestGroupWithoutALeadTimeUsesTheLongestLearnedOne(t *testing.T) {
 	for name, c := range map[string]struct {
 		own, first, second, want time.Duration
@@ -130,9 +131,9 @@ func TestReserveCountsTheReplicasOfANode(t *testing.T) {
 		return all
 	}
 	for name, c := range map[string]struct {
-		nodes, each int   // number of spot nodes with 8 GPUs, and of replicas on each of them
+		nodes, each int   // number of spot nodes with 8 GPUs, and number of replicas on each node
 		gpus        int64 // GPUs of a replica
-		jobs        int   // number of further nodes, each completely used by a Job without a policy
+		jobs        int   // number of additional nodes, each fully used by a Job without a policy
 		replaced    int   // number of nodes that Karpenter itself replaces
 		needs       int32
 		lost, want  int32

@@ -47,7 +47,7 @@ func benchGroup(t testing.TB, name string) (*Group, Observation) {
 }
 
 // BenchmarkAHundredGroupsOfAHundredNodes measures a tick without changes on a platform with 10,000 GPU nodes. ns/op is the time for all
-// groups.
+// groups together.
 func BenchmarkAHundredGroupsOfAHundredNodes(b *testing.B) {
 	const groups = 100
 	states, decisions := make([]State, groups), make([]Decision, groups)
@@ -71,7 +71,7 @@ func BenchmarkAHundredGroupsOfAHundredNodes(b *testing.B) {
 	b.ReportMetric(float64(unsafe.Sizeof(State{})), "state-bytes")
 }
 
-// settle runs 200 ticks and applies their patches, so that all overrides of the group are written.
+// settle runs 200 ticks and applies their patches, so that all overrides of the group are written before the measurement.
 func settle(s *State, g *Group, o *Observation, d *Decision, now *time.Time) {
 	for range 200 {
 		*now = now.Add(time.Second)

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 )
 
-// The findings contain the number of pods that stay on on-demand nodes for each reason. They contain neither pods that require on-demand
-// nodes nor pods that can be moved.
+// For each reason why pods cannot be moved to spot, a finding has the number of these pods on on-demand nodes. Findings include neither
+// pods that require on-demand nodes nor pods that can be moved.
 func TestUnmovablePodsAreReportedByReason(t *testing.T) {
 	theirs := Annotation{Value: "true"}
 	for name, c := range map[string]struct {

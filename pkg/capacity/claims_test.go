@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// A pod requests GPUs by a resource claim (dynamic resource allocation). Such GPUs are not counted yet, so demand is unknown and the zero
-// limit is removed.
+// A pod requests GPUs by a resource claim (dynamic resource allocation). gpuscaler does not count such GPUs, so demand is unknown and the
+// zero limit is removed.
 func TestZeroLimitIsRemovedForPodsWithResourceClaims(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	c.add("team-chat/llama", 1)
@@ -41,7 +41,7 @@ func TestZeroLimitIsRemovedForPodsWithResourceClaims(t *testing.T) {
 }
 
 // A gang is incomplete: some of its pods do not exist yet. The missing pods are demand, but the finding must count only existing pods,
-// because only these can be found by a user.
+// because a user can find only existing pods.
 func TestMissingPodsOfAGangAreNotReportedAsHeld(t *testing.T) {
 	c := newCluster(t, nil)
 	o := c.observe()
@@ -70,7 +70,7 @@ func TestResourceClaimsMakeDemandUnknown(t *testing.T) {
 	if c.limit(0) != 0 {
 		t.Fatalf("no replica is requested: limit %d\n%s", c.limit(0), c.why())
 	}
-	chat.want, chat.quota = 1, true // the pod itself does not exist yet
+	chat.want, chat.quota = 1, true // the API server rejects the pod, so no pod exists yet
 	c.run(2 * time.Second)
 	if c.limit(0) != 16 || c.limit(1) != 16 || !c.d.Demand.Unknown {
 		t.Errorf("limits %d and %d, demand %+v\n%s", c.limit(0), c.limit(1), c.d.Demand, c.why())
@@ -80,7 +80,7 @@ func TestResourceClaimsMakeDemandUnknown(t *testing.T) {
 	}
 }
 
-// node adds a usable node to the spot NodePool, for example one that an administrator created.
+// node adds a usable node to the spot NodePool, such as a node that an administrator created.
 func (c *cluster) node(gpus int64) *simNode {
 	n := &simNode{name: c.id("manual"), created: c.now, changed: c.now, usable: true, pool: c.pools[0]}
 	c.pools[0].gpus = gpus
@@ -88,9 +88,9 @@ func (c *cluster) node(gpus int64) *simNode {
 	return n
 }
 
-// A Job claims two devices. Karpenter launches no node for it. The devices are included in the demand. Karpenter ignores the pod, so its
-// waiting does not show that spot has no capacity: the group must not fall back to on-demand, lower a limit or cap a target. When the pod
-// has a node, the demand is known. The zero limit is set again after the pod has ended.
+// A Job claims two devices that are included in the demand. Karpenter ignores the pod and launches no node for it. That the pod waits
+// does not show that spot has no capacity: the group must not fall back to on-demand, lower a limit or cap a target. When the pod has a
+// node, the demand is known. The zero limit is set again after the pod has ended.
 func TestPodWithCountedClaims(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.SpotWaitTimeout = true, 2*time.Minute })
 	c.add("team-chat/llama", 1)
@@ -132,14 +132,14 @@ func TestPodWithCountedClaims(t *testing.T) {
 
 func (c *cluster) lastAdvice() Advice { return c.loads[0].lastAdvice }
 
-// The replicas of a workload claim their GPUs. Before its pods exist, the replicas of the target count as demand, and no limit is lowered.
-// A replica on an on-demand node is not moved to spot, because Karpenter would launch no node for its successor.
+// The replicas of a workload claim their GPUs. Before any pod exists, the replicas of the target count as demand, and no limit is
+// lowered. A replica on an on-demand node is not moved to spot, because Karpenter would launch no node for its successor.
 func TestWorkloadWithCountedClaims(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	chat := c.add("team-chat/llama", 1)
 	chat.claimed = true
 	c.run(10 * time.Minute)
-	chat.want, chat.quota = 1, true // the pod itself does not exist yet
+	chat.want, chat.quota = 1, true // the API server rejects the pod, so no pod exists yet
 	c.run(2 * time.Second)
 	if d := c.d.Demand; c.limit(0) != 16 || !d.Unknown || d.Policies != 1 || c.finding(explain.FindPendingClaims) == nil {
 		t.Errorf("limit %d, demand %+v\n%s", c.limit(0), d, c.why())
@@ -157,8 +157,8 @@ func TestWorkloadWithCountedClaims(t *testing.T) {
 	}
 }
 
-// A group counts the devices of a DeviceClass. No rule sets a limit for them, because Karpenter's limits do not count them: neither while a
-// probe tests spot after a fallback, nor while there is no demand.
+// A group counts the devices of a DeviceClass. No rule may set a limit for these devices, because Karpenter's limits do not count them.
+// The test covers a probe of spot after a fallback, and a time without demand.
 func TestGroupOfADeviceClassSetsNoLimit(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.Resource, g.ZeroLimit = DeviceClassPrefix+"gpu.nvidia.com", true })
 	chat := c.add("team-chat/llama", 1)

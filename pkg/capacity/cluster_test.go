@@ -30,23 +30,23 @@ type cluster struct {
 	boot, load    time.Duration // boot: time from the launch of a node until it is usable; load: time from then until the pod is ready
 	ids           int
 	moving        moved
-	batch         statemachine.Move // the batch of the last tick
+	batch         statemachine.Move // the pods that moved to spot in the last tick
 	frozen        [nodepool.MaxPools]freezeMemory
 	started       int64 // time of the first tick with the current state
 	wholeBefore   bool
-	disturbed     int                 // number of nodes that were removed while pods ran on them
-	deaf          bool                // the API server refuses gpuscaler's writes
+	disturbed     int                 // number of nodes that were removed although pods ran on them
+	deaf          bool                // the API server rejects gpuscaler's writes
 	observed      func()              // called after each decision
 	applied       func()              // called after the actions of each decision
-	refused       func(pool int) bool // the API server refuses writes of the NodePool
+	refused       func(pool int) bool // whether the API server rejects writes to a NodePool
 	eager         bool                // Karpenter consolidates every second
 	servesBuffers bool                // the observation reports that CapacityBuffers are served
-	lag           int                 // for how many more seconds the observation does not change
+	lag           int                 // number of seconds for which the observation does not change
 	shown         Observation
-	nodeGPUs      bool // the observation contains the size of a node
-	// number of restores after which gpuscaler still owns the fields, as after a crash between the two requests of a restore
+	nodeGPUs      bool // the observation contains the size of the nodes of each NodePool
+	// number of restores after which gpuscaler still owns the fields, as if it crashed between the two requests of a restore
 	sticky    int
-	silent    bool // gpuscaler does not run: nothing is decided or written
+	silent    bool // gpuscaler does not run: it decides and writes nothing
 	releasing bool
 	log       []string // texts of the patches
 	phases    []statemachine.Phase
@@ -64,7 +64,7 @@ type simPool struct {
 	fields   map[string]nodepool.FieldView // key: name of the field
 	consent  nodepool.Consent
 	record   string
-	copied   bool // the NodePool was created from a copy with a record
+	copied   bool // the NodePool was created from a manifest that contains the record annotation of another NodePool
 	uid      string
 	nodes    []*simNode
 	denied   bool
@@ -75,14 +75,14 @@ type simPool struct {
 	failures []evidence.Failure
 	losses   []evidence.Loss
 	ready    bool
-	reserved int  // number of instances in a capacity reservation of the NodePool, which are launched first
+	reserved int  // number of instances in a capacity reservation of the NodePool; Karpenter launches them first
 	mixed    bool // the group lists the NodePool as reserved, and its requirement is In [reserved, on-demand]
 	// size of the capacity reservation of a NodePool that launches nothing else; 0: any size. While the reservation is full, Karpenter has
 	// no offering for the NodePool: it creates no NodeClaim and sends no Event.
 	slots             int
 	gone, unsupported bool
 	version           int // version of the object; the API server refuses a write that is based on an older version
-	seen              int // the version of the last observation
+	seen              int // version of the object in the last observation
 }
 
 type simNode struct {
@@ -92,7 +92,7 @@ type simNode struct {
 	changed        time.Time
 	notice         bool
 	drifted        bool
-	disrupted      bool // Karpenter has chosen the node: taint and disruption reason
+	disrupted      bool // Karpenter has chosen the node for disruption: the node has the taint and a disruption reason
 	kept           bool // the Node has the annotation karpenter.sh/do-not-disrupt
 	reserved       bool // the node belongs to a capacity reservation of its NodePool
 	blockingPods   int32
@@ -102,7 +102,7 @@ type simNode struct {
 
 type simLoad struct {
 	key        string
-	want       int32 // target without the advice of the group
+	want       int32 // target before the advice of the group is added
 	current    int32
 	extra      int32
 	gpus       int64
@@ -117,7 +117,7 @@ type simLoad struct {
 	buffer     int32
 	neverReady bool
 	full       bool  // the target is at maxReplicas
-	minimum    int32 // the fewest ready replicas since the last reset
+	minimum    int32 // smallest number of ready replicas since the test last reset this field
 	lastAdvice Advice
 }
 
@@ -195,7 +195,7 @@ func (c *cluster) run(d time.Duration) {
 	}
 }
 
-// until simulates until a condition is true, at most for d.
+// until simulates until a condition is true. It fails the test if the condition is still false after d.
 func (c *cluster) until(d time.Duration, what string, holds func() bool) {
 	c.t.Helper()
 	for range int(d / time.Second) {
@@ -284,8 +284,8 @@ func decided(s State, g *Group, o Observation, now time.Time, releasing bool) (d
 	return d, s
 }
 
-// replicaSets simulates the HPA and the ReplicaSet controller. The number of replicas is the workload's demand plus the advice of the last
-// tick (replicas for those at risk, and replicas for a move), limited by the target cap.
+// replicaSets simulates the HPA and the ReplicaSet controller. The number of replicas is the workload's demand plus the advice of the
+// last tick (replacements for replicas at risk, and replicas added for a move), limited by the target cap.
 func (c *cluster) replicaSets() {
 	for _, l := range c.loads {
 		if !l.paused {

@@ -36,7 +36,7 @@ func TestDecisionsMatchTheRecordedCorpus(t *testing.T) {
 	golden.Compare(t, corpusFile, got.String())
 }
 
-// digest computes a hash of decisions. sum returns the hash of the decisions since the last call of sum, as six hexadecimal digits.
+// digest computes a hash of decisions. sum returns the hash of the decisions since the previous call of sum, as six hexadecimal digits.
 type digest struct{ hashes.Hash64 }
 
 func newDigest() digest { return digest{fnv.New64a()} }
@@ -51,7 +51,7 @@ func (h digest) sum() string {
 // decisions for random variations of the observation.
 func clusterCorpus(t *rapid.T) (line string) { return newModel(t).corpus(t) }
 
-// sidesCorpus does the same as clusterCorpus for a group with several NodePools of a capacity type.
+// sidesCorpus returns the same hashes as clusterCorpus, for a group with several NodePools of a capacity type.
 func sidesCorpus(t *rapid.T) (line string) { return newModelOfSides(t).corpus(t) }
 
 func (m *model) corpus(t *rapid.T) (line string) {
@@ -75,14 +75,14 @@ func (m *model) corpus(t *rapid.T) (line string) {
 	return line + h.sum()
 }
 
-// ignoreFailures discards the failures of the simulated cluster's own checks. The corpus test only compares decisions.
+// ignoreFailures discards the failures that the checks of the simulated cluster report. The corpus test only compares decisions.
 type ignoreFailures struct{}
 
 func (ignoreFailures) Errorf(string, ...any) {}
 func (ignoreFailures) Helper()               {}
 
-// vary hashes the decisions for a random variation of the observation, on a copy of the state. It decides after a second, two minutes,
-// three minutes and 25 minutes, and runs Shutdown after each of them.
+// vary hashes the decisions for a random variation of the observation, on a copy of the state. It decides one second, two minutes, three
+// minutes and 25 minutes later, and runs Shutdown after each decision.
 func (m *model) vary(h digest, random *rand.Rand) {
 	s, o, g := m.s, m.observe(), *m.g
 	g.Advisory = random.IntN(10) == 0
@@ -182,8 +182,8 @@ func (p *Pod) change(random *rand.Rand) {
 	}
 }
 
-// bytesCorpus returns the hash of decisions on groups and observations that are read from random bytes, as in the fuzz test. No validation
-// has checked them.
+// bytesCorpus returns the hash of decisions on groups and observations that are read from random bytes, as in the fuzz test. These groups
+// and observations may be invalid.
 func bytesCorpus(t *testing.T, seed uint64) (line string) {
 	random := rand.New(rand.NewPCG(seed, 2))
 	data := make([]byte, 4000)
@@ -206,8 +206,8 @@ func bytesCorpus(t *testing.T, seed uint64) (line string) {
 	return h.sum()
 }
 
-// decision adds the effects of a decision to the hash, but no texts, because they may be reworded. Of a record it adds only whether it
-// exists.
+// decision adds the effects of a decision to the hash. It adds no texts, because they may be reworded. Of a record annotation, it adds
+// only whether the annotation exists.
 func (h digest) decision(g *Group, d *Decision) {
 	for _, list := range [][]Action{d.Actions, d.Plan} {
 		for _, a := range list {

@@ -23,8 +23,8 @@ func (d *changeLog) run(length time.Duration) {
 	}
 }
 
-// note adds the actions and the phase of the last tick, as text. If there was an action or the phase changed, it also adds the reasons.
-// Otherwise it adds nothing.
+// note adds the actions and the phase of the last tick as text. If the tick had an action or changed the phase, note also adds the
+// reasons. If the tick changed nothing, note adds nothing.
 func (d *changeLog) note() {
 	c := d.c
 	var b strings.Builder
@@ -48,9 +48,9 @@ func (d *changeLog) note() {
 	}
 }
 
-// The test simulates a day. At night there is no GPU node. Capacity is ready before the window opens. A burst uses spot nodes, and
-// on-demand nodes while spot has no capacity. The replicas return to spot at the configured pace, and no ready replica is missing
-// meanwhile. In the evening consolidation is allowed again, and no GPU node is left.
+// The test simulates a day. At night there is no GPU node. Capacity is ready before the time window of the schedule opens. A burst uses
+// spot nodes, and on-demand nodes while spot has no capacity. The replicas return to spot at the configured pace, and no ready replica is
+// missing during the return. In the evening consolidation is allowed again, and no GPU node is left.
 func TestDayFromZeroNodesToZeroNodes(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.LeadTime, g.StartupShield = true, 10*time.Minute, true })
 	before := c.specs()
@@ -65,18 +65,18 @@ func TestDayFromZeroNodesToZeroNodes(t *testing.T) {
 	if c.limit(0) != 16 {
 		t.Errorf("%s: the limit is 0 ten minutes before the window\n%s", c.clock(), c.why())
 	}
-	chat.want = 2 // the minimum of the window already applies, because the lead time precedes the window
+	chat.want = 2 // the minimum of the window already applies, because the lead time begins before the window
 	d.run(10 * time.Minute)
 	if chat.ready() != 2 || c.nodes(0) != 2 {
 		t.Errorf("%s: the window opens with %d ready\n%s", c.clock(), chat.ready(), c.why())
 	}
 	d.run(90 * time.Minute)
-	chat.want = 6 // a burst
+	chat.want = 6 // a burst of traffic
 	d.run(10 * time.Minute)
 	if chat.ready() != 6 || c.nodes(0) != 6 || c.nodes(1) != 0 {
 		t.Errorf("%s: %d ready, %d on spot\n%s", c.clock(), chat.ready(), c.nodes(0), c.why())
 	}
-	c.pools[0].denied = true // spot has no further capacity, and the burst grows
+	c.pools[0].denied = true // spot has no more capacity, and the burst grows
 	chat.want = 9
 	d.run(12 * time.Minute)
 	if chat.ready() != 9 || c.nodes(1) != 3 || c.d.Phase != statemachine.Fallback {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// A user edits an overridden field while no leader runs. The next leader keeps the edit and does not override the field for ten minutes, as
-// for an edit while a leader runs.
+// A user edits an overridden field while no leader runs. The next leader keeps the edit and does not override the field for ten minutes,
+// as it does for an edit while a leader runs.
 func TestEditWithoutLeaderStays(t *testing.T) {
 	c, _, before := zeroLimitCluster(t)
 	c.silent = true
@@ -37,8 +37,8 @@ func TestEditWithoutLeaderStays(t *testing.T) {
 	c.untouched(before)
 }
 
-// A leader restores all values and crashes before it removes the records. The next leader cannot know whether this was a restore or an edit
-// to the original values. It must override nothing for ten minutes, and then remove the records.
+// A leader restores all values and crashes before it removes the record annotations. The next leader cannot distinguish this restore from
+// an edit to the original values. It must override nothing for ten minutes, and must then remove the records.
 func TestIncompleteRestoreLeavesNoRecord(t *testing.T) {
 	c, chat, before := zeroLimitCluster(t)
 	c.silent = true
@@ -59,7 +59,7 @@ func TestIncompleteRestoreLeavesNoRecord(t *testing.T) {
 }
 
 // A user sets an overridden field to its original value while no leader runs. The field is not overridden for ten minutes, even if the
-// leader changes again in this time.
+// leader changes again within these ten minutes.
 func TestEditToTheOriginalValueStaysAfterTwoChangesOfLeader(t *testing.T) {
 	c, _, before := zeroLimitCluster(t)
 	c.silent = true
@@ -82,7 +82,7 @@ func TestEditToTheOriginalValueStaysAfterTwoChangesOfLeader(t *testing.T) {
 	c.untouched(before)
 }
 
-// The PlatformConfig names NodePools, and none of them exists. Targets must then not be capped, because it is unknown what nodes these
+// The PlatformConfig names NodePools, and none of them exists. Targets must not be capped, because it is unknown which nodes these
 // NodePools would provide. If at least one NodePool exists and no existing NodePool is ready, targets must be capped.
 func TestMissingNodePoolsCapNoTarget(t *testing.T) {
 	for name, w := range map[string]struct {
@@ -194,7 +194,7 @@ func TestFallbackEndsWhileDemandStaysUnknown(t *testing.T) {
 	c.untouched(before)
 }
 
-// If on-demand provides no node either, a hard fallback must remove its limit on spot while pods wait.
+// If on-demand provides no node either, a group in a hard fallback must remove its limit on spot while pods wait.
 func TestHardFallbackDoesNotLimitSpotWhileOnDemandIsClosed(t *testing.T) {
 	for name, shut := range map[string]func(c *cluster, shut bool){
 		"refused":   func(c *cluster, shut bool) { c.pools[1].denied = shut },
@@ -237,8 +237,8 @@ func TestHardFallbackDoesNotLimitSpotWhileOnDemandIsClosed(t *testing.T) {
 	}
 }
 
-// Spot and on-demand refuse launches for half an hour. The target cap ends from time to time for a retry, but both NodePools still refuse
-// launches. Spot must not be limited again during this time.
+// Spot and on-demand refuse launches for half an hour. The target cap ends from time to time for another attempt, but both NodePools
+// still refuse launches. Spot must not be limited again during this half hour.
 func TestSpotStaysUnlimitedWhileBothNodePoolsRefuse(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.Fallback = Hard })
 	chat := c.add("team-chat/llama", 1)

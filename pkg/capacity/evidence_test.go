@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// pairOf returns a group with one NodePool of each type, consent for every field, and no node.
+// pairOf returns a group with one spot and one on-demand NodePool, consent for every field, and no node.
 func pairOf(t *testing.T, change func(g *Group)) (*Group, Observation) {
 	g := Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"spot", Spot}, {"on-demand", OnDemand}}}
 	if change != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// A group without demand gets a limit of 0 after five minutes. The owner's value is part of the record and is restored when a pod is
-// pending.
+// A group without demand gets a limit of 0 after five minutes. The owner's value is stored in the record annotation and is restored when
+// a pod is pending.
 func ExampleDecide() {
 	group, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", ZeroLimit: true,
 		Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}}})
@@ -42,7 +42,8 @@ func ExampleDecide() {
 	// l40s-spot spec.limits[nvidia.com/gpu]: 16 -> "0"  (zero limit)
 }
 
-// A pod waits for a spot node. After the spot wait timeout the phase changes to fallback, and new nodes are on-demand nodes.
+// A pod waits for a spot node. After the spot wait timeout the phase changes to fallback, and Karpenter launches new nodes as on-demand
+// nodes.
 func ExampleDecide_fallback() {
 	group, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", SpotWaitTimeout: 4 * time.Minute,
 		Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}, {Name: "l40s-od", Type: capacity.OnDemand}}})

@@ -33,8 +33,8 @@ var fieldCases = []struct {
 	{nodepool.FieldLimit + 3, "cpu", nodepool.Path{"spec", "limits", "cpu"}, "/spec/limits/cpu", "limits[cpu]", `"4"`},
 }
 
-// For every field, these four must come from its entry of fieldTable: the path in the patch, the name in messages, the path in the record
-// and the format of the value.
+// For every field, four properties must match its entry of fieldTable: the path in the patch, the name in messages, the path in the
+// record annotation, and the format of the value.
 func TestEveryFieldHasOnePathForPatchTextAndRecord(t *testing.T) {
 	if len(fieldCases) != int(nodepool.NumFields) {
 		t.Fatalf("%d cases for %d fields", len(fieldCases), nodepool.NumFields)

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// newFleet returns a cluster with a group whose nodes have a label. Its autoscaler adds at most the given number of nodes, and removes
-// none. Every write to a NodePool fails the test.
+// newFleet returns a cluster with a group whose nodes are found by a label. The autoscaler of these nodes adds at most the given number
+// of nodes, and removes none. Every write to a NodePool fails the test.
 func newFleet(t *testing.T, nodes int, change func(g *Group)) (*cluster, *simLoad) {
 	c := newCluster(t, func(g *Group) {
 		g.Pools, g.NodeSelector = nil, map[string]string{"accelerator": "l40s"}
@@ -47,7 +47,8 @@ func TestStaticFleetCapsTheTargetAtItsNodes(t *testing.T) {
 	c.until(time.Hour, "the cap rises", func() bool { return chat.lastAdvice.Cap == 5 })
 }
 
-// An autoscaler adds nodes up to a maximum, which the platform team states as nodes or as GPUs. Below this maximum, no target is capped.
+// An autoscaler adds nodes up to a maximum, which the platform team configures as a number of nodes or of GPUs. Below this maximum, no
+// target is capped.
 func TestFleetIsCappedAtTheMaximumOfThePlatformTeam(t *testing.T) {
 	for name, change := range map[string]func(g *Group){
 		"maxNodes": func(g *Group) { g.MaxNodes = 5 }, "maxCapacity": func(g *Group) { g.MaxCapacity = 6 },
@@ -91,8 +92,8 @@ func TestAutoscalerThatAddsNoNodeCapsTheTarget(t *testing.T) {
 	c.until(time.Hour, "all replicas are ready", c.whole(chat))
 }
 
-// If the nodes cannot be read, the fleet must not be regarded as empty: no target is capped, and a finding reports that the nodes cannot be
-// read.
+// If the nodes cannot be read, gpuscaler must not regard the fleet as empty: no target is capped, and a finding reports that the nodes
+// cannot be read.
 func TestUnreadableNodesCapNothing(t *testing.T) {
 	c, chat := newFleet(t, 2, nil)
 	c.pools[0].gone, chat.want = true, 6
@@ -102,7 +103,7 @@ func TestUnreadableNodesCapNothing(t *testing.T) {
 	}
 }
 
-// The test checks the findings about the nodes of a group, and the number of free units on them.
+// The test checks the findings about the nodes of a group that are found by a label, and the number of free units on these nodes.
 func TestFindingsAboutTheNodesOfAFleet(t *testing.T) {
 	usable := func(gpus, used int64, ready bool) Node {
 		return Node{Stage: Usable, GPUs: gpus, Used: used, Ready: ready, Created: midnight}
@@ -141,7 +142,8 @@ func TestFindingsAboutTheNodesOfAFleet(t *testing.T) {
 	}
 }
 
-// Before known demand a finding contains the command that keeps enough nodes, for the provider that the labels name.
+// Before known demand, a finding contains the command that keeps enough nodes. The labels of the nodes determine the provider of the
+// command.
 func TestKnownDemandOfAFleetIsAdviceWithTheCommand(t *testing.T) {
 	for label, want := range map[string]string{
 		"cloud.google.com/gke-nodepool": "gcloud container clusters update CLUSTER --node-pool l40s --enable-autoscaling --total-min-nodes 3 " +

@@ -83,8 +83,8 @@ func TestFreezeEndsByItselfAfterACrash(t *testing.T) {
 	}
 }
 
-// The cron expression of a freeze entry contains a date, so the entry would apply again a year later. A controller removes such old entries
-// when it starts, with and without a record.
+// The cron expression of a freeze entry contains a date without a year, so the entry would apply again a year later. A controller removes
+// such old entries when it starts, with and without a record annotation.
 func TestOldFreezeEntriesAreRemovedAtStart(t *testing.T) {
 	for _, record := range []bool{true, false} {
 		c := newCluster(t, nil)
@@ -108,7 +108,7 @@ func TestOldFreezeEntriesAreRemovedAtStart(t *testing.T) {
 	}
 }
 
-// The probe begins FreezeHandover before the freeze for known demand ends, so that it extends the freeze without a gap.
+// The probe begins FreezeHandover before the freeze for known demand ends, so that the probe extends the freeze without a gap.
 func TestNoProbeWhileKnownDemandArrives(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)

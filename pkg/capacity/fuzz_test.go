@@ -146,7 +146,7 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// checkDecision fails the test if a decision violates a rule that applies to all decisions.
+// checkDecision fails the test if a decision violates a rule that applies to every decision.
 func checkDecision(t *testing.T, g *Group, o *Observation, d *Decision) {
 	if len(d.Advice) != len(o.Workloads) || g.Advisory && slices.ContainsFunc(d.Advice, func(a Advice) bool { return a != NoAdvice }) {
 		t.Errorf("advice %+v", d.Advice)
@@ -178,7 +178,7 @@ func checkDecision(t *testing.T, g *Group, o *Observation, d *Decision) {
 	}
 }
 
-// FuzzBudgets adds the entries of a freeze to an arbitrary list of budgets and removes them. All of the entries must be found again.
+// FuzzBudgets adds the entries of a freeze to an arbitrary list of budgets and removes them again. No entry of the freeze may be left.
 func FuzzBudgets(f *testing.F) {
 	f.Add(`[{"nodes":"10%"}]`, int64(1795392000000), int64(15), int64(60))
 	f.Add(`[]`, int64(0), int64(0), int64(1))

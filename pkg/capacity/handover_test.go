@@ -9,18 +9,18 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// protected reports whether Karpenter leaves the replicas on on-demand nodes. It does so if the weights put on-demand first, because its
-// simulation then finds no cheaper node, or if the budgets forbid the disruption of underutilized nodes.
+// protected reports whether Karpenter leaves the replicas on on-demand nodes. Either the weights put on-demand first, so that Karpenter's
+// simulation finds no cheaper node, or the budgets forbid the disruption of underutilized nodes.
 func (c *cluster) protected() bool {
 	return c.pools[1].number("weight") > c.pools[0].number("weight") || !c.allowed(c.pools[1], statemachine.ReasonUnderutilized)
 }
 
-// story is a sequence of phases, during which replicas run on on-demand nodes.
+// story is a sequence of phases of the group, during which replicas run on on-demand nodes.
 type story struct {
 	name   string
 	group  func(g *Group)
 	begin  func(c *cluster, chat *simLoad) // simulates until replicas run on on-demand nodes and Karpenter leaves them there
-	then   func(c *cluster, chat *simLoad) // what happens next
+	then   func(c *cluster, chat *simLoad) // simulates what happens next
 	phases []statemachine.Phase            // the phases through which the group must pass, in this order
 	within time.Duration
 }
@@ -34,8 +34,8 @@ func onDemand(c *cluster, chat *simLoad) {
 }
 
 // While replicas run on on-demand nodes and spot is preferred by weight, Karpenter would replace every on-demand node by a spot node at
-// once. One phase protects the replicas by weights, the others by a consolidation freeze. There must be no tick without protection between
-// two phases, until the last replica has returned.
+// once. In the phase Fallback weights protect the replicas, and in the other phases a consolidation freeze does. There must be no tick
+// without protection between two phases, until the last replica has returned.
 func TestReplicasOnDemandAreProtectedInEveryTick(t *testing.T) {
 	spotReturns := func(c *cluster, _ *simLoad) { c.pools[0].denied = false }
 	for _, s := range []story{
@@ -104,9 +104,9 @@ func (s *story) run(t *testing.T) {
 	}
 }
 
-// After each change of the phase, up to the second fallback, the API server refuses the writes of one NodePool for 20 seconds. In the first
-// case, gpuscaler may only write the weight of the spot NodePool and the budgets of the on-demand NodePool. At every time, either the
-// protection of the previous phase or the protection of the next phase must apply.
+// After each change of the phase, up to the second fallback, the API server rejects the writes to one NodePool for 20 seconds. In the
+// first case, gpuscaler may only write the weight of the spot NodePool and the budgets of the on-demand NodePool. At every time, the
+// protection of either the previous phase or the next phase must apply.
 func TestReplicasOnDemandAreProtectedIfAWriteFails(t *testing.T) {
 	for _, consent := range [][2]nodepool.Consent{{nodepool.ConsentWeight, nodepool.ConsentDisruption}, {nodepool.ConsentAny,
 		nodepool.ConsentAny}} {
@@ -144,8 +144,8 @@ func TestReplicasOnDemandAreProtectedIfAWriteFails(t *testing.T) {
 	}
 }
 
-// A new leader finds the limit cap and the weights of the previous leader, and demand is known. It must keep them: without the cap,
-// Karpenter could launch on-demand nodes before the new leader trusts demand.
+// A new leader finds the limit cap and the weights of the previous leader, and demand is known. It must keep the limit cap: without it,
+// Karpenter could launch on-demand nodes before the new leader has known demand for trustInterval.
 func TestNewLeaderKeepsALimitCap(t *testing.T) {
 	for name, change := range map[string]func(*Group){
 		"on-demand base":    func(g *Group) { g.OnDemandBase = 2 },
@@ -175,8 +175,8 @@ func TestNewLeaderKeepsALimitCap(t *testing.T) {
 	}
 }
 
-// A pod is loading, is ready for a moment, and loads again. Its annotation is set, cleared and set again, and the last write is sent at
-// once, although the same value was written shortly before.
+// A pod is loading, is ready for a moment, and loads again. Its annotation is set, removed and set again. The last write is sent at once,
+// although the same value was written shortly before.
 func TestAnnotationIsSetAgainAtOnceAfterItWasCleared(t *testing.T) {
 	g, o := pairOf(t, func(g *Group) { g.StartupShield = true })
 	o.Shields = true

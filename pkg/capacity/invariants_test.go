@@ -17,7 +17,7 @@ func (c *cluster) compare(again *Decision) {
 	}
 }
 
-// invariants fails the test if the last decision violates a rule that applies to every tick. It runs after each simulated tick.
+// invariants fails the test if the last decision violates a rule that applies to every tick. The test calls it after each simulated tick.
 func (c *cluster) invariants(o *Observation) {
 	written := map[string]bool{}
 	for _, a := range c.d.Actions {
@@ -46,7 +46,7 @@ func (c *cluster) invariants(o *Observation) {
 }
 
 // watchFallback fails the test if a fallback begins without evidence: because of refused launches or lost nodes, although a spot NodePool
-// that may launch nodes had none of these.
+// that may launch nodes had neither refused launches nor lost nodes.
 func (c *cluster) watchFallback(o *Observation) {
 	s := &c.s.Spot
 	before := len(c.phases) > 0 && c.phases[len(c.phases)-1] == statemachine.Fallback
@@ -62,8 +62,8 @@ func (c *cluster) watchFallback(o *Observation) {
 	}
 }
 
-// observedRoom reports whether no limit prevents a NodePool from launching a node. It includes the limits of a schedule that opens in this
-// tick, which the NodePool does not have yet.
+// observedRoom reports whether the limits of a NodePool allow another node. It includes the limits of a schedule that opens in this tick,
+// which the NodePool does not have yet.
 func (c *cluster) observedRoom(pool int, v *PoolView) bool {
 	return !slices.ContainsFunc(v.Limits, func(l nodepool.LimitView) bool {
 		limit, ok := l.Value.Quantity()
@@ -78,7 +78,7 @@ func (c *cluster) observedRoom(pool int, v *PoolView) bool {
 }
 
 // poolsOf returns the indexes of the NodePools of a capacity type (see simPool.kind). For OnDemand, it returns the reserved NodePools if
-// the group has no on-demand NodePool, because the reserved ones then replace spot.
+// the group has no on-demand NodePool, because reserved NodePools are then used instead of spot.
 func (c *cluster) poolsOf(kind CapacityType) (all []int) {
 	for i, p := range c.pools {
 		if p.kind() == kind {
@@ -91,8 +91,8 @@ func (c *cluster) poolsOf(kind CapacityType) (all []int) {
 	return all
 }
 
-// watchFreeze fails the test if a freeze of a NodePool ends and another begins less than FreezeHandover after a rule last needed the first
-// one. The first freeze should have continued. An old freeze whose entries had reached their end is ignored.
+// watchFreeze fails the test if a freeze of a NodePool ends and another begins less than FreezeHandover after a rule last needed the
+// first freeze. The first freeze should have continued. An old freeze whose entries had reached their end is ignored.
 func (c *cluster) watchFreeze(o *Observation) {
 	for i := range c.pools {
 		h, last := &c.s.Pools[i].Freeze, &c.frozen[i]
@@ -111,8 +111,8 @@ func (c *cluster) watchFreeze(o *Observation) {
 	}
 }
 
-// watchProtection fails the test if replicas on on-demand nodes are not protected as the phase requires: by weights that put on-demand
-// first in a fallback, and by a freeze while spot is probed or replicas return.
+// watchProtection fails the test if replicas on on-demand nodes are not protected as the phase requires: in a fallback by weights that
+// put on-demand first, and while spot is probed or replicas return by a consolidation freeze.
 func (c *cluster) watchProtection(o *Observation) {
 	if c.releasing || c.g.Advisory || len(c.pools) < 2 {
 		return
@@ -132,15 +132,15 @@ func (c *cluster) watchProtection(o *Observation) {
 	}
 }
 
-// freezeMemory is what watchFreeze stores about the freeze of one NodePool.
+// freezeMemory is the state of the freeze of one NodePool that watchFreeze stores between ticks.
 type freezeMemory struct {
 	on     bool
-	needed int64 // when a rule last needed the freeze
+	needed int64 // last time at which a rule needed the freeze
 	end    int64 // end of the freeze entries at the time needed
 }
 
-// watch checks the batch of replicas that moves to spot. It fails the test if a batch grows, or if the workload has fewer ready replicas
-// than demand needs although it had enough when the batch began. The check restarts when a node is lost or demand changes.
+// watch checks the batch of replicas that moves to spot. It fails the test if the batch grows, or if the workload has fewer ready
+// replicas than demand needs although it had enough when the batch began. The check starts again when a node is lost or demand changes.
 func (c *cluster) watch() {
 	m := &c.s.Move
 	for _, l := range c.loads {
@@ -169,7 +169,7 @@ type moved struct {
 	want           int32
 }
 
-// sound fails the test if a NodePool is changed without consent, or gets a limit that could keep required pods without nodes.
+// sound fails the test if a change of a NodePool lacks the owner's consent, or sets a limit that could keep required pods without nodes.
 func (c *cluster) sound(o *Observation, pool string, change override.Change) {
 	i := slices.IndexFunc(c.g.Pools, func(p Pool) bool { return p.Name == pool })
 	v := &o.Pools[i]

@@ -13,7 +13,8 @@ import (
 )
 
 // provision simulates one loop of Karpenter's provisioner. It launches a node for each pending pod that fits on no existing or booting
-// node, from the NodePool with the highest weight that accepts the pod. As Karpenter does by default, it ignores pods that claim devices.
+// node. The node belongs to the NodePool with the highest weight that accepts the pod. As Karpenter does by default, provision ignores
+// pods that claim devices.
 func (c *cluster) provision() {
 	free := map[*simNode]int64{}
 	for _, pool := range c.pools {
@@ -52,8 +53,8 @@ func (c *cluster) byWeight() []*simPool {
 
 func (p *simPool) number(field string) int64 { n, _ := p.fields[field].Value.Number(); return n }
 
-// fits reports whether the NodePool stays below every limit with one more node, as Karpenter 1.15 checks it. instead is the node that the
-// new node replaces, or nil.
+// fits reports whether the NodePool meets every limit with one more node, as Karpenter 1.15 checks it. The parameter instead is the node
+// that the new node replaces, or nil.
 func (p *simPool) fits(instead *simNode) bool {
 	nodes := int64(len(p.nodes))
 	if instead != nil && instead.pool == p {
@@ -68,7 +69,7 @@ func (p *simPool) fits(instead *simNode) bool {
 	return true
 }
 
-// kind returns the capacity type of the nodes that the NodePool launches when its capacity reservation is full.
+// kind returns the capacity type of the nodes that the NodePool launches after its capacity reservation is full.
 func (p *simPool) kind() CapacityType {
 	if p.Type == Reserved && p.mixed {
 		return OnDemand
@@ -122,7 +123,7 @@ func (c *cluster) consolidate() {
 		after := pool.fields["disruption.consolidateAfter"].Value
 		wait, err := time.ParseDuration(strings.Trim(string(after), `"`))
 		if err != nil {
-			continue // Never
+			continue // consolidateAfter is Never
 		}
 		for _, n := range slices.Clone(pool.nodes) {
 			if n.replaces != nil && n.usable {
@@ -176,7 +177,7 @@ func (c *cluster) evict(n *simNode) {
 	n.pool.remove(n)
 }
 
-// lose interrupts a node.
+// lose simulates a spot interruption: it removes a node and records the loss.
 func (c *cluster) lose(n *simNode) {
 	n.pool.losses = append(n.pool.losses, evidence.Loss{UID: n.name, At: c.now})
 	c.evict(n)

@@ -35,8 +35,8 @@ func TestBaseIsRoundedUpToWholeNodes(t *testing.T) {
 	}
 }
 
-// The owner of the NodePools gives on-demand the higher weight. No replica may move to spot, because Karpenter would launch an on-demand
-// node for it again.
+// The owner of the NodePools gives on-demand the higher weight. No replica may move to spot, because Karpenter would launch another
+// on-demand node for its successor.
 func TestNoReturnWhileOwnerPrefersOnDemand(t *testing.T) {
 	c := newCluster(t, nil)
 	c.pools[1].fields["weight"] = nodepool.FieldView{Value: "90", Owner: "kubectl"}
@@ -113,7 +113,7 @@ func TestLimitCapFollowsUsageUpAtOnceAndDownWithDelay(t *testing.T) {
 	if c.limit(1) != 2 || c.writes-writes > 2 {
 		t.Errorf("limit %d after %d writes", c.limit(1), c.writes-writes)
 	}
-	// a node that Karpenter launched before it observed the limit
+	// Karpenter launches a node before it observes the limit
 	c.pools[1].nodes = append(c.pools[1].nodes, &simNode{name: "late", created: c.now, changed: c.now, pool: c.pools[1]})
 	c.run(2 * time.Second)
 	if c.limit(1) != 3 {
@@ -177,7 +177,7 @@ func TestLimitCapIsLoweredEveryTwoMinutesAtMost(t *testing.T) {
 	all := p.nodes
 	c.run(5 * time.Minute)
 	writes := c.writes
-	for i := range 60 { // a node is added and removed
+	for i := range 60 { // the test alternately adds and removes a node
 		p.nodes = all[:2+i%2]
 		c.run(20 * time.Second)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// After four nodes were lost within minutes, the reserve covers the replicas on spot nodes. It does not cover replicas on other nodes, or
-// on nodes that Karpenter itself removes.
+// After four nodes were lost within minutes, gpuscaler adds a reserve for the replicas on spot nodes. The reserve covers no replicas on
+// other nodes, and none on nodes that Karpenter itself removes.
 func TestReserveCoversOnlyReplicasOnSpot(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Node)
@@ -28,7 +28,7 @@ func TestReserveCoversOnlyReplicasOnSpot(t *testing.T) {
 		for i := range 4 {
 			o.Pools[0].Losses = append(o.Pools[0].Losses, evidence.Loss{UID: fmt.Sprint("lost-", i), At: midnight.Add(-time.Minute)})
 		}
-		// the first workload runs on the nodes of the test case, and the second on ordinary spot nodes
+		// the first workload runs on the nodes of the test case, and the second on spot nodes that nothing threatens
 		four := Workload{Uncapped: 4, Current: 4, GPUs: 1, Known: true}
 		o.Workloads = []Workload{four, four}
 		for i := range 8 {
@@ -93,7 +93,7 @@ func TestEachTargetCapLastsTwiceAsLong(t *testing.T) {
 }
 
 // Spot refused three launches, but no pod waits now. This is a failure of spot only if the on-demand NodePool launched a node recently,
-// because the pods of the refused launches then run there. The order of the two NodePools in the group must not matter.
+// because that node then runs the pods of the refused launches. The order of the two NodePools in the group must not matter.
 func TestOnDemandGrowthAfterRefusalsIsEvidence(t *testing.T) {
 	for _, first := range []CapacityType{Spot, OnDemand} {
 		for age, fails := range map[time.Duration]bool{

@@ -31,8 +31,8 @@ func anyGroup(t *rapid.T) func(g *Group) {
 	}
 }
 
-// model is the simulated cluster for random events. It remembers the values that users wrote to the NodePools (people), because these must
-// be restored in the end.
+// model is the simulated cluster for random events. The field people contains the values that users wrote to the NodePools. In the end,
+// these values must be restored.
 type model struct {
 	*cluster
 	rt     *rapid.T
@@ -111,7 +111,7 @@ func (m *model) happen() {
 		}
 	case "pause":
 		l.paused = !l.paused
-		m.disturbed++ // restarts the check of the batch, because a pause can prolong or end the surge
+		m.disturbed++ // starts the check of the batch again, because a pause can prolong or end the surge
 	case "span":
 		from := m.now.Add(time.Duration(rapid.IntRange(-600, 1800).Draw(t, "from")) * time.Second)
 		m.ahead = []Span{{From: from, Until: from.Add(time.Duration(rapid.IntRange(60, 7200).Draw(t, "length")) * time.Second), GPUs: 2,
@@ -150,8 +150,8 @@ func (m *model) userEdits(pool int) {
 	m.people[pool][name] = v
 }
 
-// recreate replaces a NodePool, which a user deletes and creates again, by one with the values that users wrote. It has no overrides and no
-// record.
+// recreate replaces a NodePool, which a user deletes and creates again, by a NodePool with the values that users wrote. The new NodePool
+// has no overrides and no record annotation.
 func (m *model) recreate(pool int) {
 	p := m.pools[pool]
 	p.record, p.version = "", p.version+1
@@ -160,8 +160,8 @@ func (m *model) recreate(pool int) {
 	}
 }
 
-// calm ends all failures, allows all fields to be restored and releases the group. It fails the test unless every field then has the value
-// that a user wrote last, and no override, record or pod annotation of gpuscaler is left.
+// calm ends all failures, allows all fields to be restored and releases the group. It fails the test unless every field then has the
+// value that a user wrote last, and no override, record annotation or pod annotation of gpuscaler is left.
 func (m *model) calm() {
 	m.deaf, m.lag, m.known, m.releasing = false, 0, true, true
 	for _, p := range m.pools {

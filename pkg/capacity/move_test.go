@@ -29,7 +29,7 @@ func TestTargetFallsAfterTheAnnotationIsObserved(t *testing.T) {
 	c.until(15*time.Minute, "two replicas are ready on demand", c.whole(chat))
 	c.pools[0].denied = false
 	c.until(time.Hour, "the successor is ready", func() bool { return chat.ready() == 3 })
-	// without the annotations, the ReplicaSet would delete the youngest pod, which is the successor
+	// without annotations of the old pods, the ReplicaSet would delete the youngest pod, which is the successor
 	c.deaf = true
 	c.run(10 * time.Minute)
 	if c.s.Move.Step != statemachine.Annotating || chat.lastAdvice.Surge != 1 || len(chat.pods) != 3 {
@@ -72,8 +72,8 @@ func TestNoMoveWhilePodsWaitOrDemandArrivesOrIsUnknown(t *testing.T) {
 	}
 }
 
-// The provider takes the node of a replica while a successor for its move loads on spot. The successor must replace it, and no second one
-// may be added.
+// The provider takes the node of a replica while a successor for its move loads on spot. The successor must replace this replica, and no
+// second successor may be added.
 func TestReplicaAtRiskThatMovesHasOneSuccessor(t *testing.T) {
 	c, chat := returning(t)
 	c.until(20*time.Minute, "a successor loads", func() bool {

@@ -91,9 +91,9 @@ func TestSuccessorsOnDemandAreDeletedAndThoseOnSpotStay(t *testing.T) {
 }
 
 // The provider takes the nodes of three replicas while a batch of four moves, and spot has capacity for only one successor. Three
-// successors on new on-demand nodes must stay as replacements of the replicas at risk, and no further successors may start.
+// successors on new on-demand nodes must stay as replacements of the replicas at risk, and no more successors may start.
 func TestSuccessorsOnDemandOfReplicasAtRiskStay(t *testing.T) {
-	for first := range 2 { // with the first replica of the batch at risk, and without
+	for first := range 2 { // the first replica of the batch is at risk, or it is not
 		c, chat := scarce(t)
 		c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.Move.Step == statemachine.Surging && c.s.Move.Count == 4 })
 		c.room(1)
@@ -113,7 +113,7 @@ func TestSuccessorsOnDemandOfReplicasAtRiskStay(t *testing.T) {
 		c.until(30*time.Minute, "the successors are ready", func() bool { return c.s.Move.Step != statemachine.Surging })
 		chat.minimum = 16
 		c.run(10 * time.Minute)
-		c.observed = nil // the losses cause a reserve
+		c.observed = nil // the losses below cause a reserve, whose pods must not count
 		for _, n := range taken {
 			c.lose(n)
 		}
@@ -139,8 +139,8 @@ func (c *cluster) onSpot(l *simLoad) (uids []string) {
 	return uids
 }
 
-// Demand grows while a batch waits for its successors, and new replicas start on on-demand nodes. They do not belong to the batch. The
-// batch must not delete more pods than it planned at its start, and must still wait for the successors that load on spot.
+// Demand grows while a batch waits for its successors, and new replicas start on on-demand nodes. These replicas do not belong to the
+// batch. The batch must not delete more pods than it planned at its start, and must still wait for the successors that load on spot.
 func TestBatchDeletesAtMostItsOwnSizeAndWaitsForLoadingPods(t *testing.T) {
 	for _, room := range []int{1, 2, 4} {
 		for _, delay := range []time.Duration{0, 60 * time.Second, 2 * time.Minute} {
@@ -190,8 +190,8 @@ func TestBatchDoesNotWaitForALostSuccessor(t *testing.T) {
 	}
 }
 
-// While the replaced pods of a batch are being deleted, demand grows by the size of the batch. The batch must end without deleting another
-// pod, and the next batch must not wait.
+// While the replaced pods of a batch are being deleted, demand grows by the size of the batch. The batch must end without another
+// deletion, and the next batch must not wait.
 func TestBatchEndsWhenDemandGrows(t *testing.T) {
 	c, chat := scarce(t)
 	c.until(2*time.Hour, "a batch of four shrinks", func() bool { return c.s.Move.Step == statemachine.Shrinking && c.s.Move.Count == 4 })
@@ -202,7 +202,8 @@ func TestBatchEndsWhenDemandGrows(t *testing.T) {
 	}
 }
 
-// The model takes longer to load than a batch waits, so no batch succeeds. The waits between the batches must become longer.
+// The model takes longer to load than the time for which a batch waits, so no batch succeeds. The time between two batches must become
+// longer.
 func TestBatchesWithoutReadySuccessorsBecomeRare(t *testing.T) {
 	c, chat := scarce(t)
 	c.until(time.Hour, "the return begins", func() bool { return c.d.Phase == statemachine.Returning && c.s.Move.Step == statemachine.NoMove })

@@ -31,7 +31,7 @@ func inBatch(t *testing.T, m statemachine.Move) (*Group, Observation, State) {
 	return g, o, s
 }
 
-// batchOf returns a move that replaces the pods with the given UIDs. At midnight its current step has the given age.
+// batchOf returns a move that replaces the pods with the given UIDs. At midnight, its current step has lasted for the duration age.
 func batchOf(step statemachine.MoveStep, age time.Duration, victims ...string) statemachine.Move {
 	m := statemachine.Move{Step: step, Since: statemachine.Stamp(midnight.Add(-age)), Count: int32(len(victims))}
 	copy(m.Victims[:], victims)
@@ -59,15 +59,15 @@ func TestShrinkTimeout(t *testing.T) {
 		statemachine.ShrinkTimeout + time.Millisecond: false,
 		2 * statemachine.ShrinkTimeout:                false} {
 		g, o, s := inBatch(t, batchOf(statemachine.Shrinking, age, "od-0"))
-		o.Workloads[0].Uncapped, o.Workloads[0].Extra = 3, 0 // three replicas are needed, and the fourth will be deleted
+		o.Workloads[0].Uncapped, o.Workloads[0].Extra = 3, 0 // three replicas are needed, so the fourth pod will be deleted
 		if _, s = Decide(g, o, s, midnight); (s.Move.Step == statemachine.Shrinking) != waits {
 			t.Errorf("after %v: step %d", age, s.Move.Step)
 		}
 	}
 }
 
-// If demand grows so that all pods are needed, the batch ends. During the first minute of the step shrinking it does not end, because the
-// target has only just decreased.
+// If demand grows so that all pods are needed, the batch ends. During the first minute of the step Shrinking the batch does not end,
+// because the target has only just decreased.
 func TestDemandGrowthEndsABatchAfterAMinute(t *testing.T) {
 	for age, waits := range map[time.Duration]bool{0: true, statemachine.GrowthDelay: true,
 		statemachine.GrowthDelay + time.Millisecond: false} {
@@ -79,7 +79,7 @@ func TestDemandGrowthEndsABatchAfterAMinute(t *testing.T) {
 	}
 }
 
-// The next batch may be larger only if all successors of the previous batch were ready on spot.
+// The next batch may be larger only if all successors of the previous batch became ready on spot.
 func TestPartialBatchDoesNotWidenTheNext(t *testing.T) {
 	for name, c := range map[string]struct {
 		refused bool
@@ -107,7 +107,7 @@ func TestPartialBatchDoesNotWidenTheNext(t *testing.T) {
 	}
 }
 
-// Replicas of the on-demand base must not move to spot: a batch contains only replicas on the nodes above the base.
+// Replicas of the on-demand base must not move to spot: a batch contains only replicas on nodes that exceed the base.
 func TestBatchLeavesTheBase(t *testing.T) {
 	for base, want := range map[int64]int32{0: 4, 1: 3, 3: 1, 4: 0} {
 		g, o, s := inBatch(t, statemachine.Move{})
@@ -116,7 +116,7 @@ func TestBatchLeavesTheBase(t *testing.T) {
 		s.adapt(&withBase)
 		s.Pace, s.Spot.Moved = statemachine.Pace{Width: statemachine.MaxBatch}, statemachine.Stamp(midnight.Add(-time.Hour))
 		w := &o.Workloads[0]
-		for i := range 12 { // sixteen replicas in total, of which a quarter may move at once
+		for i := range 12 { // sixteen replicas in total, so four (a quarter) may move at once
 			n := usable(fmt.Sprint("spot-", i), Spot)
 			o.Pools[0].Nodes = append(o.Pools[0].Nodes, n)
 			w.Pods = append(w.Pods, onNode(n.Name, 0, i))
@@ -149,8 +149,8 @@ func TestAbandonedBatchWaitsForThePace(t *testing.T) {
 	}
 }
 
-// A batch must end, and no additional replicas may be requested, if its workload is deleted, is paused, has no current decision, or has a
-// pod whose deletion cost another manager set.
+// A batch must end, and request no additional replicas, in four cases: its workload is deleted, is paused or has no current decision, or
+// another manager set the deletion cost of one of its pods.
 func TestBatchEndsWithoutItsWorkload(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Observation)

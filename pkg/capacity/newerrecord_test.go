@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// rollBack replaces each record by a record of a newer version and starts an older controller. The older controller knows only these
+// rollBack replaces each record annotation by a record of a newer version and starts an older controller, whose only state is these
 // records.
 func (c *cluster) rollBack(newer func(record string) string) {
 	for _, p := range c.pools {
@@ -45,8 +45,8 @@ func TestOlderControllerRestoresFromANewerRecord(t *testing.T) {
 }
 
 // The owner edits the limit of a NodePool during a zero limit, and a rollback follows. The older controller replaces the newer record by
-// its own record, which contains the wait after the edit. Neither this controller nor the next leader may set the zero limit before ten
-// minutes have passed. The other NodePool, which was not edited, gets its zero limit again.
+// its own record, which contains the ten minutes without overrides after the edit. Neither this controller nor the next leader may set
+// the zero limit before the ten minutes have passed. The other NodePool, which was not edited, gets its zero limit again.
 func TestRollbackKeepsTheWaitAfterAnEdit(t *testing.T) {
 	for name, newer := range map[string]func(string) string{
 		"a newer version":  func(r string) string { return strings.Replace(r, `"v":1`, `"v":2,"horizon":{"a":[7]}`, 1) },
@@ -115,7 +115,8 @@ func TestOlderControllerKeepsWhatItDoesNotUnderstand(t *testing.T) {
 	}
 }
 
-// A future version stores its overrides in a list with another name. An older controller must change nothing, even if the group is removed.
+// A future version stores its overrides in the record under another key. An older controller must change nothing, even if the group is
+// removed.
 func TestOlderControllerChangesNothingWithoutAListOfFields(t *testing.T) {
 	c, _, _ := zeroLimitCluster(t)
 	zeroed := c.specs()
@@ -135,7 +136,7 @@ func TestOlderControllerChangesNothingWithoutAListOfFields(t *testing.T) {
 	}
 }
 
-// A NodePool with a newer record is in no group. Its owner's values are restored from the record.
+// No group contains a NodePool whose record has a newer format. Its owner's values are restored from this record.
 func TestNodePoolWithoutGroupIsRestoredFromANewerRecord(t *testing.T) {
 	c, _, before := zeroLimitCluster(t)
 	c.rollBack(func(r string) string { return strings.Replace(r, `"v":1`, `"v":2,"horizon":7`, 1) })
@@ -148,8 +149,8 @@ func TestNodePoolWithoutGroupIsRestoredFromANewerRecord(t *testing.T) {
 	c.untouched(before[1:])
 }
 
-// The older controller starts with a cache that contains the record before the rollback. The newer record, with another original value,
-// appears later.
+// The older controller starts with a cache that contains the record from before the rollback. The newer record, with another original
+// value, appears in the cache later.
 func TestNewerRecordAppearsAfterTheStart(t *testing.T) {
 	c, _, before := zeroLimitCluster(t)
 	c.s = State{}

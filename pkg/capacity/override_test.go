@@ -31,7 +31,7 @@ func TestForeignEditStaysAndIsRestoredAtRelease(t *testing.T) {
 	}
 }
 
-// Argo CD restores the original value before gpuscaler's cache shows the override. This must count as an edit.
+// Argo CD restores the original value before gpuscaler's cache contains the override. gpuscaler must treat this as an edit.
 func TestEditFasterThanTheCacheStays(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	before := c.pools[0].fields["limits[nvidia.com/gpu]"].Value
@@ -61,8 +61,8 @@ func TestEditToTheValueOfAPendingOverrideStays(t *testing.T) {
 	}
 }
 
-// The writes of a zero limit fail, and demand returns. Then the owner sets the limit to 0. gpuscaler has already begun to restore the
-// original limit, which must not overwrite the owner's value.
+// The writes of a zero limit fail, and demand returns. Then the owner sets the limit to 0. gpuscaler is already restoring the original
+// limit, and must not overwrite the owner's value.
 func TestEditToTheValueOfAnAbandonedOverrideStays(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	chat := c.add("team-chat/llama", 1)
@@ -98,8 +98,8 @@ func TestNodePoolThatWasReplacedHasNoOverride(t *testing.T) {
 	}
 }
 
-// Flux restores its value about every ten minutes. After the third time, gpuscaler does not override the field for six hours, even if it is
-// restarted.
+// Flux writes its value again about every ten minutes. After the third time, gpuscaler does not override the field for six hours, even if
+// gpuscaler is restarted.
 func TestThirdOverwriteBacksOffAcrossARestart(t *testing.T) {
 	c, _, before := zeroLimitCluster(t)
 	for range 3 {
@@ -133,8 +133,8 @@ func TestThirdOverwriteBacksOffAcrossARestart(t *testing.T) {
 	}
 }
 
-// The owner sets the limit to 8, and then to the 0 of the override, before a leader observes the first edit. 0 is then the owner's value:
-// neither demand, nor a new leader, nor the removal of the group restores the limit of the record.
+// The owner sets the limit to 8, and then to 0, the value of the override, before a leader observes the 8. 0 is then the owner's value:
+// neither demand, nor a new leader, nor the removal of the group restores the limit in the record annotation.
 func TestEditBackToTheValueOfTheOverrideStays(t *testing.T) {
 	for name, then := range map[string]func(c *cluster, chat *simLoad){
 		"demand returns":           func(_ *cluster, chat *simLoad) { chat.want = 4 },
@@ -178,7 +178,8 @@ func TestEditBackToTheValueOfTheOverrideStays(t *testing.T) {
 }
 
 // A NodePool with a zero limit is restored from a backup. Its annotations contain the record of gpuscaler, but all fields belong to the
-// backup software, as after a reset of managedFields. The record is then the only evidence, and the owner's limit is restored.
+// backup software, as after a reset of managedFields. The record is then the only evidence of the override, and the owner's limit is
+// restored.
 func TestOverrideOfACopiedNodePoolIsRestored(t *testing.T) {
 	c, chat, _ := zeroLimitCluster(t)
 	c.run(3 * time.Second)
@@ -251,7 +252,7 @@ func TestEditOfBudgetsAroundTheFreezeKeepsBoth(t *testing.T) {
 
 func TestEditDuringReleaseStays(t *testing.T) {
 	c, _, _ := zeroLimitCluster(t)
-	c.deaf, c.releasing = true, true // gpuscaler's writes are refused
+	c.deaf, c.releasing = true, true // the API server rejects gpuscaler's writes
 	c.run(3 * time.Second)
 	c.edit(0, "limits[nvidia.com/gpu]", `"4"`)
 	c.deaf = false
@@ -315,8 +316,8 @@ func TestTheWordRestoreEndsEveryOverride(t *testing.T) {
 	}
 }
 
-// While consent is withdrawn, the API server rejects every write, so the override stays and is reported. It is restored when the owner
-// lists the field again together with restore.
+// While the owner's consent is withdrawn, the API server rejects every write, so the override stays and is reported. It is restored when
+// the owner lists the field again together with restore.
 func TestOverrideStaysAndIsReportedWhileConsentIsWithdrawn(t *testing.T) {
 	for name, consent := range map[string]nodepool.Consent{"nothing": 0, "another field": nodepool.ConsentWeight,
 		"restore alone": nodepool.ConsentRestore} {
@@ -336,7 +337,7 @@ func TestOverrideStaysAndIsReportedWhileConsentIsWithdrawn(t *testing.T) {
 			if f == nil || f.Pool != 0 || f.Resource != "nvidia.com/gpu" || f.Name != "16" && f.Name != `"16"` {
 				t.Fatalf("findings %+v", c.d.Findings)
 			}
-			c.s = State{} // a new leader, whose only state is the record
+			c.s = State{} // a new leader, whose only state is the record annotation
 			c.run(5 * time.Second)
 			if c.finding(explain.FindConsentWithdrawn) == nil || c.limit(0) != 0 {
 				t.Errorf("a new leader: limit %d, findings %+v", c.limit(0), c.d.Findings)
@@ -407,7 +408,7 @@ func TestCrashAtAnyTimeLosesNoOriginal(t *testing.T) {
 		for range int(d / (77 * time.Second)) {
 			c.run(77 * time.Second)
 			kept := c.s.Spot
-			c.s = State{} // as after kill -9: the only state of the next leader is in the records
+			c.s = State{} // as after kill -9: the next leader has no state except the record annotations
 			kills++
 			c.step()
 			if c.s.Spot.Phase != kept.Phase && kept.Phase != statemachine.PreferSpot {
@@ -452,7 +453,7 @@ func TestNodePoolWithoutGroupIsRestoredFromItsRecord(t *testing.T) {
 func TestNewVersionOfTheGroupKeepsOverrides(t *testing.T) {
 	c, _, before := zeroLimitCluster(t)
 	next := *c.g
-	next.Pools = []Pool{c.g.Pools[1], c.g.Pools[0]} // another order, another resource first
+	next.Pools = []Pool{c.g.Pools[1], c.g.Pools[0]} // the NodePools in another order, and another resource first
 	c.g, c.pools[0], c.pools[1] = &next, c.pools[1], c.pools[0]
 	writes := c.writes
 	c.run(time.Minute)
@@ -464,8 +465,8 @@ func TestNewVersionOfTheGroupKeepsOverrides(t *testing.T) {
 	c.untouched([]string{before[1], before[0]})
 }
 
-// startFrom starts a new leader whose caches contain the given old observation for five seconds. During this time the API server rejects
-// its writes, because they contain an old resourceVersion.
+// startFrom starts a new leader whose caches contain the given old observation for five seconds. During these seconds the API server
+// rejects the leader's writes, because they contain an old resourceVersion.
 func (c *cluster) startFrom(old Observation) {
 	c.s, c.shown, c.lag = State{}, old, 5
 	for _, p := range c.pools {
@@ -473,7 +474,8 @@ func (c *cluster) startFrom(old Observation) {
 	}
 }
 
-// The new leader's first observation is older than the previous leader's last write. It must still restore the owners' original values.
+// The new leader's first observation is older than the previous leader's last write. The new leader must still restore the owners'
+// original values.
 func TestLeaderWithAnOldObservationFindsTheOriginals(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.OnDemandBase = 1 })
 	before := c.specs()
@@ -492,7 +494,7 @@ func TestLeaderWithAnOldObservationFindsTheOriginals(t *testing.T) {
 	c.run(time.Minute)
 	c.untouched(before)
 
-	// now the old observation contains an override with a value that the previous leader changed later
+	// the old observation contains an override with a value that the previous leader changed later
 	c.releasing = false
 	c.run(3 * time.Minute)
 	c.lag = 1000
@@ -510,8 +512,8 @@ func TestLeaderWithAnOldObservationFindsTheOriginals(t *testing.T) {
 	c.untouched(before)
 }
 
-// The owner's value is restored, but gpuscaler still owns the field, because the second request of the restore was not sent. The restore
-// must be repeated.
+// The owner's value is restored, but gpuscaler still owns the field, because the second request of the restore was not sent. gpuscaler
+// must repeat the restore.
 func TestRestoredFieldIsWrittenAgainWhileOwned(t *testing.T) {
 	c, _, before := zeroLimitCluster(t)
 	c.sticky = 3

@@ -11,7 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// A hard fallback limits spot to its current size. The limit is removed only while pods wait and on-demand cannot launch nodes for them.
+// A hard fallback limits spot to its current size. The limit is removed only while pods wait and on-demand cannot launch nodes for these
+// pods.
 func TestHardFallbackLimitsSpotUnlessOnDemandIsClosed(t *testing.T) {
 	for name, c := range map[string]struct {
 		waits  time.Duration
@@ -52,8 +53,8 @@ func TestHardFallbackLimitsSpotUnlessOnDemandIsClosed(t *testing.T) {
 	}
 }
 
-// An owner withdraws consent, changes the value, and then gives consent again. This is not an edit during an override, so the field must be
-// overridden at once.
+// An owner withdraws consent, changes the value, and then gives consent again. gpuscaler must override the field at once: the change was
+// no edit of an override, which would delay the next override.
 func TestFieldIsOverriddenAtOnceWhenConsentReturns(t *testing.T) {
 	c, _, _ := zeroLimitCluster(t)
 	consent := c.pools[0].consent
@@ -72,8 +73,8 @@ func TestFieldIsOverriddenAtOnceWhenConsentReturns(t *testing.T) {
 	}
 }
 
-// Karpenter started replicas on on-demand nodes although spot did not fail. They must not move to spot for 15 minutes, unless a probe
-// succeeds.
+// Karpenter started replicas on on-demand nodes although spot did not fail. The replicas must not move to spot for 15 minutes, unless a
+// probe of spot succeeds.
 func TestReturnWithoutAFailureWaits(t *testing.T) {
 	for _, c := range []struct {
 		cause explain.Cause
@@ -97,7 +98,8 @@ func TestReturnWithoutAFailureWaits(t *testing.T) {
 	}
 }
 
-// While replicas return to spot, the freeze entry lasts an hour. It must be extended five minutes before its end, and not in every tick.
+// While replicas return to spot, the freeze entry lasts an hour. The entry must be extended five minutes before its end, and not in every
+// tick.
 func TestFreezeIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 	g, o := pairOf(t, nil)
 	var s State
@@ -120,8 +122,8 @@ func TestFreezeIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 	if len(changes) != 4 || changes[1] < 55*time.Minute || changes[1] > 56*time.Minute {
 		t.Errorf("written at %v, want every 55 minutes", changes)
 	}
-	// Known demand has a fixed end, so the freeze entries for it are written once. They must be written again only if another span of known
-	// demand ends later.
+	// Known demand has a fixed end, so the freeze entries for it are written once. They must be written again only if other known demand
+	// ends later.
 	var tick tick
 	tick.begin(g, &o, &s, midnight.Add(4*time.Hour), &d)
 	s.Pools[0].Freeze = statemachine.Freeze{}
@@ -141,7 +143,7 @@ func TestFreezeIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 	if h := s.Pools[0].Freeze; h.Empty != statemachine.UpToMinute(end+time.Hour.Milliseconds()) || h.InUse != first.InUse {
 		t.Errorf("%+v: four minutes before its end an entry is freezeRenewal", h)
 	}
-	for after, want := range []bool{true, false} { // minutes after the freeze was last needed
+	for after, want := range []bool{true, false} { // minutes after a rule last needed the freeze
 		tick.begin(g, &o, &s, midnight.Add(4*time.Hour+6*time.Minute+time.Duration(after)*statemachine.FreezeHandover), &d)
 		tick.freezePool(0, statemachine.FreezeInput{At: tick.at, Empty: 0, InUse: 0}, true)
 		if h := s.Pools[0].Freeze; h != (statemachine.Freeze{}) != want {
@@ -150,7 +152,7 @@ func TestFreezeIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 	}
 }
 
-// Another rule requests the value that is already set. The override and its record must then contain the new rule.
+// Another rule requests the value that the field already has. The override and its record annotation must then contain the new rule.
 func TestOverrideNamesItsCurrentRule(t *testing.T) {
 	w := newWriter(t)
 	w.want(0, nodepool.FieldLimit, 4)
@@ -197,8 +199,8 @@ func TestLimitsArePendingUntilTheOwnersValueIsObserved(t *testing.T) {
 	}
 }
 
-// With a lead time of six hours, a freeze lasts longer than two hours, so its entries must be extended. No entry may last longer than two
-// hours, because the controller could crash.
+// With a lead time of six hours, a freeze lasts longer than two hours, so its entries must be extended. No single entry may last longer
+// than two hours, because the controller could crash.
 func TestFreezeEntryEndsWithinTwoHours(t *testing.T) {
 	g, o := pairOf(t, func(g *Group) { g.ConsolidationFreeze, g.LeadTime = true, 6*time.Hour })
 	from := midnight.Add(6 * time.Hour)
@@ -221,7 +223,7 @@ func TestFreezeEntryEndsWithinTwoHours(t *testing.T) {
 	}
 }
 
-// A new leader adopts the freeze entries of the previous leader. It does not write them again or change their ends.
+// A new leader adopts the freeze entries of the previous leader. It neither writes them again nor changes their ends.
 func TestNewLeaderContinuesAFreeze(t *testing.T) {
 	c := newCluster(t, nil)
 	before := c.specs()

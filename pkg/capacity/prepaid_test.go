@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// prepaid describes a NodePool of a group with prepaid capacity.
+// prepaid describes a NodePool of a group that has capacity reservations.
 type prepaid struct {
 	Pool
 	weight nodepool.Value
@@ -53,9 +53,9 @@ func (c *cluster) pool(name string) int {
 
 func (c *cluster) nodesOf(name string) int { return c.nodes(c.pool(name)) }
 
-// A NodePool of reserved and on-demand capacity is the on-demand side of its group, in every order of the NodePools. The test runs once
-// with this NodePool listed as on-demand, and once with it listed as reserved. The prepaid NodePools must be used first, even in a
-// fallback. The replicas on its on-demand nodes must return to spot. The replicas on its prepaid node must not move.
+// A NodePool of reserved and on-demand capacity is used as the on-demand NodePool of its group, in every order of the NodePools. The test
+// runs once with this NodePool listed as on-demand, and once with it listed as reserved. The prepaid NodePools must be used first, even
+// in a fallback. The replicas on its on-demand nodes must return to spot. The replicas on its prepaid node must not move.
 func TestMixedNodePoolBesideReservedOnesIsTheOnDemandSide(t *testing.T) {
 	for _, listed := range []CapacityType{OnDemand, Reserved} {
 		pools := []prepaid{{Pool: Pool{"block-a", Reserved}, weight: "90", slots: 1}, {Pool: Pool{"block-b", Reserved}, weight: "85", slots: 1},
@@ -178,7 +178,7 @@ func TestFullReservationBesideAnOpenNodePoolCapsNothing(t *testing.T) {
 	}
 }
 
-// Pods wait, and the reservation is full, which is the only alternative to spot. A hard fallback must not limit spot then.
+// Pods wait, and the only alternative to spot is a reservation that is full. A hard fallback must not limit spot in this case.
 func TestHardFallbackDoesNotLimitSpotWhileTheReservationIsFull(t *testing.T) {
 	c := newPrepaid(t, []prepaid{{Pool: Pool{"block", Reserved}, weight: "20", slots: 1}, {Pool: Pool{"spot", Spot}, weight: "80"}},
 		func(g *Group) { g.Fallback = Hard })
@@ -193,8 +193,8 @@ func TestHardFallbackDoesNotLimitSpotWhileTheReservationIsFull(t *testing.T) {
 	c.until(15*time.Minute, "three replicas are ready", c.whole(chat))
 }
 
-// newModelOfPrepaid returns a model of spot, on-demand, reserved and mixed NodePools in a random order, with random weights. Reservations
-// change their size with the events.
+// newModelOfPrepaid returns a model of spot, on-demand, reserved and mixed NodePools in a random order, with random weights. The random
+// events also change the sizes of reservations.
 func newModelOfPrepaid(t *rapid.T) *model {
 	options := anyGroup(t)
 	listed := rapid.SampledFrom([]CapacityType{OnDemand, Reserved}).Draw(t, "listed")

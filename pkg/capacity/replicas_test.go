@@ -44,7 +44,7 @@ func (x *grouped) add(onNodes int) {
 	w.Uncapped = w.Current
 }
 
-// decide simulates some time and returns the last decision.
+// decide simulates the duration d and returns the last decision.
 func (x *grouped) decide(d time.Duration) (out Decision) {
 	var s State
 	for now := midnight; !now.After(midnight.Add(d)); now = now.Add(time.Second) {
@@ -133,8 +133,8 @@ func TestKnownDemandArrivesWithCompleteReplicas(t *testing.T) {
 	}
 }
 
-// A node needs space for one pod of a replica, not for all of its pods. With a limit of 16 GPUs, pods of 8 GPUs still get nodes, so the
-// target must not be capped.
+// A node needs space for one pod of a replica, not for all pods of the replica. With a limit of 16 GPUs, pods of 8 GPUs still get nodes,
+// so the target must not be capped.
 func TestNodeSizeIsThatOfPodsNotReplicas(t *testing.T) {
 	x := newGrouped(t, OnDemand)
 	x.o.Workloads[0].GPUs, x.o.Workloads[0].Size, x.o.Workloads[0].PodGPUs = 32, 4, 8
@@ -156,7 +156,7 @@ func TestReplicasOfARolloutHaveTheirOwnSizes(t *testing.T) {
 			x.add(2)
 		}
 		w, v := &x.o.Workloads[0], &x.o.Pools[0]
-		w.Size, w.GPUs = 3, 3 // as the largest replica
+		w.Size, w.GPUs = 3, 3 // the size of the larger replica
 		for i := range w.Pods {
 			w.Pods[i].Size = 2
 		}

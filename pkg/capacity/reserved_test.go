@@ -58,7 +58,8 @@ func (c *cluster) denySpot(denied bool) {
 	}
 }
 
-// In a fallback, on-demand gets a higher weight than spot. The reservation is paid for in any case, so Karpenter still uses it first.
+// In a fallback, on-demand gets a higher weight than spot. Karpenter must still use the reservation first, because it is paid for in any
+// case.
 func TestReservedCapacityStaysFirstInAFallback(t *testing.T) {
 	c := newSix(t)
 	before := c.specs()
@@ -89,8 +90,8 @@ func TestReservedCapacityStaysFirstInAFallback(t *testing.T) {
 	c.untouched(before)
 }
 
-// While a group returns to spot, the reservation becomes free. Karpenter uses it for the successors before spot. Such a successor counts as
-// moved: gpuscaler must delete the on-demand replica that it replaces, and must not start the same batch again.
+// While a group returns to spot, the reservation has free instances again. Karpenter uses it for the successors before spot. Such a
+// successor counts as moved: gpuscaler must delete the on-demand replica that it replaces, and must not start the same batch again.
 func TestSuccessorsOnReservedCapacityEndTheirBatch(t *testing.T) {
 	c := newSix(t)
 	before := c.specs()

@@ -26,7 +26,7 @@ func atLimit(t *testing.T, resource string, limit nodepool.Value, change func(*G
 var fourNodes = map[string]nodepool.Value{"nvidia.com/gpu": `"4"`, "cpu": `"35"`, "memory": `"300Gi"`, "nodes": `4`}
 
 // play simulates the given time. It returns how often additional replicas for a move (a surge) were requested, the greatest number of
-// nodes, and for how many seconds consolidation of the on-demand NodePool was frozen.
+// nodes, and the number of seconds during which consolidation of the on-demand NodePool was frozen.
 func (c *cluster) play(d time.Duration) (surges, nodes, frozen int) {
 	was := false
 	for range int(d / time.Second) {
@@ -70,7 +70,7 @@ func TestSpotAtItsOwnersLimitEndsTheReturn(t *testing.T) {
 }
 
 // The spot NodePool's limit allows five nodes for six replicas. Five replicas return to spot and one stays on an on-demand node. After
-// that, no further move is started.
+// that, no other move may start.
 func TestReturnStopsWhenSpotIsFull(t *testing.T) {
 	c, chat := atLimit(t, "nvidia.com/gpu", "5", func(g *Group) { g.ReturnNodesPerHour = 30 })
 	c.pools[0].denied = true
@@ -85,8 +85,8 @@ func TestReturnStopsWhenSpotIsFull(t *testing.T) {
 	}
 }
 
-// The spot NodePool is at its owner's limit, so pods must not wait for spot: on-demand has no limit cap. The limit is not a failure of spot
-// either.
+// The spot NodePool is at its owner's limit, so pods must not wait for spot: on-demand gets no limit cap. The limit is not a failure of
+// spot either, so no fallback begins.
 func TestNoSpotWaitAtTheOwnersLimit(t *testing.T) {
 	for resource, limit := range fourNodes {
 		c, chat := atLimit(t, resource, limit, func(g *Group) { g.SpotWaitTimeout = 10 * time.Minute })
@@ -102,8 +102,8 @@ func TestNoSpotWaitAtTheOwnersLimit(t *testing.T) {
 	}
 }
 
-// The spot NodePool is at its owner's limit during a fallback. A probe would need space for one more node, so the fallback ends without a
-// probe.
+// The spot NodePool is at its owner's limit during a fallback. A probe would need space for one more node, so the fallback must end
+// without a probe.
 func TestNoProbeAtTheOwnersLimit(t *testing.T) {
 	c, chat := atLimit(t, "cpu", `"35"`, nil)
 	chat.want = 4
@@ -179,8 +179,7 @@ func TestNoSurgeBeyondTheBoundsOfAWorkload(t *testing.T) {
 	}
 }
 
-// gpuscaler must respect a limit of a resource that it cannot override, with its observed value. This includes a limit without a resource
-// name.
+// gpuscaler must respect a limit of a resource that it cannot override, including a limit without a resource name.
 func TestLimitWithoutAFieldCounts(t *testing.T) {
 	for resource, full := range map[string]bool{"": true, "example.com/unknown": true, "nvidia.com/gpu": true} {
 		c := newCluster(t, nil)
@@ -196,8 +195,8 @@ func TestLimitWithoutAFieldCounts(t *testing.T) {
 	}
 }
 
-// Targets are capped because of both NodePools: one is at a limit of its owner, and launches in the other were refused. The decision must
-// contain both with their numbers, and the GPU of a job in the first NodePool. Without a cap the list must be empty.
+// Targets are capped because of both NodePools: the first is at a limit of its owner, and launches in the second were refused. The
+// decision must contain both NodePools with their numbers, and the GPU of a Job in the first. Without a cap the list must be empty.
 func TestClosedNodePoolsAreListedWithTheirNumbers(t *testing.T) {
 	c := newCluster(t, nil)
 	c.pools[0].fields["limits[nvidia.com/gpu]"] = nodepool.FieldView{Value: "2"}
@@ -254,7 +253,7 @@ func TestLimitThatCannotBeRemovedIsNotAttributedToTheOwner(t *testing.T) {
 }
 
 // The limit of the spot NodePool allows one more node, which is too small for the waiting pod. The limit of the on-demand NodePool allows
-// no further node.
+// no other node.
 func TestLimitThatAllowsOnlyTooSmallNodesNamesThePod(t *testing.T) {
 	c := newCluster(t, nil)
 	for i, limit := range []nodepool.Value{"12", "4"} {

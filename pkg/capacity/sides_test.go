@@ -30,7 +30,7 @@ func newZones(t failer, change func(g *Group)) *cluster {
 
 func (c *cluster) deny(spotA, spotB bool) { c.pools[0].denied, c.pools[1].denied = spotA, spotB }
 
-// Karpenter prefers spot-b, whose zone has no capacity. All replicas start in spot-a, and no NodePool is overridden.
+// Karpenter prefers spot-b, whose zone has no capacity. All replicas must start in spot-a, and no NodePool may be overridden.
 func TestRefusalsInOneZoneDoNotEndTheUseOfSpot(t *testing.T) {
 	for refusing := range 2 {
 		c := newZones(t, nil)
@@ -47,8 +47,8 @@ func TestRefusalsInOneZoneDoNotEndTheUseOfSpot(t *testing.T) {
 	}
 }
 
-// The zone of spot-b has no capacity, and a schedule opens that allows no further spot node. Spot then provides no node, so the group must
-// fall back in the same tick, even before the limit of the schedule is written to a NodePool. A further replica runs on demand.
+// The zone of spot-b has no capacity, and a schedule opens that allows no more spot nodes. Spot then provides no node, so the group must
+// fall back in the same tick, even before the limit of the schedule is written to a NodePool. An additional replica must run on demand.
 func TestScheduledLimitOfTheLastOpenZoneEndsTheUseOfSpot(t *testing.T) {
 	opens := midnight.Add(5 * time.Minute)
 	c := newZones(t, func(g *Group) {
@@ -75,7 +75,7 @@ func TestScheduledLimitOfTheLastOpenZoneEndsTheUseOfSpot(t *testing.T) {
 	}
 }
 
-// Both zones refuse, so the group falls back. One zone has capacity again: a probe finds it, and all replicas return to it.
+// Both zones refuse launches, so the group falls back. When one zone has capacity again, a probe finds it, and all replicas return to it.
 func TestFallbackWhenEveryZoneRefusesAndReturnToTheFirstThatRecovers(t *testing.T) {
 	for recovering := range 2 {
 		c := newZones(t, func(g *Group) { g.Fallback, g.ReturnNodesPerHour = Hard, 60 })
@@ -105,7 +105,8 @@ func TestFallbackWhenEveryZoneRefusesAndReturnToTheFirstThatRecovers(t *testing.
 	}
 }
 
-// The leader crashes after every write during a fallback, a probe and a return. Each new leader continues from the records.
+// The leader crashes after every write during a fallback, a probe and a return. Each new leader must continue from the record
+// annotations.
 func TestSeveralNodePoolsSurviveALeaderChangeInEveryPhase(t *testing.T) {
 	c := newZones(t, func(g *Group) { g.Fallback, g.ReturnNodesPerHour = Hard, 60 })
 	before := c.specs()
@@ -133,8 +134,8 @@ func TestSeveralNodePoolsSurviveALeaderChangeInEveryPhase(t *testing.T) {
 	c.untouched(before)
 }
 
-// An older version allowed one NodePool per capacity type. A group to which NodePools were added must be able to read the records of this
-// version.
+// An older version allowed one NodePool per capacity type. After NodePools were added to a group, gpuscaler must still read the records
+// that this version wrote.
 func TestRecordsOfAPairAreReadAfterNodePoolsWereAdded(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.Fallback = Hard })
 	chat := c.add("team-chat/llama", 1)
@@ -169,8 +170,8 @@ func TestRecordsOfAPairAreReadAfterNodePoolsWereAdded(t *testing.T) {
 	}
 }
 
-// A NodePool is removed from the group while it is overridden. Its record must be sufficient to restore it, and the other NodePools must
-// stay overridden.
+// A NodePool is removed from the group while it is overridden. Its record annotation must be sufficient to restore it, and the other
+// NodePools must stay overridden.
 func TestRemovedNodePoolIsRestoredFromItsRecord(t *testing.T) {
 	c := newZones(t, func(g *Group) { g.Fallback = Hard })
 	before := c.specs()
@@ -197,7 +198,8 @@ func TestRemovedNodePoolIsRestoredFromItsRecord(t *testing.T) {
 	alone.untouched(before[1:2])
 }
 
-// spot-a is full and spot-b refuses, so no spot NodePool is left and the group falls back. A full NodePool alone is not a failure of spot.
+// spot-a is at its limit and spot-b refuses launches, so no spot NodePool provides a node and the group falls back. A NodePool at its
+// limit alone is not a failure of spot.
 func TestFullNodePoolIsNoRoomAndNoFailure(t *testing.T) {
 	c := newZones(t, nil)
 	chat := c.add("team-chat/llama", 1)
@@ -224,7 +226,8 @@ func TestFullNodePoolIsNoRoomAndNoFailure(t *testing.T) {
 	}
 }
 
-// Pods wait for spot, so both on-demand NodePools are limited to their size. When the timeout ends, the limits of both are restored.
+// Pods wait for spot, so both on-demand NodePools are limited to their current size. When the timeout ends, the limits of both NodePools
+// are restored.
 func TestSpotWaitTimeoutLimitsEveryOnDemandNodePool(t *testing.T) {
 	c := newZones(t, func(g *Group) { g.SpotWaitTimeout = 4 * time.Minute })
 	c.run(3 * time.Minute)
@@ -259,8 +262,8 @@ func TestNoOnDemandLimitUnlessAllMayBeSet(t *testing.T) {
 	}
 }
 
-// The on-demand base is a total over both on-demand NodePools. If the NodePool that Karpenter prefers refuses launches, the other one
-// provides the base.
+// The on-demand base is a total over both on-demand NodePools. If the NodePool that Karpenter prefers refuses launches, the other
+// NodePool provides the base.
 func TestBaseIsSharedByTheOnDemandNodePools(t *testing.T) {
 	for refusing := range 3 {
 		c := newZones(t, func(g *Group) { g.OnDemandBase, g.SpotWaitTimeout = 2, 10*time.Minute })
@@ -280,7 +283,8 @@ func TestBaseIsSharedByTheOnDemandNodePools(t *testing.T) {
 	}
 }
 
-// A NodePool that is not ready, or whose owner withdrew consent, is not used, and a finding names it. The other NodePool is used.
+// A NodePool is not used if it is not ready or if its owner withdrew consent, and a finding names this NodePool. The other NodePool is
+// used.
 func TestUnreliableNodePoolCountsAsNoRoomAndIsNamed(t *testing.T) {
 	for problem, change := range map[explain.PoolProblem]func(p *simPool){
 		explain.PoolNotReady:     func(p *simPool) { p.ready = false },
@@ -318,7 +322,7 @@ func TestUnreliableNodePoolCountsAsNoRoomAndIsNamed(t *testing.T) {
 	c.until(time.Minute, "the only spot NodePool loses its nodes, and the group falls back", c.in(statemachine.Fallback))
 }
 
-// No demand exists: the limits of all four NodePools are 0. With the first pod, all of them are restored.
+// No demand exists, so the limits of all four NodePools are 0. With the first pod, all four limits are restored.
 func TestZeroLimitOfEveryNodePool(t *testing.T) {
 	c := newZones(t, func(g *Group) { g.ZeroLimit = true })
 	before := c.specs()
@@ -334,8 +338,8 @@ func TestZeroLimitOfEveryNodePool(t *testing.T) {
 	c.untouched(before)
 }
 
-// The JSON form of the state of a group with few NodePools must not change when groups may have more. The state of a group with the most
-// NodePools must not be shortened.
+// For a group with few NodePools, the JSON form of the state must be the same as in versions that allowed fewer NodePools. For a group
+// with the maximum number of NodePools, the JSON form must contain all of them.
 func TestSnapshotOmitsUnusedNodePools(t *testing.T) {
 	for used, saved := range map[int]int{1: 4, 4: 4, 6: 6, nodepool.MaxPools: nodepool.MaxPools} {
 		g := Group{Name: "chat", Resource: "nvidia.com/gpu"}

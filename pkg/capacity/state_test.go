@@ -13,14 +13,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
-// fill sets every number, flag and string in v to a different non-zero value. n is the number of values that were set before. It returns
-// the new number.
+// fill sets every number, flag and string in v to a different non-zero value. The parameter n is the number of values that were set
+// before. fill returns the new number.
 func fill(v reflect.Value, n int) int {
 	v = reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem()
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if !strings.HasSuffix(v.Type().Field(i).PkgPath, "/override") { // there, an unexported field is a cache
+			if !strings.HasSuffix(v.Type().Field(i).PkgPath, "/override") { // in package override, an unexported field is a cache
 				n = fill(v.Field(i), n)
 			}
 		}

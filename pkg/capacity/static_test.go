@@ -10,7 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
-// staticPool returns the view of a static NodePool with spec.replicas nodes of one GPU. The first used nodes have a pod of the group.
+// staticPool returns the view of a static NodePool with the given spec.replicas and nodes of one GPU. The parameter used is the number of
+// nodes, from the first, that have a pod of the group.
 func staticPool(replicas int64, used int) PoolView {
 	v := PoolView{Exists: true, Ready: true, Replicas: &replicas, View: nodepool.View{Weight: nodepool.FieldView{Unsupported: true}}}
 	for i := range replicas {
@@ -39,9 +40,9 @@ func replicasOn(running, waiting int) Workload {
 	return w
 }
 
-// Karpenter launches no node of a static NodePool beyond spec.replicas. Three of five replicas run on its three nodes: the target is capped
-// at four, and the finding has the number of nodes that all five need. After the owner has set this number, the missing nodes count as
-// room, and the cap ends.
+// Karpenter launches no node of a static NodePool beyond spec.replicas. Three of five replicas run on its three nodes: the target is
+// capped at four, and the finding has the number of nodes that all five replicas need. After the owner has set this number, the missing
+// nodes count as room, and the cap ends.
 func TestStaticNodePoolIsFullAtItsReplicas(t *testing.T) {
 	g, err := NewGroup(Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"prepaid", OnDemand}}})
 	if err != nil {
@@ -72,8 +73,8 @@ func TestStaticNodePoolIsFullAtItsReplicas(t *testing.T) {
 	}
 }
 
-// The owner of a static NodePool pays four nodes, and one is in use. The finding has the price of the three others. There must be no
-// finding if the nodes are reserved, a pod waits, or demand is unknown.
+// The owner of a static NodePool pays for four nodes, and one is in use. The finding has the price of the other three nodes. There must
+// be no finding if the nodes are reserved, a pod waits, or demand is unknown.
 func TestIdleNodesOfAStaticNodePoolAreReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind   CapacityType
@@ -102,7 +103,7 @@ func TestIdleNodesOfAStaticNodePoolAreReported(t *testing.T) {
 	}
 }
 
-// findingText returns the text of the first finding of a kind, or "" if there is none.
+// findingText returns the text of the first finding of a kind, or "" if the decision has no such finding.
 func findingText(g *Group, d Decision, kind explain.FindingKind) string {
 	for _, f := range d.Findings {
 		if f.Kind == kind {

@@ -20,7 +20,7 @@ func (c *cluster) whole(l *simLoad) func() bool {
 
 func (c *cluster) in(p statemachine.Phase) func() bool { return func() bool { return c.d.Phase == p } }
 
-// limit returns the limit of a NodePool, -1 for none.
+// limit returns the limit of a NodePool, or -1 if it has none.
 func (c *cluster) limit(pool int) int64 {
 	n, ok := c.pools[pool].fields["limits[nvidia.com/gpu]"].Value.Number()
 	if !ok {
@@ -47,7 +47,7 @@ func (c *cluster) finding(k explain.FindingKind) *explain.Finding {
 	return nil
 }
 
-// untouched fails the test unless every NodePool has the given spec and has no override and no record.
+// untouched fails the test unless every NodePool has the given spec and has neither an override nor a record annotation.
 func (c *cluster) untouched(want []string) {
 	c.t.Helper()
 	for i, p := range c.pools {
@@ -166,7 +166,7 @@ func TestFewRefusalsCauseNoFallback(t *testing.T) {
 	// each refusal is twice in the list, because Kubernetes repeats Events
 	c.pools[0].failures = append(c.pools[0].failures, c.pools[0].failures...)
 	for i := range 9 {
-		// not for lack of capacity: ignored
+		// failures for another reason than lack of capacity are ignored
 		c.pools[0].failures = append(c.pools[0].failures, evidence.Failure{UID: string(rune('c' + i)), At: c.now})
 	}
 	c.run(20 * time.Minute)
@@ -303,7 +303,7 @@ func TestPodsWaitForTheSpotWaitTimeout(t *testing.T) {
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
 	c.boot = 6 * time.Minute
-	c.run(15 * time.Minute) // a cold start is longer than the spot wait timeout, but does not count as waiting
+	c.run(15 * time.Minute) // a cold start that is longer than the spot wait timeout does not count as waiting
 	if chat.ready() != 2 || c.nodes(0) != 2 || len(c.phases) != 1 {
 		t.Errorf("%d ready, %d on spot, %v", chat.ready(), c.nodes(0), c.phases)
 	}

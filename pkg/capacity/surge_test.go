@@ -20,7 +20,7 @@ type surging struct {
 	old  *simPod
 	node *simNode
 	most int32 // greatest number of pods of the workload
-	asks int   // how often its target increased
+	asks int   // how often the target of the workload increased
 }
 
 // newSurging returns a cluster with a workload of the given size. Each replica uses one node with one GPU.
@@ -41,7 +41,7 @@ func newSurging(t failer, replicas int32) *surging {
 	return s
 }
 
-// drift marks the node of the first replica as drifted. Its owner may have set a shield.
+// drift marks the node of the first replica as drifted, and resets the smallest number of ready replicas.
 func (s *surging) drift() {
 	s.node.drifted = true
 	s.chat.minimum = s.chat.ready()
@@ -125,7 +125,7 @@ func TestBothReplicasAreReplacedOneAfterTheOther(t *testing.T) {
 }
 
 // While the successor loads, the old replica is not ready for some seconds. Then the successor becomes ready and is not ready for some
-// seconds. Neither must end the surge.
+// seconds. Neither interruption may end the surge.
 func TestReplicaThatIsNotReadyForSomeSecondsDoesNotEndTheSurge(t *testing.T) {
 	s := newSurging(t, 1)
 	s.drift()
@@ -153,8 +153,8 @@ func TestReplicaThatIsNotReadyForSomeSecondsDoesNotEndTheSurge(t *testing.T) {
 	}
 }
 
-// A successor that never becomes ready is withdrawn after the time limit, with a message. The next attempt is hours later. A new leader in
-// this time does not repeat it.
+// A successor that never becomes ready is removed after the time limit, with a message. The next attempt is hours later, and a new leader
+// does not start it earlier.
 func TestSuccessorThatIsNeverReadyIsWithdrawnForHours(t *testing.T) {
 	s := newSurging(t, 1)
 	s.drift()
@@ -199,7 +199,7 @@ func TestTimeLimitOfASurgeIncludesTheColdStart(t *testing.T) {
 }
 
 // The node of the successor drifts while the model loads. The successor becomes ready there, but it does not replace the old replica,
-// because Karpenter will replace its node too. No further replica is added.
+// because Karpenter will replace this node too. No other replica is added.
 func TestSuccessorOnADriftedNodeIsNoReplacementAndNotRepeated(t *testing.T) {
 	s := newSurging(t, 1)
 	s.drift()
@@ -211,8 +211,8 @@ func TestSuccessorOnADriftedNodeIsNoReplacementAndNotRepeated(t *testing.T) {
 	}
 }
 
-// Karpenter chooses the node, finds no replacement, and removes its taint. The additional replica is removed. When Karpenter chooses the
-// node again, the workload must get one again.
+// Karpenter chooses the node, finds no replacement, and removes its taint. gpuscaler then removes the additional replica. When Karpenter
+// chooses the node again, the workload must get an additional replica again.
 func TestNodeThatKarpenterChoosesAgainGetsASecondSurge(t *testing.T) {
 	s := newSurging(t, 1)
 	s.node.disrupted = true
@@ -246,7 +246,7 @@ func TestReplicaStaysWhenAQuietTimeBegins(t *testing.T) {
 	}
 }
 
-// The autoscaler can add no node for a further replica. A successor without a node must be removed. A successor that already has a node and
+// The autoscaler can add no node for another replica. A successor without a node must be removed. A successor that already has a node and
 // loads must stay.
 func TestInfeasibleBufferEndsOnlyASurgeWithoutANode(t *testing.T) {
 	s := newSurging(t, 1)
@@ -268,7 +268,7 @@ func TestInfeasibleBufferEndsOnlyASurgeWithoutANode(t *testing.T) {
 	}
 }
 
-// Karpenter does not wait and evicts the old replica. The additional replica is then not needed any more.
+// Karpenter does not wait and evicts the old replica. The surge must then end without another replica.
 func TestSurgeEndsWhenKarpenterEvictsTheReplica(t *testing.T) {
 	s := newSurging(t, 1)
 	s.drift()
@@ -340,8 +340,8 @@ func TestSurgeContinuesWhileReadingsAreMissing(t *testing.T) {
 	}
 }
 
-// No NodePool provides a node for the successor. The successor must be withdrawn when the group caps its targets, and must not be requested
-// again for hours.
+// No NodePool provides a node for the successor. When the group caps its targets, the successor must be removed, and must not be
+// requested again for hours.
 func TestSuccessorWithoutANodeIsWithdrawnWithTheCap(t *testing.T) {
 	s := newSurging(t, 1)
 	for _, p := range s.pools {
@@ -354,7 +354,8 @@ func TestSuccessorWithoutANodeIsWithdrawnWithTheCap(t *testing.T) {
 	}
 }
 
-// A new leader continues the surge of the previous leader: the target does not exceed two, and the time limit does not begin again.
+// A new leader continues the surge of the previous leader: the target does not exceed two, and the time limit of the surge does not start
+// again.
 func TestNewLeaderContinuesASurge(t *testing.T) {
 	s := newSurging(t, 1)
 	s.drift()

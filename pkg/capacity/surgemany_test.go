@@ -49,8 +49,8 @@ func TestDriftOfAllNodesDoesNotDoubleTheGroup(t *testing.T) {
 	}
 }
 
-// The autoscaler can add no node, but a node that stays has one free GPU. One workload must get a surge, because its successor can use this
-// GPU. The other workload must get none.
+// The autoscaler can add no node, but a node that stays has one free GPU. One workload must get a surge, because its successor can use
+// this GPU. The other workload must get no surge.
 func TestInfeasibleBufferAllowsASurgeOnFreeGPUs(t *testing.T) {
 	for free, want := range map[int64]int{0: 0, 1: 1, 2: 2} {
 		s := newSurging(t, 1)
@@ -67,7 +67,7 @@ func TestInfeasibleBufferAllowsASurgeOnFreeGPUs(t *testing.T) {
 		for _, p := range s.pools {
 			p.until = s.now.Add(24 * time.Hour) // no node is launched
 		}
-		for range statemachine.MaxRunningSurges * surgeNodes { // as many nodes as two surges require, without free GPUs
+		for range statemachine.MaxRunningSurges * surgeNodes { // as many nodes as two concurrent surges require, without free GPUs
 			n := &simNode{name: s.id("busy"), created: s.now.Add(-time.Hour), usable: true, changed: s.now, pool: s.pools[0]}
 			s.pools[0].nodes = append(s.pools[0].nodes, n)
 			s.other = append(s.other, &simPod{uid: n.name, name: n.name, node: n, gpus: 1, owner: OwnerOther})
@@ -83,8 +83,8 @@ func TestInfeasibleBufferAllowsASurgeOnFreeGPUs(t *testing.T) {
 	}
 }
 
-// The first workloads of the group have successors that never become ready. The last workload must nevertheless get its surge, even if the
-// others may already try again.
+// The first workloads of the group have successors that never become ready. The last workload must nevertheless get its surge, even if
+// the surges of the first workloads may already be tried again.
 func TestFailingSurgesDoNotKeepOthersFromTheirs(t *testing.T) {
 	for name, lead := range map[string]time.Duration{
 		"the others rest": 0,
@@ -114,8 +114,8 @@ func TestFailingSurgesDoNotKeepOthersFromTheirs(t *testing.T) {
 	}
 }
 
-// Random drifts, lost readiness, demand, missing readings and new leaders: a surge adds at most one replica to a workload, never lowers a
-// target, and ends.
+// Nodes drift, pods lose readiness, demand changes, readings are missing and leaders change, all at random. A surge must add at most one
+// replica to a workload, must never lower a target, and must end.
 func TestSurgeIsBoundedAndEnds(t *testing.T) {
 	for seed := range uint64(5) {
 		checkRandomSurges(t, seed)

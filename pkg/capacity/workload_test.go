@@ -57,7 +57,7 @@ func TestOwnersLimitAndQuotaCapTargets(t *testing.T) {
 }
 
 // The autoscaler reports in the status of a CapacityBuffer that no node has space for a replica. The target is then capped at one replica
-// more than the replicas that have nodes. The cap ends when the autoscaler no longer reports this.
+// more than the replicas that have nodes. The cap ends when the autoscaler no longer reports this status.
 func TestInfeasibleBufferCapsTheTargetOfItsWorkload(t *testing.T) {
 	c := newCluster(t, nil)
 	chat, other := c.add("team-chat/llama", 1), c.add("team-embed/worker", 1)
@@ -104,8 +104,8 @@ func TestInfeasibleBufferLeavesTheFreeGPUsOfExistingNodes(t *testing.T) {
 	}
 }
 
-// The API server rejects the pods of one workload, and no node can have space for the pods of another workload. The reasons must contain
-// one Reason for each of these causes.
+// The API server rejects the pods of one workload, and no node can have space for the pods of another workload. The decision must contain
+// one reason for each of these two causes.
 func TestEachCauseOfACapHasItsReason(t *testing.T) {
 	c := newCluster(t, nil)
 	chat, other := c.add("team-chat/llama", 1), c.add("team-embed/worker", 1)

@@ -64,7 +64,7 @@ func (w *writer) want(at time.Duration, f nodepool.Field, n int64) (c override.C
 	return c, patch, ok
 }
 
-// An overridden limit may decrease only every two minutes. Otherwise it would be written after each node that is removed.
+// An overridden limit may decrease only every two minutes. Otherwise gpuscaler would write the limit after each removed node.
 func TestFieldIsTightenedEveryTwoMinutesAndLoosenedAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -135,8 +135,8 @@ func TestLimitOfAnotherGroupVersionIsRestored(t *testing.T) {
 	}
 }
 
-// The list of budgets contains entries of an old freeze, because a user saved them with kubectl edit. The user owns the list now. The
-// original value of a new freeze must not contain the old entries.
+// The list of budgets contains entries of an old freeze, because a user saved these entries with kubectl edit. The user now owns the
+// list. The original value that a new freeze records must not contain the old entries.
 func TestEarlierFreezeEntriesAreNotOriginal(t *testing.T) {
 	g, o := pairOf(t, func(g *Group) { g.ConsolidationFreeze = true })
 	day := statemachine.Stamp(midnight.Add(-72 * time.Hour))

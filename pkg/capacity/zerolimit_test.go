@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// zeroLimitCluster returns a cluster whose NodePools have the zero limit, its workload, which has no pods, and the original specs of the
-// NodePools.
+// zeroLimitCluster returns a cluster whose NodePools have the zero limit, the workload of the cluster, which has no pods, and the
+// original specs of the NodePools.
 func zeroLimitCluster(t *testing.T) (*cluster, *simLoad, []string) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.LeadTime = true, 5*time.Minute })
 	before := c.specs()
@@ -103,7 +103,7 @@ func TestRestartKeepsTheZeroLimitOfItsRecord(t *testing.T) {
 			t.Errorf("limit %d, record %q", c.limit(i), c.pools[i].record)
 		}
 	}
-	_ = before // the original is unknown without a record
+	_ = before // without a record annotation, the original value is unknown
 }
 
 func TestJobPreventsTheZeroLimit(t *testing.T) {
