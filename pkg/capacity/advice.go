@@ -9,9 +9,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// addAtRisk adds replicas for two purposes. The first kind replaces ready replicas on nodes that the provider is about to take. The second
-// kind is a reserve for further losses that are expected. The provider gives notice only two minutes before it takes a node, and a cold
-// start takes longer, so the reserve must be ready before a notice.
+// addAtRisk adds replicas to the targets of workloads for two reasons. Ready replicas on nodes that the provider is about to take need
+// replacements. Further losses that are expected need a reserve, which must be ready before the provider announces a loss: the provider
+// gives notice two minutes before it takes a node, and a cold start takes longer.
 func (t *tick) addAtRisk() {
 	var noticed, expected float64
 	var all evidence.Exposure
@@ -35,9 +35,9 @@ func (t *tick) addAtRisk() {
 	}
 }
 
-// addReserve distributes the reserve over the workloads, in proportion to their needed replicas: replicas on spot nodes that the demand
-// requires. needed is the sum over all workloads. addReserve returns how many replicas it added. The number can exceed the reserve, because
-// each share is rounded up.
+// addReserve distributes the reserve, which are additional replicas for expected losses of nodes, over the workloads in proportion to
+// their needed replicas on spot nodes. The parameter needed is the sum of these replicas over all workloads. addReserve returns how many
+// replicas it added. The number can exceed the reserve, because the replicas of each workload are rounded up.
 func (t *tick) addReserve(reserve, needed int32) (added float64) {
 	for i := range t.o.Workloads {
 		_, _, n := t.exposed(&t.o.Workloads[i])
@@ -48,7 +48,8 @@ func (t *tick) addReserve(reserve, needed int32) (added float64) {
 	return added
 }
 
-// exposedNodes returns the number of spot nodes with ready pods. evidence.Exposure describes how they are counted.
+// exposedNodes returns the number of spot nodes with ready pods of the group. evidence.Exposure describes how a node with other pods
+// counts.
 func (a *analysis) exposedNodes() (nodes float64) {
 	a.eachPod(func(_ *Workload, p *Pod) {
 		if n := a.node(p); n != nil && p.Ready && n.Type == Spot && !n.Notice && !n.Deleting {
@@ -75,7 +76,7 @@ func (a *analysis) exposed(w *Workload) (risk int32, exposed int64, needed int32
 				ready = false
 			case n.taken():
 				leaving = true
-			// a node that Karpenter is deleting is not included, because Karpenter replaces it
+			// a node that Karpenter is deleting is not exposed to spot interruptions, because Karpenter replaces it
 			case n.Type == Spot && !n.Notice && !n.Deleting:
 				spot = true
 			}
@@ -91,7 +92,7 @@ func (a *analysis) exposed(w *Workload) (risk int32, exposed int64, needed int32
 	return risk, exposed, min(replicas, w.needs())
 }
 
-// taken reports whether the provider is about to take the node. It is false if Karpenter removes the node.
+// taken reports whether the provider is about to take the node. It is false if Karpenter itself removes the node.
 func (n *Node) taken() bool { return (n.Notice || n.Deleting) && !n.Voluntary }
 
 // expectedLosses returns the number of nodes that the provider is expected to take from the group during one cold start.
@@ -103,11 +104,11 @@ func (a *analysis) expectedLosses() int32 {
 	return losses.Expected(a.lead())
 }
 
-// capTargets caps the targets of the group's workloads while no NodePool provides a node. The cap is one replica above the number of
-// replicas that have nodes. The additional replica stays pending, so that Karpenter tries to launch a node for it. The results of these
-// launches are the evidence for a fallback. The target of a workload is also capped in two other cases: while the API server rejects its
-// pods, and while the autoscaler reports that it can add no node with space for a replica. In the second case, the cap includes the
-// replicas that fit on existing nodes.
+// capTargets caps the targets of the group's workloads while no NodePool provides a node. The cap is the number of replicas that have
+// nodes, plus one. The additional replica stays pending, so that Karpenter tries to launch a node for it. The results of these launches
+// are the evidence for a fallback to on-demand. The target of a workload is also capped in two other cases: while the API server rejects
+// its pods, and while the autoscaler (Cluster Autoscaler, GKE or AKS) reports that it cannot add a node with space for a replica. In the
+// second case, the cap includes the replicas that fit on existing nodes.
 func (t *tick) capTargets() {
 	c := &t.s.TargetCap
 	closed := t.allClosed()
@@ -149,14 +150,14 @@ func (t *tick) capTargets() {
 	}
 }
 
-// fitting returns how many further replicas of a workload fit on existing nodes.
+// fitting returns how many additional replicas of a workload fit on existing nodes.
 func (a *analysis) fitting(w *Workload) int32 {
 	size := max(w.podGPUs(), 1)
 	return int32(min(a.freeUnits(size)/size/int64(w.size()), math.MaxInt32/2))
 }
 
-// listInfeasible adds to the list of causes that the autoscaler can add no node with space for a replica. There is no time of a next
-// attempt: it follows when the autoscaler changes its report.
+// listInfeasible adds the cause "the autoscaler can add no node with space for a replica" to the decision. It sets no time of a next
+// attempt: the cap of the target ends when the autoscaler changes its report.
 func (t *tick) listInfeasible() {
 	for i := range t.views() {
 		if t.o.Pools[i].Exists {
@@ -166,7 +167,7 @@ func (t *tick) listInfeasible() {
 	}
 }
 
-// listClosed lists why each NodePool provides no node, and sets the time of the next attempt.
+// listClosed lists why each NodePool provides no node, and sets the time at which the full targets are tried again.
 func (t *tick) listClosed() {
 	t.d.Until = statemachine.Instant(t.s.TargetCap.Until)
 	for i := range t.views() {
@@ -190,7 +191,7 @@ func (t *tick) listClosed() {
 	}
 }
 
-// describeMaximum sets the fields about the maximum of a group with a NodeSelector.
+// describeMaximum sets the fields of c that describe maxNodes or maxCapacity of a group with a NodeSelector.
 func (t *tick) describeMaximum(c *Closed) {
 	switch c.Limited = t.pools[c.Pool].full; c.Limited {
 	case "maxNodes":
@@ -200,7 +201,7 @@ func (t *tick) describeMaximum(c *Closed) {
 	}
 }
 
-// unmanagedOn returns the units that pods without a policy of the group use on the nodes of a NodePool.
+// unmanagedOn returns the units of the group's resource that pods without a policy use on the nodes of a NodePool.
 func (a *analysis) unmanagedOn(pool int) (units int64) {
 	for i := range a.o.UnmanagedPods {
 		if p := &a.o.UnmanagedPods[i]; p.Pool == pool && a.node(p) != nil {
@@ -210,7 +211,7 @@ func (a *analysis) unmanagedOn(pool int) (units int64) {
 	return units
 }
 
-// placed returns the number of replicas whose pods all exist and are on nodes. If the API server rejects further pods of the workload,
+// placed returns the number of replicas whose pods all exist and are on nodes. While the API server rejects more pods of the workload,
 // replicas with pending pods count too.
 func (w *Workload) placed() (n int32) {
 	w.eachReplica(func(pods []Pod) {

@@ -17,8 +17,9 @@ type analysis struct {
 	now time.Time
 	at  int64 // now in Unix milliseconds, see statemachine.Stamp
 
-	pools          [nodepool.MaxPools]poolFacts
-	spot, onDemand side // the NodePools between which replicas can move; both are empty if one of them would be empty
+	pools [nodepool.MaxPools]poolFacts
+	// the spot and on-demand NodePools between which replicas can move; both are empty if the group lacks one of the two types
+	spot, onDemand side
 
 	demand        Demand
 	claims        claimCount    // workloads and pods that claim devices which cannot be counted
@@ -32,10 +33,11 @@ type analysis struct {
 
 	returnable   int64          // units that become free on on-demand nodes if all movable pods move to spot (see findReturnable)
 	smallestMove int64          // units of the smallest movable pod
-	returning    []onDemandNode // the nodes of the on-demand NodePools; the slice is reused between ticks
+	returning    []onDemandNode // the nodes of the on-demand NodePools, for a return to spot; the slice is reused between ticks
 }
 
-// poolFacts contains what was computed from the nodes and the limits of one NodePool: sums over its nodes, and how much it can still grow.
+// poolFacts contains what the tick computes from the nodes and the limits of one NodePool: sums over its nodes, and how much it can still
+// grow.
 type poolFacts struct {
 	units    int64     // units of the nodes that exist and are not being deleted
 	largest  int64     // units of the largest node
@@ -54,7 +56,7 @@ type poolFacts struct {
 	exhausted bool
 }
 
-// lead returns how long before known demand starts its replicas are requested. This is the lead time of the group or, if it is not set, the
+// lead returns how long before the start of known demand its replicas are requested: the lead time of the group or, if none is set, the
 // longest lead time that was learned for a workload of the group.
 func (a *analysis) lead() time.Duration {
 	if a.g.LeadTime > 0 {
@@ -70,7 +72,7 @@ func (a *analysis) lead() time.Duration {
 // views returns the number of NodePools for which both the group and the observation have an entry, at most MaxPools.
 func (a *analysis) views() int { return min(len(a.g.Pools), len(a.o.Pools), nodepool.MaxPools) }
 
-// countNodes computes the poolFacts of every NodePool, finds the spot and the on-demand NodePools, and counts the GPUs of replicas that can
+// countNodes computes the poolFacts of every NodePool, finds the spot and the on-demand NodePools, and counts the units of pods that can
 // move from on-demand to spot.
 func (a *analysis) countNodes() {
 	for i := range a.views() {
@@ -100,16 +102,16 @@ func (f *poolFacts) add(n *Node) {
 	}
 }
 
-// side contains the NodePools of one capacity type of a group, with the sums of their facts. A group has two sides between which replicas
-// can move: the spot NodePools and the on-demand NodePools. A side may have one NodePool for each zone or instance family. Only NodePools
-// that exist and launch one capacity type belong to a side.
+// side contains the NodePools of one capacity type of a group, with the sums of their poolFacts. A group has two sides between which
+// replicas can move: the spot NodePools and the on-demand NodePools. A side may have one NodePool for each zone or instance family. Only
+// NodePools that exist and launch one capacity type belong to a side.
 type side struct {
 	pools   [nodepool.MaxPools]int8 // indexes in Group.Pools, in the order of the group
 	count   int
 	units   int64     // units of nodes that exist and are not being deleted
 	largest int64     // units of the largest node
 	newest  time.Time // creation of the newest launched node
-	room    int64     // units that the limits still allow (see sideRoom); MaxUnits: no limit
+	room    int64     // units by which the limits allow the NodePools to grow (see sideRoom); MaxUnits: no limit
 }
 
 // all returns the indexes of the NodePools of the side.
@@ -123,9 +125,9 @@ func (s *side) has(pool int) bool {
 // first returns the index of the first NodePool of the side. A Reason about the whole side contains this index.
 func (s *side) first() int8 { return s.pools[0] }
 
-// typeOf returns the capacity type of a NodePool: the type under which the group lists it. There is one exception: a NodePool that is
-// listed as reserved and may also launch on-demand nodes (In [reserved, on-demand]) is OnDemand. Karpenter uses the reservation of such a
-// NodePool first and then launches on-demand nodes in it, so it replaces spot as an on-demand NodePool does.
+// typeOf returns the capacity type of a NodePool: the type under which the group lists the NodePool, with one exception. A NodePool that
+// is listed as reserved and may also launch on-demand nodes (In [reserved, on-demand]) is OnDemand. Karpenter first uses the reservation
+// of such a NodePool and then launches on-demand nodes in it, so the NodePool replaces spot as an on-demand NodePool does.
 func (a *analysis) typeOf(pool int) CapacityType {
 	if kind := a.g.Pools[pool].Type; kind != Reserved || !a.o.Pools[pool].LaunchesOnDemand {
 		return kind
@@ -133,7 +135,7 @@ func (a *analysis) typeOf(pool int) CapacityType {
 	return OnDemand
 }
 
-// alternative returns the capacity type that replaces spot: on-demand, or reserved in a group without an on-demand NodePool.
+// alternative returns the capacity type that is used instead of spot: on-demand, or reserved in a group without an on-demand NodePool.
 func (a *analysis) alternative() CapacityType {
 	for i := range a.views() {
 		if a.typeOf(i) == OnDemand {
@@ -143,8 +145,9 @@ func (a *analysis) alternative() CapacityType {
 	return Reserved
 }
 
-// findPair finds the spot side and the on-demand side of the group, between which replicas can move. If the group has no on-demand
-// NodePool, the NodePools of reserved capacity are used instead. Both sides stay empty if one of them has no NodePool.
+// findPair finds the spot and the on-demand NodePools of the group, between which replicas can move. If the group has no on-demand
+// NodePool, its NodePools of reserved capacity are used as on-demand NodePools. Both results stay empty if the group lacks one of the two
+// types.
 func (a *analysis) findPair() {
 	spot, onDemand := a.sideOf(Spot), a.sideOf(a.alternative())
 	if spot.count > 0 && onDemand.count > 0 {
@@ -152,7 +155,7 @@ func (a *analysis) findPair() {
 	}
 }
 
-// sideOf returns the side of a capacity type. It does not compute the field room.
+// sideOf returns the NodePools of a capacity type, with the sums of their poolFacts. It does not compute the field room.
 func (a *analysis) sideOf(kind CapacityType) (s side) {
 	for i := range a.views() {
 		if a.typeOf(i) != kind || !a.o.Pools[i].Exists || a.o.Pools[i].Mixed {
@@ -178,11 +181,11 @@ func (a *analysis) isReserved(pool int) bool {
 	return pool >= 0 && pool < a.views() && a.typeOf(pool) == Reserved && !a.onDemand.has(pool)
 }
 
-// isPrepaid reports whether a node is paid for in advance: a node of a NodePool of only reserved capacity, or a reserved
-// node of a mixed NodePool.
+// isPrepaid reports whether a node is paid for in advance: a node of a NodePool of only reserved capacity, or a reserved node of a
+// NodePool that also launches on-demand nodes.
 func (a *analysis) isPrepaid(pool int, n *Node) bool { return a.isReserved(pool) || n.Type == Reserved }
 
-// eachPod visits the pods of all workloads, and the unmanaged pods with a nil workload.
+// eachPod calls visit for the pods of all workloads, and with a nil workload for the unmanaged pods.
 func (a *analysis) eachPod(visit func(w *Workload, p *Pod)) {
 	for i := range a.o.Workloads {
 		w := &a.o.Workloads[i]
@@ -195,7 +198,7 @@ func (a *analysis) eachPod(visit func(w *Workload, p *Pod)) {
 	}
 }
 
-// node returns the node of a pod, or nil.
+// node returns the node of a pod, or nil if the pod has none in a NodePool of the group.
 func (a *analysis) node(p *Pod) *Node {
 	if p.Pool < 0 || p.Pool >= a.views() || p.Node < 0 || p.Node >= len(a.o.Pools[p.Pool].Nodes) {
 		return nil
@@ -243,8 +246,8 @@ func (a *analysis) nodeSize() (size int64) {
 	return max(size, 1)
 }
 
-// baseUnits returns the on-demand base of the group in units of its resource, rounded up to whole nodes. With nodes of 8 GPUs and a base of
-// 1, a limit of 1 would allow no node, so the result is 8.
+// baseUnits returns the on-demand base of the group (Group.OnDemandBase) in units of its resource, rounded up to whole nodes. With nodes
+// of 8 GPUs and a base of 1, a limit of 1 would allow no node, so the result is 8.
 func (a *analysis) baseUnits() int64 {
 	size := a.onDemand.largest
 	if size == 0 {

@@ -11,12 +11,12 @@ import (
 const (
 	// maxAnnotationsPerTick is the maximum number of pod annotations that one tick writes. The others are written in the next ticks.
 	maxAnnotationsPerTick = 16
-	// minShield is the shortest duration that karpenter.sh/do-not-disrupt gets on a loading pod. It applies to groups without a lead time,
-	// or with one of less than 15 minutes. Most models are loaded within this time. Karpenter counts the duration from the start of the
-	// pod, so the protection also ends if gpuscaler does not remove the annotation.
+	// minShield is the shortest duration that karpenter.sh/do-not-disrupt gets on a loading pod. It applies to groups without a lead time or
+	// with a lead time below 15 minutes. Most models are loaded within this time. Karpenter counts the duration from the start of the pod,
+	// so the protection also ends if gpuscaler does not remove the annotation.
 	minShield = 30 * time.Minute
-	// noticeCost is the deletion cost of a pod on a node with an interruption notice. It is lower than the costs of EmptyWholeNodes, so a
-	// ReplicaSet deletes this pod before the pods of that rule. Only pods that are replaced in a move to spot have a lower cost.
+	// noticeCost is the deletion cost of a pod on a node with an interruption notice. It is lower than the costs that the rule
+	// EmptyWholeNodes sets, so a ReplicaSet deletes this pod first. Only pods that are replaced in a return to spot have a lower cost.
 	noticeCost = "-100"
 	// lowestCost is lower than every other deletion cost.
 	lowestCost = "-2147483647"
@@ -27,8 +27,8 @@ func (a Annotation) differs(needed string) bool {
 	return statemachine.CompareAnnotation(a.Value, a.Ours, needed).NeedsWrite(needed)
 }
 
-// annotatePods writes and clears the two annotations of the workloads' pods: do-not-disrupt for pods that load, and the deletion cost,
-// which determines the pods that a scale-in deletes first.
+// annotatePods writes and removes two annotations of the workloads' pods: do-not-disrupt for pods that load a model, and the deletion
+// cost, which determines the pods that a scale-in deletes first.
 func (t *tick) annotatePods() {
 	loading, packed, written := 0, 0, 0
 	for i := range t.o.Workloads {
@@ -61,7 +61,7 @@ func (t *tick) annotatePods() {
 	}
 }
 
-// annotate adds the action that sets or removes an annotation, unless the same action was added within RepeatInterval. It reports whether
+// annotate adds an action that sets or removes an annotation, unless the same action was added within RepeatInterval. It reports whether
 // it added the action.
 func (t *tick) annotate(m PodAnnotation) bool {
 	if t.s.Sent.Recently(m.UID, uint8(m.Kind), m.Value, t.at) {
@@ -71,9 +71,9 @@ func (t *tick) annotate(m PodAnnotation) bool {
 	return true
 }
 
-// shield returns the value of karpenter.sh/do-not-disrupt that a pod needs. For a pod that loads, and for a pod whose successor loads, this
-// is a duration, unless the cluster's Karpenter does not support durations. For every other pod it is "". The value "true" is never used,
-// because it would protect the node for as long as the pod exists.
+// shield returns the value of karpenter.sh/do-not-disrupt that a pod needs. For a pod that loads a model, and for a pod whose successor
+// does, the value is a duration. For every other pod, and if the cluster's Karpenter does not support durations, it is "". The value
+// "true" is never used, because it would protect the node until the pod is deleted.
 func (t *tick) shield(p *Pod) string {
 	if !t.g.StartupShield || t.g.Advisory || t.releasing || !t.o.Shields {
 		return ""
@@ -87,8 +87,8 @@ func (t *tick) shield(p *Pod) string {
 	return strconv.Itoa(int(max(2*t.lead(), minShield)/time.Minute)) + "m"
 }
 
-// deletionCost returns the value of pod-deletion-cost that a pod needs, or "", and the rule that needs it. A ReplicaSet deletes the pod
-// with the lowest cost first.
+// deletionCost returns the value of pod-deletion-cost that a pod needs, or "", and the rule that sets the value. A ReplicaSet deletes the
+// pod with the lowest cost first.
 func (t *tick) deletionCost(w *Workload, p *Pod) (string, explain.Rule) {
 	if m := &t.s.Move; (m.Step == statemachine.Annotating || m.Step == statemachine.Shrinking) && m.Has(p.UID) {
 		return lowestCost, explain.RuleMove
@@ -101,11 +101,12 @@ func (t *tick) deletionCost(w *Workload, p *Pod) (string, explain.Rule) {
 		return surgeCost, explain.RuleSurge
 	}
 	if n.Notice && !n.Voluntary {
-		// a replacement is already requested, so a scale-in must delete this pod and not the replacement
+		// a replacement for this pod is already requested, so a scale-in must delete this pod and not the replacement
 		return noticeCost, explain.RuleAtRisk
 	}
-	// Without EmptyWholeNodes, pods need a deletion cost only while there are additional replicas for expected losses, and more on-demand
-	// nodes than the base requires. A scale-in then deletes idle replicas first, and then replicas on on-demand nodes.
+	// Without EmptyWholeNodes, pods need a deletion cost only while two conditions are met: there are additional replicas for expected
+	// losses, and more on-demand nodes run than the on-demand base requires. A scale-in then deletes idle replicas first, and then replicas
+	// on on-demand nodes.
 	rule := explain.RulePacking
 	if !t.g.EmptyWholeNodes {
 		if t.s.Reserve.Size == 0 || !t.paired() || t.aboveBase() == 0 {

@@ -8,11 +8,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// successorTimeout is the time within which the new pods (successors) of a batch must be ready on spot, in addition to the group's lead
-// time. After that, the move ends without a result.
+// successorTimeout is the time within which the successors of a batch (the new pods that replace its old pods) must be ready on spot, in
+// addition to the group's lead time. After this time, the batch ends without a result.
 const successorTimeout = 20 * time.Minute
 
-// advanceMove computes the event of this tick for the current batch and executes its action.
+// advanceMove computes the event of this tick for the current batch of pods that moves to spot, and executes the action that follows from
+// it.
 func (t *tick) advanceMove() {
 	m := &t.s.Move
 	in, w, foreign := t.moveInput()
@@ -23,7 +24,7 @@ func (t *tick) advanceMove() {
 	switch event {
 	case statemachine.WorkloadUnknown, statemachine.MoveTimeout, statemachine.DemandGrew:
 		if m.Step == statemachine.Annotating && event == statemachine.MoveTimeout {
-			t.giveUpMove() // end the move if the pods to delete cannot be annotated, because its additional replicas must not stay forever
+			t.giveUpMove() // end the batch if the old pods cannot be annotated, because its additional replicas must not stay forever
 			return
 		}
 		m.End()
@@ -43,8 +44,9 @@ func (t *tick) advanceMove() {
 	}
 }
 
-// moveInput returns the input of the state machine of a move, and the workload of the batch. foreign is a pod to delete (victim) whose
-// deletion cost another manager has set, or nil. moveInput also removes victims that no longer exist from the batch.
+// moveInput returns the input of the state machine of a move to spot, and the workload whose pods move. The result foreign is a pod to
+// delete (victim) whose deletion cost another manager has set, or nil. moveInput also removes victims that no longer exist from the
+// batch.
 func (t *tick) moveInput() (in statemachine.MoveInput, w *Workload, foreign *Pod) {
 	m := &t.s.Move
 	i := t.workload(m.Workload)
@@ -89,7 +91,7 @@ func (t *tick) readyVictims(w *Workload) (n int32) {
 	return n
 }
 
-// successors counts the workload's pods that were created since the move began.
+// successors counts the workload's pods that were created since the current move to spot began.
 func (t *tick) successors(w *Workload) (c statemachine.Successors) {
 	c.Spare = t.ready(w) - w.needs()
 	for j := range w.Pods {
@@ -111,7 +113,7 @@ func (t *tick) successors(w *Workload) (c statemachine.Successors) {
 	return c
 }
 
-// successorOnDemand reports whether a successor of the current batch runs on a new on-demand node, because spot had no capacity for it.
+// successorOnDemand reports whether a new pod of the current move runs on a new on-demand node, because spot had no capacity for the pod.
 func (t *tick) successorOnDemand() bool {
 	m := &t.s.Move
 	if m.Step != statemachine.Surging {
@@ -121,10 +123,10 @@ func (t *tick) successorOnDemand() bool {
 	return i >= 0 && t.successors(&t.o.Workloads[i]).Refused > 0
 }
 
-// keepSuccessors continues the move with as many victims (pods to delete) as there are successors (new pods) that are ready on spot or
-// reserved capacity. If there are fewer of these than requested, the pods that the move created on new on-demand nodes become victims too,
-// up to the requested number. The limit is necessary because some of these pods may serve demand that has grown during the move. For each
-// victim that the batch gives up because the provider takes its node, one of these pods stays as its replacement.
+// keepSuccessors continues the move with as many pods to delete (victims) as there are new pods (successors) that are ready on spot or
+// reserved capacity. If fewer successors than requested are ready there, the pods that the move created on new on-demand nodes become
+// victims too, up to the requested number. The limit is necessary because some of these pods may serve demand that has grown during the
+// move. If the provider takes the node of a victim, the batch gives up this victim, and one of the successors stays as its replacement.
 func (t *tick) keepSuccessors(w *Workload, came statemachine.Successors) {
 	m := &t.s.Move
 	m.Step = statemachine.Annotating

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// check adds a finding for everything that prevents Karpenter from removing empty nodes, with the price of these nodes. It also adds a
-// finding for everything that prevents a return to spot.
+// check adds a finding for everything that prevents Karpenter from removing empty nodes, with the price of these nodes, and for
+// everything that prevents a return to spot.
 func (t *tick) check() {
 	if t.g.SelectsNodes() {
 		t.checkFleet()
@@ -64,10 +64,10 @@ func (t *tick) checkEmpty(pool int, v *PoolView) {
 	}
 }
 
-// checkStatic adds a finding if a static NodePool should have another spec.replicas: a higher number if pods wait and no other NodePool may
-// launch a node for them, a lower number if nodes have no pods of the group and no known demand is coming. gpuscaler does not write
-// spec.replicas, because such nodes are often reserved for a time. Nodes of reserved capacity are paid in any case, so fewer are not
-// advised.
+// checkStatic adds a finding if a static NodePool (one with spec.replicas) should have another number of replicas. The number should be
+// higher if pods wait and no other NodePool may launch a node for them. It should be lower if nodes have no pods of the group and no
+// known demand starts soon. gpuscaler does not write spec.replicas, because such nodes are often reserved for a time. Nodes of reserved
+// capacity are paid for in any case, so a lower number is not advised for them.
 func (t *tick) checkStatic(pool int, v *PoolView) {
 	if v.Replicas == nil || !t.known {
 		return
@@ -97,7 +97,7 @@ func (t *tick) checkStatic(pool int, v *PoolView) {
 	}
 }
 
-// mayLaunchBeside reports whether Karpenter may launch a node in a NodePool of the group other than the given one.
+// mayLaunchBeside reports whether Karpenter may launch a node in another NodePool of the group than the given one.
 func (t *tick) mayLaunchBeside(pool int) bool {
 	for i := range t.views() {
 		if i != pool && t.o.Pools[i].Exists && t.mayLaunch(i) {
@@ -107,7 +107,7 @@ func (t *tick) mayLaunchBeside(pool int) bool {
 	return false
 }
 
-// checkReturn adds findings for NodePool weights and pods that prevent a return to spot.
+// checkReturn adds findings about NodePool weights and pods that prevent a return to spot.
 func (t *tick) checkReturn() {
 	if !t.paired() {
 		return
@@ -131,7 +131,8 @@ func (t *tick) checkReturn() {
 	t.findUnmovable(nil, "", t.o.UnmanagedPods)
 }
 
-// reportUnreliable adds a finding for each NodePool on which gpuscaler cannot rely, in a group with several NodePools of its capacity type.
+// reportUnreliable adds a finding for each NodePool on which gpuscaler cannot rely, if the group has several NodePools of the same
+// capacity type.
 func (t *tick) reportUnreliable() {
 	for _, s := range []*side{&t.spot, &t.onDemand} {
 		if s.count < 2 {
@@ -204,7 +205,7 @@ func moveBlocker(w *Workload, p *Pod) (blocker explain.MoveBlocker, blocked bool
 	return explain.BlockedByOwner, p.Owner != OwnerReplicaSet
 }
 
-// checkFleet adds findings about the nodes of a group with a NodeSelector. If known demand starts soon, one of them contains the command
+// checkFleet adds findings about the nodes of a group with a NodeSelector. If known demand starts soon, a finding contains the command
 // that keeps enough nodes.
 func (t *tick) checkFleet() {
 	v := &t.o.Pools[0]
@@ -238,7 +239,7 @@ func (t *tick) checkFleet() {
 	}
 }
 
-// adviseFleet adds a finding with the number of nodes that known demand needs, as soon as nodes must be kept for it.
+// adviseFleet adds a finding with the number of nodes that known demand needs, from the time at which nodes must be kept for this demand.
 func (t *tick) adviseFleet() {
 	empty, inUse := t.knownDemandUntil()
 	until := max(empty, inUse)

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// Decide returns the actions, the advice and the reasons for one tick, and the state for the next one. It is pure, never blocks and never
-// fails. After it returns, it does not use o.
+// Decide returns the actions, the advice and the reasons for one tick, and the state for the next tick. It is pure, never blocks and
+// never fails. After Decide returns, the caller may change o.
 func Decide(g *Group, o Observation, s State, now time.Time) (Decision, State) {
 	var d Decision
 	s.Decide(g, &o, now, &d)
@@ -24,16 +24,16 @@ func (s *State) Decide(g *Group, o *Observation, now time.Time, d *Decision) {
 	t.run()
 }
 
-// Release restores every field and removes every annotation. It is used when the group's policy is removed, or when the owner of the
-// NodePools requests it. The caller must call it in each tick until it returns no action.
+// Release restores every field of the group's NodePools and removes every annotation of gpuscaler. It is used when the group's policy is
+// removed, or when the owner of the NodePools requests it. The caller must call Release in each tick until it returns no action.
 func (s *State) Release(g *Group, o *Observation, now time.Time, d *Decision) {
 	t := tick{releasing: true}
 	t.begin(g, o, s, now, d)
 	t.run()
 }
 
-// Shutdown restores the limits, because a limit must not remain without a running controller. It keeps weights and records, because the
-// next leader continues with them. A consolidation freeze ends by itself.
+// Shutdown restores the limits of NodePools, because a limit must not remain without a running controller. It keeps weights and the
+// record annotations, because the next leader continues with them. A consolidation freeze ends by itself.
 func (s *State) Shutdown(g *Group, o *Observation, now time.Time, d *Decision) {
 	t := tick{leaving: true}
 	t.begin(g, o, s, now, d)
@@ -41,7 +41,7 @@ func (s *State) Shutdown(g *Group, o *Observation, now time.Time, d *Decision) {
 }
 
 // tick is the state of one pass over the rules. A rule reads the analysis, changes its own part of the state and requests values for
-// fields. Only the method write turns these requests into patches.
+// fields of NodePools. Only the method write turns these requests into patches.
 type tick struct {
 	analysis
 	s *State
@@ -92,7 +92,7 @@ func (t *tick) run() {
 	}
 	t.write()
 	if t.g.Advisory || t.releasing {
-		// advisory groups and released groups change no target, but the reasons still contain the replicas that would be added
+		// for advisory and released groups, no target changes, but the reasons still contain the replicas that would be added
 		for i := range t.d.Advice {
 			t.d.Advice[i] = NoAdvice
 		}
@@ -118,7 +118,7 @@ func (t *tick) applyRules() {
 	t.check()
 }
 
-// adoptRecords reads the overrides of a previous leader from the records of the NodePools.
+// adoptRecords reads the overrides of a previous leader from the record annotations of the NodePools.
 func (t *tick) adoptRecords() {
 	for i := range t.views() {
 		if t.o.Pools[i].Exists {
@@ -138,7 +138,7 @@ func (t *tick) settleOverrides() {
 	}
 }
 
-// write turns the requests into patches, one for each NodePool that changes.
+// write turns the requested field values into patches, one for each NodePool that changes.
 func (t *tick) write() {
 	for i := range t.views() {
 		if !t.o.Pools[i].Exists {
@@ -154,14 +154,14 @@ func (t *tick) write() {
 	}
 }
 
-// because adds a reason.
+// because adds a reason to the decision.
 func (t *tick) because(r explain.Reason) { t.d.Because(r) }
 
-// find adds a finding.
+// find adds a finding to the decision.
 func (t *tick) find(f explain.Finding) { t.d.Find(f) }
 
-// release resets the state of the rules and requests no override. As a result, write restores every field, and annotatePods clears every
-// annotation.
+// release resets the state of the rules and requests no override. As a result, the method write restores every field, and annotatePods
+// removes every annotation.
 func (t *tick) release() {
 	s := t.s
 	s.Move, s.ZeroLimit, s.TargetCap, s.Pace, s.Reserve = statemachine.Move{}, statemachine.ZeroLimit{}, statemachine.TargetCap{},

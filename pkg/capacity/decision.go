@@ -12,21 +12,21 @@ import (
 
 // Decision is the result of one tick for one group.
 type Decision struct {
-	// Actions are applied by the caller. It applies the actions that allow more nodes (Loosens) before it serves the targets of the tick.
-	// In an advisory group, actions only restore fields.
+	// Actions are applied by the caller. The caller applies the actions that allow more nodes (Loosens) before it serves the targets of the
+	// tick. In an advisory group, actions only restore fields.
 	Actions []Action
 	// Plan contains the changes that an advisory group would make. For every other group it is empty.
 	Plan   []Action
 	Advice []Advice // in the order of Observation.Workloads
-	// Closed lists why each existing NodePool provides no node, while targets are capped for this reason. Until is the time at which the
-	// full targets are tried again.
+	// Closed lists why each existing NodePool provides no node, while targets are capped because no NodePool does. Until is the time at
+	// which the full targets are tried again; zero: not known.
 	Closed []Closed  `json:",omitempty"`
 	Until  time.Time `json:",omitzero"`
 	explain.Report
 	Demand Demand
 	Phase  statemachine.Phase
 
-	returning []onDemandNode // memory of analysis.returning, reused between ticks
+	returning []onDemandNode // the memory of analysis.returning, kept between ticks
 }
 
 // Demand is how much of the group's resource, such as nvidia.com/gpu, policies and pods request.
@@ -44,15 +44,15 @@ func (d Demand) Total() int64 { return d.Policies + d.UnmanagedPods }
 type Advice struct {
 	Cap     int32 // maximum of the target: the replicas that have nodes, or space on existing nodes, plus one; -1: no cap
 	AtRisk  int32 // replicas to add for ready replicas on nodes that are about to be lost, and for expected losses
-	Reserve int32 // how many of AtRisk are for expected losses
+	Reserve int32 // the part of AtRisk that is for expected losses
 	Surge   int32 // replicas to add for a move to spot, or as a successor before Karpenter evicts a replica
 }
 
-// NoAdvice changes no target.
+// NoAdvice is advice that changes no target.
 var NoAdvice = Advice{Cap: -1}
 
-// Closed is why a NodePool provides no node while the targets of its group are capped. Units and Unmanaged are set for every Cause. Other
-// numbers that do not apply to the Cause are 0.
+// Closed is why a NodePool provides no node while the targets of its group are capped. Units and Unmanaged are set for every Cause. The
+// other numbers are 0 if they do not apply to the Cause.
 type Closed struct {
 	Pool  int8 // index in Group.Pools
 	Cause explain.Cause
@@ -77,7 +77,7 @@ type Action interface {
 }
 
 // NodePoolPatch changes fields of one NodePool's spec, and the annotation that records the overrides. The documentation of override.Patch
-// says how the caller writes it.
+// says how the caller must apply the patch.
 type NodePoolPatch struct {
 	Pool string
 	override.Patch
@@ -92,11 +92,11 @@ const (
 	DeletionCost                       // controller.kubernetes.io/pod-deletion-cost
 )
 
-// PodAnnotation sets or clears an annotation of one pod.
+// PodAnnotation sets or removes an annotation of one pod.
 type PodAnnotation struct {
 	UID, Namespace, Name string
 	Kind                 AnnotationKind
-	Value                string // "": clear it
+	Value                string // "": remove the annotation
 	Rule                 explain.Rule
 }
 
@@ -110,8 +110,8 @@ func (NodePoolPatch) action() {}
 func (PodAnnotation) action() {}
 func (Buffer) action()        {}
 
-// Text returns one line for each changed field, with the old value, the new value and the rule. If a patch changes only the record, Text
-// returns one line that reports this.
+// Text returns one line for each changed field, with the old value, the new value and the rule. If a patch changes only the record
+// annotation, Text returns one line that says so.
 func (p NodePoolPatch) Text() string {
 	var b strings.Builder
 	for _, c := range p.Changes {

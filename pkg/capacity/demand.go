@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// countDemand adds up how much of the group's resource pods and policies request. The request of a Job without a policy is added in the
-// same way as the request of a workload with a policy.
+// countDemand adds up the units of the group's resource that policies and pods request. The request of a Job without a policy counts in
+// the same way as the request of a workload with a policy.
 func (a *analysis) countDemand() {
 	d := &a.demand
 	d.Unknown = a.o.Lost
@@ -31,12 +31,12 @@ func (a *analysis) countDemand() {
 			replicas = max(w.Current, 0)
 		}
 		if !w.Known && !w.Paused {
-			// Its demand is unknown, and at least its current replicas. While the group's demand is unknown, no rule reduces capacity.
+			// The demand of the workload is at least its current replicas. While the group's demand is unknown, no rule reduces capacity.
 			d.Unknown = true
 			replicas = max(replicas, w.Uncapped)
 		}
 		a.countClaims(w, replicas)
-		// pods of an unfinished scale-in still count: demand is at least what the existing pods request
+		// pods that a scale-in has not deleted yet still count: demand is at least what the existing pods request
 		requested := min(int64(replicas)*nodepool.Units(w.GPUs), nodepool.MaxUnits)
 		var have int64
 		for j := range w.Pods {
@@ -75,8 +75,8 @@ func (a *analysis) countHeld(p *Pod) {
 	}
 }
 
-// countClaims counts the workload in claims or pendingClaims if it claims devices that make the demand unknown. replicas is the demand of
-// the workload.
+// countClaims counts the workload in claims or pendingClaims if the workload claims devices that make the demand unknown. The parameter
+// replicas is the demand of the workload.
 func (a *analysis) countClaims(w *Workload, replicas int32) {
 	switch {
 	case w.Claims && (replicas > 0 || len(w.Pods) > 0):
@@ -86,7 +86,7 @@ func (a *analysis) countClaims(w *Workload, replicas int32) {
 	}
 }
 
-// countClaimsOf counts the unmanaged pod in claims or pendingClaims if it claims devices that make the demand unknown.
+// countClaimsOf counts the unmanaged pod in claims or pendingClaims if the pod claims devices that make the demand unknown.
 func (a *analysis) countClaimsOf(p *Pod) {
 	switch {
 	case p.Claims:
@@ -96,7 +96,7 @@ func (a *analysis) countClaimsOf(p *Pod) {
 	}
 }
 
-// awaitsDevices reports whether a pod of the given number of replicas does not exist yet or has no node.
+// awaitsDevices reports whether the given number of replicas lacks a pod or has a pod without a node.
 func (w *Workload) awaitsDevices(replicas int32) bool {
 	missing := int64(replicas) * int64(max(w.Size, 1))
 	for i := range w.Pods {
@@ -108,13 +108,13 @@ func (w *Workload) awaitsDevices(replicas int32) bool {
 	return missing > 0
 }
 
-// claimCount counts workloads or pods whose claims of devices (dynamic resource allocation) make the demand unknown, and contains the name
-// of the first of them. There are two kinds: claims whose devices cannot be counted, and claims of pods that have no node yet.
+// claimCount counts workloads or pods whose claims of devices (dynamic resource allocation) make the demand unknown, and contains the
+// name of the first of them. The devices of some claims cannot be counted. Claims of pods without a node are the second kind.
 //
-// The devices of the second kind are included in the demand, but by default Karpenter launches no node for such pods. A waiting pod of this
-// kind is therefore no evidence that spot lacks capacity, and it does not count as waiting for spot. A limit cap of on-demand, which ends
-// when pods have waited long enough for spot, would then never end. Therefore demand is unknown while such pods wait, so that no limit cap
-// is set.
+// The devices of the second kind are included in the demand, but by default Karpenter launches no node for such pods. Therefore such a
+// waiting pod is no evidence that spot lacks capacity, and its waiting time is not compared with the spot wait timeout. A limit cap of
+// on-demand ends only when pods have waited for this timeout, so with only such pods it would never end. For this reason demand is
+// unknown while such pods wait, and no limit cap is set.
 type claimCount struct {
 	first string
 	count int
@@ -139,7 +139,7 @@ func (a *analysis) freeUnits(size int64) (free int64) {
 	return free
 }
 
-// freeUnitsOf returns the free units of one NodePool, see freeUnits.
+// freeUnitsOf returns the free units of one NodePool. The function freeUnits describes how they are counted.
 func (a *analysis) freeUnitsOf(pool int, size int64) (free int64) {
 	if !a.o.Pools[pool].Exists {
 		return 0
@@ -169,8 +169,9 @@ func (n *Node) hasSpace(size int64, now time.Time) bool {
 	return !n.Voluntary && !n.Disrupted && !n.Notice && n.acceptsPods(now) && nodepool.Units(n.GPUs)-nodepool.Units(n.Used) >= size
 }
 
-// fitsExistingNodes reports whether the free units of the nodes that stay are enough for all of these: the waiting pods, the replicas of
-// surges that have no pod yet, and `more` units. The units of each node are rounded down to pods of the workload.
+// fitsExistingNodes reports whether the nodes that stay have enough free units for three demands together: the waiting pods, the replicas
+// of surges that have no pod yet, and the parameter more (in units). On each node, the free units are rounded down to a multiple of the
+// size of the workload's pods.
 func (t *tick) fitsExistingNodes(w *Workload, more int64) bool {
 	size := max(w.podGPUs(), 1)
 	left := -more
@@ -192,7 +193,7 @@ func (t *tick) fitsExistingNodes(w *Workload, more int64) bool {
 	return left >= 0
 }
 
-// unitsToCome returns the units of the replica that a surge has requested, if this replica has no pod yet.
+// unitsToCome returns the units of the replica that a surge has requested, if this replica has no pod yet, and otherwise 0.
 func (a *analysis) unitsToCome(s *statemachine.Surge) int64 {
 	i := a.workload(s.Workload)
 	if s.Step != statemachine.SurgeAsked || i < 0 {
@@ -205,8 +206,8 @@ func (a *analysis) unitsToCome(s *statemachine.Surge) int64 {
 	return w.podGPUs()
 }
 
-// trackDemand updates since when demand has been known, and since when pods have waited without a node for them. A pod does not count as
-// waiting if a node that is booting has space for it. Otherwise every cold start would count as a failure of spot.
+// trackDemand updates the times since which demand has been known and since which pods have waited without a node. A pod does not count
+// as waiting if a booting node has space for it. Otherwise every cold start would count as a failure of spot.
 func (t *tick) trackDemand() {
 	s := t.s
 	if t.claims.count > 0 {
@@ -236,7 +237,7 @@ func (t *tick) trackDemand() {
 	t.because(explain.Reason{Rule: explain.RuleDemand, Pool: -1, A: float64(t.demand.Policies), B: float64(t.demand.UnmanagedPods)})
 }
 
-// trustInterval is how long demand must be known without interruption before a limit may depend on it again. Without this delay, each
+// trustInterval is how long demand must be known without interruption before a limit may depend on demand again. Without this delay, each
 // interruption of a signal would cause writes.
 const trustInterval = 2 * time.Minute
 

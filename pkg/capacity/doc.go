@@ -2,13 +2,29 @@
 // first, when it may consolidate, and which pods a scale-in deletes first. It is pure: Decide maps a group, an observation, a state and a
 // time to actions, advice, reasons and the next state. It launches and removes no node; Karpenter does.
 //
+// # Terms
+//
+//   - unit: one of the group's resource, for example one GPU.
+//   - base: the units that run on on-demand nodes before any spot is used (Group.OnDemandBase).
+//   - side: all NodePools of a capacity type, spot or on-demand, of one group.
+//   - room: the units by which a NodePool can still grow within its limits.
+//   - known demand: demand that a schedule or a forecast announces before it exists.
+//   - unmanaged pod: a pod that requests the group's resource and has no policy.
+//   - record: the annotation of a NodePool in which gpuscaler stores its overrides, the owner's values and the phase of the group.
+//   - replica at risk: a ready replica on a node that the provider is about to take.
+//   - reserve: additional replicas for losses of nodes that are expected but not announced.
+//   - move: the replacement of replicas on on-demand nodes by new replicas on spot. A batch is the replicas that move at the same time.
+//   - surge: the temporary increase of a target for a move, or before Karpenter evicts a replica.
+//   - successor and victim: the pod that a move or a surge creates, and the pod that it replaces and then deletes.
+//   - probe: the launch of one spot node during a fallback, to test whether spot has capacity.
+//
 // # The rules, in order
 //
-//	adoptRecords         reads the records that a previous leader left on the NodePools
-//	settleOverrides      compares each override with the cluster; an edit of another manager is kept
-//	countDemand          uncapped targets, and every other pod that requests the resource, running or pending
+//	adoptRecords         reads the records that a previous leader wrote on the NodePools
+//	settleOverrides      compares each override with the cluster; an edit of another field manager is kept
+//	countDemand          adds up uncapped targets, and every other pod that requests the resource, running or pending
 //	schedule             limits, weight and disruption settings of open windows
-//	updatePhase          the phase between spot and on-demand
+//	updatePhase          decides whether spot or on-demand is used first, and whether replicas return to spot (the phase)
 //	base                 the first GPUs of the group run on on-demand nodes
 //	fallback             on-demand is used first; a hard fallback limits spot
 //	probe                spot may have one more node, to test whether it has capacity
@@ -18,7 +34,7 @@
 //	freezeConsolidation  no consolidation while known demand arrives
 //	addAtRisk            successors for replicas on nodes that are about to be lost, and for expected losses
 //	surgeBeforeEviction  a successor for the only replica of a workload, before Karpenter evicts it
-//	capTargets           limits targets to the replicas that have nodes, and one more
+//	capTargets           limits targets to the replicas that have nodes, plus one
 //	buffer               nodes for known demand, where the cluster serves CapacityBuffers
 //	check                reports what keeps empty nodes, with their price
 //	annotatePods         protects loading pods, and orders the pods of a scale-in
@@ -29,13 +45,13 @@
 //
 // # Packages
 //
-// A package of this list imports only packages below it. No package below capacity imports capacity.
+// A package of this list imports only packages that are listed after it. No other package of the list imports capacity.
 //
 //	capacity      the group, the observation, the decision, and the rules, which read an analysis of the observation
 //	weights       the weights with which Karpenter uses on-demand before spot
-//	evidence      refused launches and lost nodes: how many, and the losses that are expected
+//	evidence      the numbers of refused launches and lost nodes, and the losses that are expected
 //	override      the overrides of NodePools: their state, their records, the patches
-//	statemachine  one state machine for each concern: its state, events and transitions, without an observation
+//	statemachine  one state machine for each concern: its state, events and transitions, with plain values as input
 //	explain       reasons and findings, and their texts
 //	nodepool      the fields of a NodePool that may be overridden: paths, values, consent
 //
@@ -64,27 +80,26 @@
 // # Overrides
 //
 //   - A field is overridden only if the NodePool's owner lists it in gpuscaler.io/nudge, the CRD has it, and its value can be saved.
-//   - The owner's value, its field manager and the state are stored in an annotation on the NodePool, which is called the record. It is
-//     written in the same apply, so a crash loses nothing.
-//   - An edit of another manager is kept and becomes the owner's value. The field is not overridden for ten minutes, and after the third
-//     edit for six hours. If an edit of the budgets keeps the entries of a freeze, the freeze continues.
+//   - The owner's value, its field manager and the state are stored in the record annotation of the NodePool. The record is written in the
+//     same apply as the override, so a crash loses nothing.
+//   - An edit of another field manager is kept and becomes the owner's value. The field is not overridden for ten minutes, and after the
+//     third edit for six hours. If an edit of the budgets keeps the entries of a freeze, the freeze continues.
 //   - A write of the same value is not an edit: Argo CD with RespectIgnoreDifferences applies the value that the field has in the cluster.
 //   - A change of an override that does not allow more nodes is written at most every two minutes. Every other change is written at once.
 //   - When no rule requests a field any more, its owner's value is restored.
 //
 // # Several NodePools of one capacity type
 //
-// A group may have several NodePools of a capacity type, such as one for each zone or instance family. They form a side, see the type side:
+// A group may have several NodePools of a capacity type (a side), such as one for each zone or instance family:
 //
 //   - Demand, units, room and replicas at risk are sums over the NodePools. Overrides, records, refused launches, losses and freezes belong
 //     to one NodePool each, and each NodePool is restored from its own record.
-//   - Spot fails only if each spot NodePool has failed or cannot launch a node. A NodePool that refuses launches does not affect the use of
-//     the others.
+//   - Spot fails only if each spot NodePool has failed or cannot launch a node. If launches in one NodePool are refused, the other
+//     NodePools are still used.
 //   - In a fallback, every on-demand NodePool is above every spot NodePool by weight. The order within a side does not change.
-//   - NodePools of only reserved capacity belong to neither side. If Karpenter uses them before on-demand, this stays so in a
-//     fallback. If the successor of a replica starts on one of them during a return, the replica counts as moved, as with a
-//     start on spot.
-//   - A probe lets each spot NodePool launch one node, and succeeds as soon as one of them keeps a new node.
+//   - NodePools of only reserved capacity belong to neither side. If Karpenter uses them before on-demand, it also does so in a fallback.
+//     If the successor of a replica starts on such a NodePool during a return, the replica counts as moved, as with a start on spot.
+//   - A probe lets each spot NodePool launch one node, and succeeds as soon as one NodePool keeps its new node.
 //   - On-demand is limited only if the limits of all on-demand NodePools may be overridden.
 //   - A NodePool that does not exist, is not ready, or whose owner does not allow overrides provides no room, and a finding names it.
 //
@@ -94,7 +109,7 @@
 //   - The overrides of a patch are one server-side apply with force, with the record in the same request. A restored field is first written
 //     for its recorded owner, and is not part of the apply.
 //   - On a NodePool with spec.replicas, weight and limits are Unsupported: the API server would reject the complete patch.
-//   - A record is removed only by a patch without a record: it stays until the restored value was observed.
+//   - Only a patch without a record removes the record. The record stays until the restored value was observed.
 //   - Values are the output of encoding/json for what the API server returned: compact, with sorted keys.
 //   - The failures and losses of an Observation cover an hour and contain each NodeClaim once. Terminating pods are not listed.
 //   - Actions that allow more nodes (Loosens) are applied before the targets of the tick are served.
@@ -112,26 +127,26 @@
 // # Conflicts and their resolution
 //
 //   - A limit of the owner on the spot NodePool (of the resource, cpu, memory, nodes) and the return, the probe or the spot wait timeout:
-//     the limit is no failure of spot. No surge or probe starts, and no pod waits, for a node that the limit does not allow; replicas on
-//     on-demand nodes stay there, their consolidation continues, and explain names the limit.
+//     the limit is not a failure of spot. No surge or probe starts, and no pod waits, for a node that the limit does not allow. Replicas
+//     on on-demand nodes stay on these nodes, whose consolidation continues, and `gpuscaler explain` names the limit.
 //   - A NodePool of reserved and on-demand capacity (In [reserved, on-demand], as documented for capacity reservations) is the on-demand
 //     side, even if the group lists it as reserved together with NodePools of only reserved capacity. Its reserved nodes are part of the
 //     base, and no replica moves away from them: the reservation is paid for in any case. If the successor of a replica starts on such a
 //     node during a return, the replica counts as moved.
 //   - A capacity reservation without a limit of its NodePool: Karpenter does not report that it is full. While pods wait and the NodePool
-//     launches no node, it counts as full, and targets are capped if no other NodePool of the group is open.
-//   - A scheduled limit and a limit cap: the smaller one applies. A scheduled limit below what runs is written as configured; Karpenter
-//     removes no node because of it.
+//     launches no node, the reservation counts as full, and targets are capped if no other NodePool of the group is open.
+//   - A scheduled limit and a limit cap: the smaller limit applies. A scheduled limit below the running units is written as configured,
+//     because Karpenter removes no node to meet a limit.
 //   - A zero limit and a Job without a policy: the Job takes precedence. A zero limit requires that no pod runs or is pending and that
 //     demand is known.
 //   - The spot wait timeout and the evidence of refusals: while pods wait below a limit cap, refusals do not shorten the timeout.
 //   - A consolidation freeze and a probe: while known demand arrives, no probe and no move starts.
-//   - Weights and a consolidation freeze: in a fallback, the weights keep Karpenter from replacing on-demand nodes by spot nodes, and in a
-//     probe and a return the freeze does. The freeze begins before the weights are restored and ends a minute after it was last needed,
-//     because within a second without protection, Karpenter could choose every on-demand node for consolidation.
-//   - An on-demand base and Karpenter's consolidation: on-demand is first by weight and its limit ends at the base, so a simulation of
-//     Karpenter leaves the pods of the base where they are and puts all others on spot.
-//   - A surge and growing demand: all replicas are needed, so no pod is deleted and the move ends.
-//   - A target cap and pending pods: one replica beyond those with a node stays pending. Karpenter retries for it, and its failures are the
-//     evidence for a fallback.
+//   - Weights and a consolidation freeze: in a fallback, the weights prevent Karpenter from replacing on-demand nodes by spot nodes. In a
+//     probe and a return, the freeze prevents this. The freeze begins before the weights are restored and ends a minute after a rule last
+//     needed it. Within a second without protection, Karpenter could choose every on-demand node for consolidation.
+//   - An on-demand base and Karpenter's consolidation: on-demand has the higher weight and a limit equal to the base. Karpenter's
+//     simulation therefore leaves the pods of the base on their nodes and puts all other pods on spot.
+//   - A move and growing demand: if demand needs all replicas, no pod is deleted and the move ends.
+//   - A target cap and pending pods: one replica more than the replicas with a node stays pending. Karpenter retries for this replica, and
+//     the failures of these launches are the evidence for a fallback.
 package capacity

@@ -28,7 +28,7 @@ type CapacityType uint8
 
 // Values of CapacityType.
 const (
-	Mixed CapacityType = iota // a NodePool that may launch several types; it is only observed
+	Mixed CapacityType = iota // a NodePool that may launch several capacity types; gpuscaler only observes it
 	Spot
 	OnDemand
 	Reserved
@@ -66,8 +66,8 @@ type Schedule struct {
 	ConsolidationPolicy string
 }
 
-// Group is a validated capacity group: NodePools that can replace one another, and the rules that the platform team enabled for them. It
-// does not change after NewGroup, so several goroutines can share it by pointer.
+// Group is a validated capacity group: NodePools that can replace one another, and the rules that the platform team enabled for them. A
+// group does not change after NewGroup, so several goroutines can share a pointer to it.
 type Group struct {
 	Name string
 	// the resource that is counted: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu, or DeviceClassPrefix and the name of a DeviceClass
@@ -80,24 +80,24 @@ type Group struct {
 	Fallback           FallbackMode
 	ReturnNodesPerHour int64 // maximum pace of the return to spot, in nodes per hour; 0: DefaultReturn
 
-	ZeroLimit           bool // a limit of 0 while no demand exists
-	ConsolidationFreeze bool // no consolidation while known demand arrives
-	StartupShield       bool // loading pods are not disrupted
-	EmptyWholeNodes     bool // a scale-in first deletes the pods whose deletion makes whole nodes empty
-	Buffer              bool // gpuscaler writes CapacityBuffers before known demand, in clusters that support CapacityBuffers
-	// how long before demand its replicas are requested; 0: the longest learned lead time of a workload of the group
+	ZeroLimit           bool // set a limit of 0 while no demand exists
+	ConsolidationFreeze bool // prevent consolidation while known demand arrives
+	StartupShield       bool // prevent the disruption of loading pods
+	EmptyWholeNodes     bool // in a scale-in, first delete the pods whose deletion makes whole nodes empty
+	Buffer              bool // write CapacityBuffers before known demand, in clusters that support CapacityBuffers
+	// how long before the start of known demand its replicas are requested; 0: the longest lead time learned for a workload of the group
 	LeadTime  time.Duration
 	Schedules []Schedule // at most MaxSchedules
 
 	// NodeSelector contains the labels of the group's nodes, for a group without NodePools. Cluster Autoscaler, GKE or AKS adds such nodes,
 	// or they are a static fleet. Pools then has one entry for all of these nodes, and nothing is overridden.
 	NodeSelector map[string]string `json:",omitempty"`
-	// MaxNodes and MaxCapacity limit the nodes of NodeSelector: the number of nodes, and the sum of their units of the resource; 0: not
-	// set. If neither is set, no node can be added.
+	// MaxNodes and MaxCapacity limit the nodes that NodeSelector selects: the number of nodes, and the sum of their units of the resource;
+	// 0: not set. If neither is set, no node can be added.
 	MaxNodes    int64 `json:",omitempty"`
 	MaxCapacity int64 `json:",omitempty"`
 
-	limits []string // resources whose limits the group may set: Resource first
+	limits []string // resources whose limits the group may set; the first is Resource
 }
 
 // NewGroup returns a copy of g with its defaults set, for use by Decide. It returns an error if the group exceeds the bounds of this
@@ -134,9 +134,9 @@ func NewGroup(g Group) (*Group, error) {
 	return &g, nil
 }
 
-// Orphan returns a group with which Release restores a NodePool that has a record but belongs to no group now. text is the record. Release
-// must start with a zero State. ok is false if the record cannot be read. Release then restores only the fields that gpuscaler's field
-// manager owns.
+// Orphan returns a group with which Release restores a NodePool that has a record annotation but no longer belongs to a group. The
+// parameter text is the value of the annotation. Release must start with a zero State. If the annotation cannot be read, ok is false, and
+// Release restores only the fields that gpuscaler's field manager owns.
 func Orphan(pool, text string) (g *Group, ok bool) {
 	name, resource := override.GroupOf(text)
 	if resource == "" {
@@ -168,7 +168,7 @@ func (g *Group) Matches(labels map[string]string) bool {
 	return g.SelectsNodes()
 }
 
-// FirstMatch returns the group to which a node with the given labels belongs: the first one that matches, or nil.
+// FirstMatch returns the group to which a node with the given labels belongs: the first group whose NodeSelector matches, or nil.
 func FirstMatch(groups []*Group, labels map[string]string) *Group {
 	if i := slices.IndexFunc(groups, func(g *Group) bool { return g.Matches(labels) }); i >= 0 {
 		return groups[i]
@@ -184,7 +184,7 @@ const DeviceClassPrefix = "deviceclass.resource.kubernetes.io/"
 // countsDevices reports whether the group counts the devices of a DeviceClass.
 func (g *Group) countsDevices() bool { return strings.HasPrefix(g.Resource, DeviceClassPrefix) }
 
-// Limits returns the resources whose limits the group may set. The first one is the group's own resource.
+// Limits returns the resources whose limits the group may set. The first is the group's own resource.
 func (g *Group) Limits() []string { return g.limits }
 
 // alternative returns the capacity type that replaces spot: on-demand, or reserved in a group without an on-demand NodePool.

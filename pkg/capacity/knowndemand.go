@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// buffer writes a CapacityBuffer for each workload with known demand that starts soon, in clusters that support CapacityBuffers. The buffer
-// keeps nodes for the replicas that the target does not include yet.
+// buffer writes a CapacityBuffer for each workload with known demand that starts soon, in clusters that support CapacityBuffers. The
+// CapacityBuffer keeps nodes for the replicas that the target does not include yet.
 func (t *tick) buffer() {
 	var total float64
 	var from int64
@@ -32,8 +32,8 @@ func (t *tick) buffer() {
 	}
 }
 
-// needsBuffer reports whether a CapacityBuffer must keep nodes now for the span s of known demand. If the cluster does not support
-// CapacityBuffers, it adds a finding.
+// needsBuffer reports whether a CapacityBuffer must keep nodes now for the known demand of the span s. If the cluster does not support
+// CapacityBuffers, needsBuffer adds a finding.
 func (t *tick) needsBuffer(s *Span) bool {
 	if !t.g.Buffer || t.g.Advisory || t.leaving {
 		return false
@@ -60,8 +60,8 @@ const (
 	// freezeAhead is the time before the start of known demand at which the consolidation freeze begins, in addition to the group's lead time.
 	// Karpenter validates a consolidation command for 15 seconds before it executes the command, so freezeAhead must be at least a minute.
 	freezeAhead = 2 * time.Minute
-	// freezeEmpty is the longest time after the start of known demand for which empty nodes are kept. They are kept only until enough
-	// replicas for the demand are ready.
+	// freezeEmpty is the longest time after the start of known demand for which empty nodes are kept. Their protection ends earlier if
+	// enough replicas for the demand are ready.
 	freezeEmpty = 15 * time.Minute
 	// freezeInUse is the time after the start of known demand for which nodes with pods are kept. It is longer than freezeEmpty. After a time
 	// without changes, Karpenter may consolidate every node at once. When the protection of empty nodes ends, nodes with pods must therefore
@@ -69,12 +69,12 @@ const (
 	freezeInUse = time.Hour
 )
 
-// freezeConsolidation freezes consolidation for two reasons:
+// freezeConsolidation prevents the consolidation of nodes by Karpenter for two reasons:
 //
-//   - Known demand of a schedule or a forecast: it freezes all NodePools, so that Karpenter does not remove the nodes that the
-//     demand needs. The freeze begins before the demand starts (freezeAhead and the lead time). Empty nodes are kept for at most
-//     freezeEmpty after the start, and nodes with pods for at most freezeInUse.
-//   - A probe of spot or a return to spot: it freezes the nodes with pods of the on-demand NodePools, so that Karpenter does not replace
+//   - Known demand of a schedule or a forecast: all NodePools are frozen, so that Karpenter does not remove the nodes that the demand
+//     needs. The freeze begins before the demand starts (by freezeAhead and the lead time). Empty nodes are kept for at most freezeEmpty
+//     after the start, and nodes with pods for at most freezeInUse.
+//   - A probe of spot or a return to spot: the nodes with pods of the on-demand NodePools are frozen, so that Karpenter does not replace
 //     all of them by spot nodes at once. This freeze begins shortly before the fallback ends.
 func (t *tick) freezeConsolidation() {
 	if t.g.SelectsNodes() {
@@ -93,8 +93,8 @@ func (t *tick) freezeConsolidation() {
 	}
 }
 
-// knownDemandUntil returns the times until which nodes must be kept for known demand, in Unix milliseconds: empty for empty nodes, and
-// inUse for nodes with pods. 0 means that they need not be kept.
+// knownDemandUntil returns the times until which nodes must be kept for known demand, in Unix milliseconds: the result empty for empty
+// nodes, and inUse for nodes with pods. A result of 0 means that such nodes need not be kept.
 func (a *analysis) knownDemandUntil() (empty, inUse int64) {
 	if !a.g.ConsolidationFreeze {
 		return 0, 0
@@ -128,8 +128,9 @@ func (a *analysis) arrived(s *Span) bool {
 	return ready >= s.GPUs
 }
 
-// peak reports whether known demand starts soon or started recently. During this time gpuscaler neither probes spot nor moves replicas. The
-// time ends FreezeHandover before the end of the freeze for known demand. A probe that begins then can extend the freeze without a gap.
+// peak reports whether known demand starts soon or started recently. During this time gpuscaler neither probes spot nor moves replicas.
+// The time ends FreezeHandover before the end of the freeze for known demand, so that a probe that begins at that moment can extend the
+// freeze without a gap.
 func (a *analysis) peak() bool {
 	_, inUse := a.knownDemandUntil()
 	return inUse > a.at+statemachine.FreezeHandover.Milliseconds()
@@ -166,8 +167,8 @@ const (
 	// unknownPendingTime is how long a pod must be pending before it counts as demand, if it is unknown whether the pod can be scheduled to
 	// the group's NodePools.
 	unknownPendingTime = time.Minute
-	// liftAhead is how long before known demand the zero limit is removed, in addition to the group's lead time. Karpenter takes up to 15
-	// seconds to observe the change.
+	// liftAhead is how long before the start of known demand the zero limit is removed, in addition to the group's lead time. Karpenter
+	// takes up to 15 seconds to observe the change.
 	liftAhead = time.Minute
 )
 

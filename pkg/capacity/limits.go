@@ -8,8 +8,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// This file contains the rules that set limits. The table lists all rules that request the limit of a NodePool for the group's resource. If
-// several rules request it, the last one in the table applies, but a limit cap never exceeds the limit that applies without it.
+// This file contains the rules that set limits. The table lists all rules that request a limit on the group's resource for a NodePool. If
+// several rules request a limit, the last of them in the table applies, but a limit cap (a limit below the owner's) never exceeds the
+// limit that applies without it.
 //
 //	rule                 NodePool   limit                                    while
 //	schedule             as listed  the number of the schedule               its window is open
@@ -18,14 +19,14 @@ import (
 //	spot wait timeout    on-demand  units that run there, at least the base  every phase but Fallback, demand is known, spot is open
 //	zero limit           all        0                                        no demand, see ZeroLimit
 //
-// A rule for spot or on-demand limits each NodePool of this type to the units that run in it. If the on-demand NodePools together run fewer
-// units than the base, one of them may grow by the missing units, see the method growing.
+// A rule for spot or on-demand limits each NodePool of this type to the units that run in it. If the on-demand NodePools together run
+// fewer units than the base, the NodePool that the method growing returns may grow by the missing units.
 //
-// Units are units of the group's resource, such as GPUs. A NodePool is open if it may provide nodes. Shutdown removes all of these limits:
-// without a controller to remove a limit, pods could not get nodes.
+// Units are units of the group's resource, such as GPUs. The base is Group.OnDemandBase. A NodePool is open if it may provide nodes.
+// Shutdown removes all of these limits: without a running controller that removes them, pods could remain without nodes.
 
-// schedule requests the values of the group's open schedules. It uses a limit as configured, even if more units already run, because
-// Karpenter removes no nodes to meet a limit.
+// schedule requests the values of the group's open schedules. It uses a scheduled limit as configured, even if more units already run,
+// because Karpenter removes no nodes to meet a limit.
 func (t *tick) schedule() {
 	for i := range t.g.Schedules {
 		w := &t.g.Schedules[i]
@@ -66,7 +67,7 @@ func (t *tick) applySchedule(w *Schedule, pool int) {
 	}
 }
 
-// spotWaitOver reports whether the on-demand NodePool has a limit cap and pods have waited for at least the spot wait timeout.
+// spotWaitOver reports whether on-demand has a limit cap and pods have waited for spot for at least the spot wait timeout.
 func (t *tick) spotWaitOver() bool { return t.capsOnDemand() && t.short >= t.spotWait() }
 
 // needsOnDemandCap reports whether the on-demand NodePools should have limit caps. All of these conditions must be met:
@@ -74,8 +75,8 @@ func (t *tick) spotWaitOver() bool { return t.capsOnDemand() && t.short >= t.spo
 //   - The group has a spot wait timeout or an on-demand base.
 //   - The phase is not Fallback.
 //   - The limits of a spot NodePool allow another node.
-//   - Demand has been known for trustInterval. A new leader does not wait for this if the cap is already set and demand has been known
-//     since the leader started, so that the cap is not interrupted.
+//   - Demand has been known for trustInterval. A new leader does not wait for trustInterval if the cap is already set and demand has been
+//     known since the leader started. In this way, a change of the leader does not interrupt the cap.
 func (t *tick) needsOnDemandCap() bool {
 	return t.spotWait() > 0 && t.paired() && t.s.Spot.Phase != statemachine.Fallback && t.spot.room > 0 && t.known && !t.leaving &&
 		(t.at-t.s.KnownSince >= trustInterval.Milliseconds() || t.s.UnknownAt == 0 && t.onDemandCapInForce())
@@ -89,15 +90,16 @@ func (t *tick) onDemandCapInForce() bool {
 	})
 }
 
-// capsOnDemand reports whether the on-demand NodePools get limit caps. They must need the caps, and the limits of all of them must be
-// overridable: if one of them could grow without a cap, no pod would wait for spot.
+// capsOnDemand reports whether the on-demand NodePools get limit caps. Two conditions must be met: caps are needed, and the limits of all
+// on-demand NodePools may be overridden. If one of them could grow without a cap, no pod would wait for spot.
 func (t *tick) capsOnDemand() bool {
 	mayNotLimit := func(i int8) bool { return !t.fields.MayOverride(int(i), nodepool.FieldLimit) }
 	return t.needsOnDemandCap() && !slices.ContainsFunc(t.onDemand.all(), mayNotLimit)
 }
 
-// base runs the first GPUs of the group on on-demand nodes. It gives the on-demand NodePools the higher weight, so that Karpenter uses them
-// first. The limit caps of capOnDemand stop their growth at the base, so that Karpenter uses spot for all other pods.
+// base keeps the first GPUs of the group (Group.OnDemandBase) on on-demand nodes. It gives the on-demand NodePools the higher weight, so
+// that Karpenter uses them first. The limit caps of capOnDemand stop their growth at the base, so that Karpenter uses spot for all other
+// pods.
 func (t *tick) base() {
 	if t.g.OnDemandBase <= 0 || !t.capsOnDemand() {
 		return
@@ -106,8 +108,8 @@ func (t *tick) base() {
 	t.because(explain.Reason{Rule: explain.RuleBase, Pool: t.onDemand.first(), A: float64(t.baseUnits()), B: float64(t.onDemand.units)})
 }
 
-// capOnDemand limits on-demand to its current size, or to the base if that is greater. The cap ends with the spot wait timeout, with a
-// fallback, and as soon as demand is unknown.
+// capOnDemand limits on-demand to its current size, or to the on-demand base if that is greater. The cap ends after the spot wait
+// timeout, in a fallback, and as soon as demand is unknown.
 func (t *tick) capOnDemand() {
 	if !t.needsOnDemandCap() {
 		return
@@ -137,16 +139,17 @@ func (t *tick) capOnDemand() {
 	}
 }
 
-// precedes reports whether Karpenter would use NodePool i before NodePool j if their weights were not overridden. If the weights are equal,
-// it uses the NodePool whose name is later in the alphabet.
+// precedes reports whether Karpenter would use NodePool i before NodePool j if their weights were not overridden. If the weights are
+// equal, Karpenter uses the NodePool whose name is later in the alphabet.
 func (t *tick) precedes(i, j int) bool {
 	a, _ := t.fields.Original(i, nodepool.FieldWeight).Number()
 	b, _ := t.fields.Original(j, nodepool.FieldWeight).Number()
 	return a > b || a == b && t.g.Pools[i].Name > t.g.Pools[j].Name
 }
 
-// growing returns the on-demand NodePool that provides the missing units of the on-demand base. This is the first NodePool, in Karpenter's
-// order, that may launch nodes and had no refused launch recently. If there is none, it is the first in Karpenter's order.
+// growing returns the on-demand NodePool that provides the missing units of the on-demand base. This is the first NodePool, in
+// Karpenter's order, that may launch nodes and had no refused launch recently. If no NodePool meets both conditions, growing returns the
+// first in Karpenter's order.
 func (t *tick) growing() int {
 	best, open := -1, false
 	for _, p := range t.onDemand.all() {
@@ -172,8 +175,8 @@ func (t *tick) capLimit(pool int, n int64, rule explain.Rule) {
 	}
 }
 
-// limitToZero requests a limit of 0 for every NodePool of the group while there is no demand. As soon as demand exists or may exist, it no
-// longer requests the limit, and the owner's limit is restored.
+// limitToZero requests a limit of 0 for every NodePool of the group while there is no demand. As soon as demand exists or may exist, it
+// requests no limit, and the owner's limit is restored.
 func (t *tick) limitToZero() {
 	in := statemachine.ZeroLimitInput{At: t.at, Lift: t.liftReason(), InForce: t.zeroLimitInForce()}
 	state := t.s.ZeroLimit.Step(in)
@@ -193,7 +196,7 @@ func (t *tick) limitToZero() {
 	}
 }
 
-// zeroLimitInForce reports whether this rule has set the limit of any NodePool of the group to 0.
+// zeroLimitInForce reports whether the rule limitToZero has set the limit of any NodePool of the group to 0.
 func (t *tick) zeroLimitInForce() bool {
 	for i := range t.views() {
 		if o := &t.s.Pools[i].Overrides[nodepool.FieldLimit]; o.InForce() && o.Rule == explain.RuleZeroLimit {
@@ -229,8 +232,8 @@ func (a *analysis) anyPending() bool {
 	return found
 }
 
-// unknownPodWaits reports whether there is a pod that has been pending for unknownPendingTime, and of which it is unknown whether it can be
-// scheduled to the group's NodePools.
+// unknownPodWaits reports whether a pod has been pending for unknownPendingTime for which it is unknown whether it can be scheduled to
+// the group's NodePools.
 func (a *analysis) unknownPodWaits() bool {
 	for i := range a.o.UnmanagedPods {
 		if p := &a.o.UnmanagedPods[i]; p.UnknownPlacement && p.Pending && a.now.Sub(p.Since) >= unknownPendingTime {

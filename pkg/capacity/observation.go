@@ -9,16 +9,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
-// Observation is what the caches show of one group in a tick.
+// Observation is the state of one group at a tick, as the caches contain it.
 type Observation struct {
 	Pools     []PoolView // in the order of Group.Pools
 	Workloads []Workload // workloads of the group's policies, always in the same order
 	// all other pods that request the resource and can be scheduled to the group's NodePools, except pods of DaemonSets
 	UnmanagedPods []Pod
-	Ahead         []Span // time spans with demand that is known in advance, from schedules and forecasts, including those that have begun
+	Ahead         []Span // time spans of demand that is known in advance from schedules and forecasts, including spans that have begun
 	// Lost is true if demand may be incomplete: a cache is not synced, or a workload has no recent decision.
 	Lost bool
-	// Shields is true if the cluster's Karpenter supports durations in karpenter.sh/do-not-disrupt. Buffers is true if it supports
+	// Shields is true if the cluster's Karpenter supports durations in karpenter.sh/do-not-disrupt. Buffers is true if Karpenter supports
 	// CapacityBuffers.
 	Shields, Buffers bool
 }
@@ -29,25 +29,25 @@ type PoolView struct {
 	Ready  bool // the condition Ready is not False; Karpenter launches nothing in a NodePool that is not ready
 	Mixed  bool // its requirements allow spot and another capacity type; for only reserved and on-demand, Mixed is false
 	nodepool.View
-	// LaunchesOnDemand is true if the requirements allow on-demand nodes besides reserved nodes. If the group lists the NodePool as
-	// reserved, it is then an on-demand NodePool whose reserved nodes are used first.
+	// LaunchesOnDemand is true if the requirements allow on-demand nodes besides reserved nodes. If the group lists such a NodePool as
+	// reserved, gpuscaler treats it as an on-demand NodePool whose reserved nodes are used first.
 	LaunchesOnDemand bool `json:",omitempty"`
 
 	// Replicas is spec.replicas of a static NodePool, for which Karpenter keeps this number of nodes even without pods. It is nil for every
 	// other NodePool.
 	Replicas *int64 `json:",omitempty"`
 
-	// Quiet are the times at which Karpenter must not replace drifted nodes, because a disruption budget with a schedule forbids it.
+	// Quiet contains the times at which Karpenter must not replace drifted nodes, because a disruption budget with a schedule forbids it.
 	Quiet []QuietTime `json:",omitempty"`
 
-	// Elsewhere is the number of nodes with the labels of the group's NodeSelector that belong to a NodePool of Karpenter or to another
-	// group. They are not in Nodes.
+	// Elsewhere is the number of nodes that have the labels of the group's NodeSelector but belong to a NodePool of Karpenter or to another
+	// group. Nodes does not contain them.
 	Elsewhere int `json:",omitempty"`
 
 	Template string // karpenter.sh/nodepool-hash; only shown to users
-	Usage    int64  // how much of the group's resource status.resources contains
+	Usage    int64  // units of the group's resource in status.resources of the NodePool
 	NodeGPUs int64  // units of the largest node that the NodePool can launch; 0: unknown, so the largest observed node is used
-	// Nodes are the NodeClaims of the NodePool that exist, including those that boot or are being deleted.
+	// Nodes contains the existing NodeClaims of the NodePool, including NodeClaims whose node boots or is being deleted.
 	Nodes []Node
 	// Failures and Losses cover at least the last hour and contain each NodeClaim once.
 	Failures []evidence.Failure
@@ -68,7 +68,7 @@ func (v *PoolView) isQuiet(now time.Time) bool {
 	})
 }
 
-// Stage is the progress of a node.
+// Stage is how far the start of a node has progressed.
 type Stage uint8
 
 // Values of Stage.
@@ -78,7 +78,7 @@ const (
 	Usable                 // initialized: pods can run
 )
 
-// Node is one NodeClaim with its Node.
+// Node is one NodeClaim together with its Node object.
 type Node struct {
 	Name, UID    string // Name of the Node object, UID of the NodeClaim
 	Type         CapacityType
@@ -119,23 +119,23 @@ const (
 type Workload struct {
 	Key string // namespace/name
 	// Uncapped is the target before the target cap. Extra is the number of replicas in Uncapped that replace replicas at risk or that are
-	// added for a move (surge).
+	// added for a move to spot or before an eviction (surge).
 	Uncapped, Extra int32
-	// Bounded is true if maxReplicas, an override of the target or a team limit restricts a surge. The target may then exceed Uncapped by
-	// at most Room replicas.
+	// Bounded is true if the target may not grow freely for a surge, because of maxReplicas, an override of the target or a team limit. The
+	// target may then exceed Uncapped by at most Room replicas.
 	Bounded bool
 	Room    int32
 	Current int32 // spec.replicas of the scale target
 	GPUs    int64 // GPUs of all pods of one replica together
 	PodGPUs int64 // GPUs of the largest pod, if a replica has several pods; 0: the same as GPUs
 	Size    int32 // number of pods of one replica; during a rollout, of the largest replica; 0 means 1
-	Known   bool  // it has a recent decision, from readings that are not missing
-	Paused  bool  // a user paused it: its demand is its current size
-	Quota   bool  // the API server rejects its pods, for example because of a ResourceQuota or a LimitRange
-	Claims  bool  // its pods claim devices by dynamic resource allocation that may be GPUs and are not counted in the field GPUs
-	Claimed bool  `json:",omitempty"` // the field GPUs includes devices that its pods claim, except for claims that its replicas share
-	Buffer  int32 // replicas of the CapacityBuffer that gpuscaler wrote for it
-	// Infeasible is true if the autoscaler reports, in the status of Buffer, that it can add no node with space for a replica.
+	Known   bool  // the workload has a recent decision, and none of its readings is missing
+	Paused  bool  // a user paused the workload: its demand is its current size
+	Quota   bool  // the API server rejects the workload's pods, for example because of a ResourceQuota or a LimitRange
+	Claims  bool  // the pods claim devices by dynamic resource allocation that may be GPUs and are not counted in the field GPUs
+	Claimed bool  `json:",omitempty"` // the field GPUs includes devices that the pods claim, except for claims that the replicas share
+	Buffer  int32 // replicas of the CapacityBuffer that gpuscaler wrote for the workload
+	// Infeasible is true if the autoscaler reports, in the status of the CapacityBuffer, that it can add no node with space for a replica.
 	Infeasible bool `json:",omitempty"`
 	// ColdStart is the learned time from a decision to a ready replica, rounded up to minutes; 0: unknown
 	ColdStart time.Duration `json:",omitempty"`
@@ -161,9 +161,9 @@ type Pod struct {
 	Since         time.Time // creation time
 	Ready         bool
 	Loading       bool // the pod is on a node, not ready yet, and not in a crash loop
-	Idle          bool // known to process no request at present
+	Idle          bool // the pod is known to process no request now
 	Pinned        bool // the pod cannot be scheduled to the group's spot NodePool, or this is unknown
-	UnknownLabels bool // the reason for Pinned: it is unknown whether the nodes of the NodePool have the labels that the pod requests
+	UnknownLabels bool // Pinned is true because it is unknown whether the nodes of the NodePool have the labels that the pod requests
 	Claims        bool // the pod claims devices by dynamic resource allocation that may be GPUs and are not included in the field GPUs
 	// The field GPUs includes devices that the pod claims. A claim that several pods share is included for only one of them.
 	Claimed bool `json:",omitempty"`
@@ -194,7 +194,7 @@ type Span struct {
 	Replicas    int32
 }
 
-// eachReplica visits the pods of each replica of a workload.
+// eachReplica calls visit with the pods of each replica of a workload.
 func (w *Workload) eachReplica(visit func(pods []Pod)) {
 	for i := 0; i < len(w.Pods); {
 		n := 1
@@ -209,7 +209,7 @@ func (w *Workload) eachReplica(visit func(pods []Pod)) {
 // size returns the number of pods of one replica.
 func (w *Workload) size() int32 { return max(w.Size, 1) }
 
-// complete reports whether pods, the existing pods of one replica, are as many as a replica has. A replica with several pods serves
+// complete reports whether pods, the existing pods of one replica, are as many as a replica must have. A replica with several pods serves
 // requests only if all of them exist.
 func (w *Workload) complete(pods []Pod) bool {
 	size := int32(0)
@@ -222,7 +222,7 @@ func (w *Workload) complete(pods []Pod) bool {
 	return len(pods) >= int(size)
 }
 
-// podGPUs returns how many GPUs the largest pod of a replica requests. One node must provide this number.
+// podGPUs returns how many GPUs the largest pod of a replica requests. The pod needs a node with at least this number.
 func (w *Workload) podGPUs() int64 {
 	if w.PodGPUs > 0 {
 		return nodepool.Units(w.PodGPUs)
@@ -230,6 +230,6 @@ func (w *Workload) podGPUs() int64 {
 	return nodepool.Units(w.GPUs)
 }
 
-// needs returns the number of replicas that scaling requests. Replicas that this package added, for replicas at risk and for a move, are
-// not included.
+// needs returns the number of replicas that the scaling decision requests. It excludes the replicas that this package added for replicas
+// at risk and for a move.
 func (w *Workload) needs() int32 { return max(w.Uncapped-max(w.Extra, 0), 0) }

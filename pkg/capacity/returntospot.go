@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// surgeShare limits how many replicas of a workload may move at once: its replicas divided by surgeShare. A quarter is also the default of
-// a Deployment's rolling update.
+// surgeShare limits how many replicas of a workload may move to spot at once: the workload's replicas divided by surgeShare. A quarter is
+// also the default surge of a Deployment's rolling update.
 const surgeShare = 4
 
 // onDemandNode is a node of an on-demand NodePool whose replicas may move to spot.
@@ -18,9 +18,9 @@ type onDemandNode struct {
 	movable    int64 // units of the movable pods on the node
 }
 
-// findReturnable computes how many GPUs of the on-demand NodePools become free if all movable replicas move to spot. It includes only nodes
-// whose pods are all movable, and only as many GPUs as the group has above its on-demand base (Group.OnDemandBase). For example, a node
-// with the pod of a Job would not become empty. If a return waited for such a node, consolidation would stay frozen forever.
+// findReturnable computes how many units of the on-demand NodePools become free if all movable replicas move to spot. It includes only
+// nodes whose pods are all movable, and only as many units as the group has above its on-demand base (Group.OnDemandBase). For example, a
+// node with the pod of a Job would not become empty. If a return waited for such a node, consolidation would stay frozen forever.
 func (a *analysis) findReturnable() {
 	a.returning = a.returning[:0]
 	if !a.paired() {
@@ -56,9 +56,9 @@ func (a *analysis) returningNode(i int) *Node {
 	return &a.o.Pools[n.pool].Nodes[n.node]
 }
 
-// canEmpty reports whether the node with index i in a.returning becomes empty if its movable pods move, and whether the on-demand base can
-// be met without it. spare is the number of GPUs above the on-demand base. A node of a capacity reservation is never emptied, because the
-// reservation is paid for in any case.
+// canEmpty reports whether two conditions are met: the node with index i in a.returning becomes empty if its movable pods move, and the
+// group keeps its on-demand base without this node. The parameter spare is the number of units above the on-demand base. A node of a
+// capacity reservation is never emptied, because the reservation is paid for in any case.
 func (a *analysis) canEmpty(i int, spare int64) bool {
 	n := a.returningNode(i)
 	return !n.Deleting && n.Type != Reserved && n.Stage == Usable && n.Used > 0 && a.returning[i].movable == nodepool.Units(n.Used) &&
@@ -75,8 +75,8 @@ func (a *analysis) spareOnSpot() int64 {
 	return max(free+a.spot.room-a.demand.Pending, 0)
 }
 
-// canReturn reports whether spot has space for at least one replica from on-demand. Without this check, a return with a full spot NodePool
-// would add a replica that runs on an on-demand node, and this would be repeated endlessly.
+// canReturn reports whether spot has space for at least one replica from on-demand. Without this check, a return with a full spot
+// NodePool would add a replica that again runs on an on-demand node, and would repeat this endlessly.
 func (a *analysis) canReturn() bool {
 	return a.returnable > 0 && a.spareOnSpot() >= max(a.smallestMove, 1)
 }
@@ -89,14 +89,14 @@ func (t *tick) explainNoReturn() {
 	}
 }
 
-// movable reports whether a pod can be moved. In a move, a successor is created before the pod is deleted. Only a ReplicaSet can do this,
-// because it also reads the deletion cost. A pod that claims devices is not moved, because by default Karpenter launches no node for its
-// successor.
+// movable reports whether a pod can be moved to spot. In a move, gpuscaler first adds a replica and then lowers the target, so that the
+// old pod is deleted. Only a ReplicaSet deletes the right pod, because it reads the deletion cost. A pod that claims devices is not
+// moved, because by default Karpenter launches no node for its successor.
 func movable(w *Workload, p *Pod) bool {
 	return w != nil && p.Owner == OwnerReplicaSet && !w.Paused && !p.Pinned && !p.Claimed && !p.Claims
 }
 
-// returnToSpot moves replicas from on-demand to spot in batches, see move. Ready replicas never drop below demand.
+// returnToSpot moves replicas from on-demand to spot in batches (statemachine.Move). Ready replicas never drop below demand.
 func (t *tick) returnToSpot() {
 	m, s := &t.s.Move, &t.s.Spot
 	if !t.paired() || s.Phase != statemachine.Probing && s.Phase != statemachine.Returning || t.g.Advisory || t.leaving {
@@ -125,8 +125,8 @@ func (t *tick) returnToSpot() {
 	t.because(explain.Reason{Rule: explain.RuleMove, Pool: t.spot.first(), Name: w.Key, A: float64(t.ready(w)), B: float64(w.needs())})
 }
 
-// victimsAtRisk returns how many ready pods that the batch will delete (victims) are on a node that the provider is about to take. The rule
-// addAtRisk adds successors for them.
+// victimsAtRisk returns how many ready pods that the batch will delete (victims) are on a node that the provider is about to take. The
+// rule addAtRisk already adds successors for these pods.
 func (t *tick) victimsAtRisk(w *Workload) (n int32) {
 	for j := range w.Pods {
 		p := &w.Pods[j]
@@ -137,8 +137,9 @@ func (t *tick) victimsAtRisk(w *Workload) (n int32) {
 	return n
 }
 
-// nextNode returns the time, in Unix milliseconds, from which the next node may be emptied by a move. If the return did not begin after a
-// probe, the first move waits for FirstFallback: the replicas may run on on-demand nodes because a launch on spot failed shortly before.
+// nextNode returns the time, in Unix milliseconds, from which a move may begin to empty the next node. If the return did not begin after
+// a probe, the first move waits for FirstFallback: the replicas may run on on-demand nodes because a launch on spot failed shortly
+// before.
 func (t *tick) nextNode() int64 {
 	s := &t.s.Spot
 	next := s.Moved + t.nodeInterval()
@@ -151,13 +152,13 @@ func (t *tick) nextNode() int64 {
 	return max(next, t.s.Pace.Until)
 }
 
-// nodeInterval returns the minimum time between the moves of two nodes, in milliseconds.
+// nodeInterval returns the minimum time, in milliseconds, between the moves of two nodes.
 func (a *analysis) nodeInterval() int64 {
 	return time.Hour.Milliseconds() / max(a.g.ReturnNodesPerHour, 1)
 }
 
-// startMove chooses the pods of the next batch, unless a surge runs. It begins with the remaining pods of the node that is being emptied
-// and continues with the least used nodes. The configured pace limits how many further nodes it may choose.
+// startMove chooses the pods of the next batch, unless a surge runs. It first chooses the remaining pods of the node that is being
+// emptied, and then pods of the least used nodes. The configured pace limits how many additional nodes it may choose.
 func (t *tick) startMove() {
 	m := &t.s.Move
 	if !t.known || t.peak() || t.s.ShortSince != 0 || !t.canReturn() || t.hasEmptyNode() || t.at < t.s.Pace.Until ||
@@ -190,8 +191,8 @@ func (t *tick) startMove() {
 	}
 }
 
-// nextToEmpty returns the index in t.returning of the node that is emptied after the node with the index `after`, or -1 if there is none.
-// With -1 it returns the first node to empty. The method before defines the order.
+// nextToEmpty returns the index in t.returning of the node that is emptied after the node with the index `after`, or -1 if there is no
+// such node. If `after` is -1, it returns the first node to empty. The method before defines the order.
 func (t *tick) nextToEmpty(after int, spare int64) int {
 	best := -1
 	for i := range t.returning {
@@ -202,8 +203,8 @@ func (t *tick) nextToEmpty(after int, spare int64) int {
 	return best
 }
 
-// before reports whether the node with index i in t.returning is emptied before the node with index j: first the node that is being emptied
-// already, then the node with fewer GPUs in use, then the node whose name is first in the alphabet.
+// before reports whether the node with index i in t.returning is emptied before the node with index j. The node that is already being
+// emptied is first, then the node with fewer GPUs in use, then the node whose name is first in the alphabet.
 func (t *tick) before(i, j int) bool {
 	a, b := t.returningNode(i), t.returningNode(j)
 	if x, y := a.Name == t.s.Move.Node, b.Name == t.s.Move.Node; x != y {
@@ -212,7 +213,7 @@ func (t *tick) before(i, j int) bool {
 	return a.Used < b.Used || a.Used == b.Used && a.Name < b.Name
 }
 
-// fillBatch adds pods of a node to the batch until the batch has the size that batchWidth allows. It reports whether it added any.
+// fillBatch adds pods of a node to the batch until the batch has the size that batchWidth allows. It reports whether it added a pod.
 func (t *tick) fillBatch(batch *statemachine.Move, node int) bool {
 	before := batch.Count
 	for {
@@ -239,8 +240,8 @@ func (t *tick) batchWidth(w *Workload) int32 {
 	return int32(min(int64(n), t.spareOnSpot()/max(nodepool.Units(w.GPUs), 1)))
 }
 
-// hasEmptyNode reports whether an empty on-demand node exists. If there is one, the next successor would be scheduled there and not on
-// spot. An empty node of a capacity reservation is ignored, because a successor that is scheduled there counts as moved.
+// hasEmptyNode reports whether an empty on-demand node exists. On such a node the next successor would be scheduled instead of on spot.
+// An empty node of a capacity reservation is ignored, because a successor that is scheduled there counts as moved.
 func (a *analysis) hasEmptyNode() bool {
 	for i := range a.returning {
 		if n := a.returningNode(i); n.Used == 0 && n.GPUs > 0 && n.Type != Reserved && n.Stage == Usable && n.acceptsPods(a.now) {
@@ -251,7 +252,7 @@ func (a *analysis) hasEmptyNode() bool {
 }
 
 // victim returns the next pod of the node that should move to spot, with its workload, or nil. All required replicas of the workload must
-// be ready. If the batch already has pods, the pod must belong to the same workload.
+// be ready. If the batch already has pods, the next pod must belong to the same workload.
 func (a *analysis) victim(batch *statemachine.Move, node int) (of *Workload, victim *Pod) {
 	for i := range a.o.Workloads {
 		w := &a.o.Workloads[i]

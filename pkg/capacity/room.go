@@ -19,8 +19,8 @@ import (
 // but never too many.
 const limitOfNodes = "nodes"
 
-// measureRoom computes by how many units of the group's resource each NodePool can still grow, and which of its limits allows the least. It
-// uses the limits of the owner and of open schedules. The limits that later rules request in this tick are ignored. A NodePool whose
+// measureRoom computes by how many units of the group's resource each NodePool can still grow, and which of its limits allows the least.
+// It uses the limits of the owner and of open schedules, but not the limits that later rules request in this tick. A NodePool whose
 // capacity reservation is full cannot grow.
 func (t *tick) measureRoom() {
 	for i := range t.views() {
@@ -52,7 +52,8 @@ func (t *tick) measureRoom() {
 	t.spot.room, t.onDemand.room = t.sideRoom(&t.spot), t.sideRoom(&t.onDemand)
 }
 
-// measureStatic lowers the room of a static NodePool to the nodes that Karpenter has not launched yet, up to spec.replicas.
+// measureStatic lowers the room of a static NodePool (the units by which it can grow) to the nodes that Karpenter has not launched yet,
+// up to spec.replicas.
 func (t *tick) measureStatic(pool int, size int64) {
 	replicas, f := t.o.Pools[pool].Replicas, &t.pools[pool]
 	if replicas == nil {
@@ -65,8 +66,8 @@ func (t *tick) measureStatic(pool int, size int64) {
 	}
 }
 
-// measureFleet computes how many units the nodes of a NodeSelector can still grow. Without a maximum, no node can be added. Only whole
-// nodes of the smallest known size count.
+// measureFleet computes by how many units the nodes of a group's NodeSelector can still grow. Without a configured maximum, no node can
+// be added. Only whole nodes of the smallest known size count.
 func (t *tick) measureFleet(pool int) {
 	f, size := &t.pools[pool], t.smallestNode(pool)
 	f.room, f.full = 0, ""
@@ -84,16 +85,17 @@ func (t *tick) measureFleet(pool int) {
 }
 
 // fullAfter is how long pods wait without a launch in a NodePool of reserved capacity before its reservation counts as full. Karpenter
-// creates a NodeClaim at most ten seconds after a pod becomes pending, and one more in each further scheduling loop.
+// creates a NodeClaim at most ten seconds after a pod becomes pending, and another NodeClaim in each later scheduling loop.
 const fullAfter = 2 * time.Minute
 
 // reservationFull reports whether the capacity reservation of a NodePool of only reserved capacity has no free instance.
 //
-// Karpenter does not report this. The AWS provider of Karpenter 1.15 marks the offering of a full reservation as unavailable, so Karpenter
-// creates no NodeClaim, and EC2NodeClass.status.capacityReservations has no number of free instances. Only a launch that begins before the
-// reservation is full can fail with an InsufficientCapacityError, once. The only sign of a full reservation is therefore that pods wait and
-// the NodePool launches no node. The reservation is regarded as full if all of these times are at least fullAfter ago: the time at which
-// the pods began to wait, the creation of the newest node of the NodePool, and the parameter since (in Unix milliseconds).
+// Karpenter does not report a full reservation. The AWS provider of Karpenter 1.15 marks the offering of a full reservation as
+// unavailable, so Karpenter creates no NodeClaim, and EC2NodeClass.status.capacityReservations has no number of free instances. A launch
+// fails with an InsufficientCapacityError only if it begins before the reservation is full, so this happens once. The only sign of a full
+// reservation is therefore that pods wait and the NodePool launches no node. The reservation counts as full if all of these times are at
+// least fullAfter ago: the time at which the pods began to wait, the creation of the newest node of the NodePool, and the parameter since
+// (in Unix milliseconds).
 func (t *tick) reservationFull(pool int, since int64) bool {
 	v := &t.o.Pools[pool]
 	if t.s.ShortSince == 0 || t.typeOf(pool) != Reserved || !v.Exists || !v.Ready {
@@ -104,20 +106,22 @@ func (t *tick) reservationFull(pool int, since int64) bool {
 	return !launching && t.at-from >= fullAfter.Milliseconds()
 }
 
-// provisionTimeout is how long pods wait without a new node before it is assumed that the autoscaler of the cluster adds none. It is the
-// default of Cluster Autoscaler's flag --max-node-provision-time, after which Cluster Autoscaler itself considers a scale-up as failed.
+// provisionTimeout is how long pods wait without a new node before gpuscaler assumes that the autoscaler of the cluster adds none. It is
+// the default of Cluster Autoscaler's flag --max-node-provision-time, after which Cluster Autoscaler itself considers a scale-up as
+// failed.
 const provisionTimeout = 15 * time.Minute
 
-// noNodeAdded reports whether pods wait although a node should have been added by now. Three times must be at least provisionTimeout ago:
-// the time at which the pods began to wait, the creation of the newest node, and the parameter since (in Unix milliseconds).
+// noNodeAdded reports whether pods wait although the autoscaler should have added a node by now. Three times must be at least
+// provisionTimeout ago: the time at which the pods began to wait, the creation of the newest node, and the parameter since (in Unix
+// milliseconds).
 func (t *tick) noNodeAdded(pool int, since int64) bool {
 	from := max(since, t.s.ShortSince, statemachine.Stamp(t.pools[pool].newest))
 	return t.s.ShortSince != 0 && t.at-from >= provisionTimeout.Milliseconds()
 }
 
 // smallestNode returns the size, in units of the group's resource, of the smallest node that the NodePool is known to launch. If only the
-// largest node is known, smallestNode returns its size. If neither is known, it returns nodeSize. The smallest node determines whether
-// there is room below a limit, because Karpenter ignores instance types that do not fit below the limit and uses a smaller one.
+// largest node is known, smallestNode returns the size of that node. If neither is known, it returns nodeSize. The smallest node
+// determines whether a limit allows another node, because Karpenter ignores instance types that exceed the limit and uses a smaller one.
 func (a *analysis) smallestNode(pool int) int64 {
 	f := &a.pools[pool]
 	switch {
@@ -154,8 +158,8 @@ func (a *analysis) usedBelow(pool int, l *nodepool.LimitView) (used, node float6
 	return l.Used, l.Node
 }
 
-// limitOf returns a limit of a NodePool without gpuscaler's override of the last tick. This is the limit of an open schedule or, without
-// one, the owner's limit. The limit of a schedule is ignored if the owner does not allow gpuscaler to write it.
+// limitOf returns a limit of a NodePool as it would be without gpuscaler's override of the last tick: the limit of an open schedule or,
+// without a schedule, the owner's limit. The limit of a schedule is ignored if the owner does not allow gpuscaler to write it.
 func (t *tick) limitOf(pool int, l *nodepool.LimitView) nodepool.Value {
 	i := slices.Index(t.s.Limits[:], l.Resource)
 	if i < 0 || l.Resource == "" {
@@ -168,14 +172,15 @@ func (t *tick) limitOf(pool int, l *nodepool.LimitView) nodepool.Value {
 	return t.fields.Effective(pool, f)
 }
 
-// isScheduled reports whether a limit of a NodePool is the limit of an open schedule. The caller must call it before later rules request
-// limits.
+// isScheduled reports whether a limit of a NodePool is the limit of an open schedule. It must be called before later rules of the tick
+// request limits.
 func (t *tick) isScheduled(pool int, l *nodepool.LimitView) bool {
 	i := slices.Index(t.s.Limits[:], l.Resource)
 	return i >= 0 && l.Resource != "" && !t.limitOf(pool, l).Same(t.fields.Original(pool, nodepool.FieldLimit+nodepool.Field(i)))
 }
 
-// isLeft reports whether a limit of a NodePool is an override that gpuscaler cannot end, because the owner has withdrawn the consent.
+// isLeft reports whether a limit of a NodePool is an override that gpuscaler cannot remove, because the owner no longer allows gpuscaler
+// to change the field.
 func (t *tick) isLeft(pool int, l *nodepool.LimitView) bool {
 	i := slices.Index(t.s.Limits[:], l.Resource)
 	if i < 0 || l.Resource == "" {
@@ -185,8 +190,8 @@ func (t *tick) isLeft(pool int, l *nodepool.LimitView) bool {
 	return t.s.Pools[pool].Overrides[f].On && !t.o.Pools[pool].Writable(f)
 }
 
-// sideRoom returns how many units the NodePools of a side can still grow together. It ignores a NodePool on which gpuscaler cannot rely,
-// unless it can rely on none of the side.
+// sideRoom returns by how many units the NodePools of a capacity type can still grow together. It ignores NodePools on which gpuscaler
+// cannot rely. If it can rely on none of them, it includes all.
 func (t *tick) sideRoom(s *side) (room int64) {
 	reliable := slices.ContainsFunc(s.all(), func(i int8) bool { return t.unreliable(int(i)) == explain.PoolReliable })
 	for _, i := range s.all() {
@@ -197,7 +202,7 @@ func (t *tick) sideRoom(s *side) (room int64) {
 	return room
 }
 
-// unreliable returns why gpuscaler does not rely on the room of a NodePool.
+// unreliable returns why gpuscaler does not rely on a NodePool to provide nodes.
 func (t *tick) unreliable(pool int) explain.PoolProblem {
 	v := &t.o.Pools[pool]
 	switch {
@@ -213,14 +218,15 @@ func (t *tick) unreliable(pool int) explain.PoolProblem {
 	return explain.PoolReliable
 }
 
-// mayLaunch reports whether Karpenter may launch a node in a NodePool: it is ready, and its limits allow a node.
+// mayLaunch reports whether Karpenter may launch a node in a NodePool: the NodePool is ready, and its limits allow a node.
 func (a *analysis) mayLaunch(pool int) bool { return a.o.Pools[pool].Ready && a.pools[pool].room > 0 }
 
-// closedGroup is the reason why no NodePool of a group provides a node: the index of the first NodePool that exists, and its cause.
+// closedGroup describes why no NodePool of a group provides a node: the index of the first existing NodePool, and the cause for this
+// NodePool.
 type closedGroup struct {
 	pool     int8
-	cause    explain.Cause // CauseNone: some NodePool may provide a node
-	resource string        // resource of a CauseLimit
+	cause    explain.Cause // CauseNone: a NodePool may provide a node
+	resource string        // for CauseLimit, the limited resource
 }
 
 // allClosed returns why no NodePool of the group provides a node. Limits that gpuscaler itself sets are ignored, because gpuscaler removes
@@ -245,10 +251,10 @@ func (t *tick) allClosed() (closed closedGroup) {
 	return closed
 }
 
-// closedBy returns why a NodePool provides no node for the smallest waiting pod. It returns CauseNone if the NodePool may provide one.
-// While the target is capped, every recent refused launch is a cause. While it is not capped, only refused launches after the end of the
-// last cap are a cause, so that the full target is tried once after each cap. The same applies to the time in which a capacity reservation
-// launched no node.
+// closedBy returns why a NodePool provides no node for the smallest waiting pod. It returns CauseNone if the NodePool may provide a node.
+// While the target is capped, every recent refused launch is a cause. While the target is not capped, only launches refused after the end
+// of the last cap are a cause, so that the full target is tried once after each cap. The same applies to the time in which a capacity
+// reservation launched no node.
 func (t *tick) closedBy(pool int) explain.Cause {
 	since := t.s.TargetCap.Since
 	if t.s.TargetCap.On {
@@ -271,7 +277,7 @@ func (t *tick) closedBy(pool int) explain.Cause {
 	return explain.CauseNone
 }
 
-// fleetClosedBy does the same as closedBy for a group whose nodes are found by their labels.
+// fleetClosedBy returns the same as closedBy, for a group whose nodes are found by their labels.
 func (t *tick) fleetClosedBy(pool int, since int64) explain.Cause {
 	switch {
 	case t.pools[pool].room < max(t.smallestWait, 1):
@@ -288,7 +294,7 @@ func (a *analysis) refusedSince(pool int, since int64) bool {
 	return a.refusals(pool, since) > 0
 }
 
-// refusals counts the launches for which refusedSince returns true.
+// refusals counts the refused launches that refusedSince describes.
 func (a *analysis) refusals(pool int, since int64) (n int) {
 	from := max(since, statemachine.Stamp(a.pools[pool].newest), a.at-statemachine.RefusalWindow.Milliseconds())
 	for i := range a.o.Pools[pool].Failures {

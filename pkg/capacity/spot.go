@@ -8,9 +8,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/weights"
 )
 
-// updatePhase computes the event of this tick and changes the group's phase if necessary. No other rule changes the phase, so that all
-// rules of a tick use the same one. If a probe or a fallback ends with PreferSpot and replicas on on-demand nodes can run on spot, the
-// phase becomes Returning in the same tick: in PreferSpot, neither a weight nor a freeze protects them.
+// updatePhase computes the event of this tick and changes the group's phase (of statemachine.SpotState) if necessary. No other rule
+// changes the phase, so all rules of a tick use the same phase. If a probe or a fallback ends with PreferSpot and replicas on on-demand
+// nodes can run on spot, the phase becomes Returning in the same tick: in PreferSpot, neither a weight nor a freeze protects these
+// replicas.
 func (t *tick) updatePhase() {
 	in := t.spotInput()
 	event := t.s.Spot.Event(&in)
@@ -27,8 +28,8 @@ func (t *tick) updatePhase() {
 	}
 }
 
-// changePhase applies an event to the phase, and reports whether the phase changed. When a fallback begins, the size of batches is reset,
-// so that the next return begins with one replica.
+// changePhase applies an event to the phase, and reports whether the phase changed. When a fallback begins, the size of the batches that
+// move to spot is reset, so that the next return begins with one replica.
 func (t *tick) changePhase(event statemachine.SpotEvent, in *statemachine.SpotInput) bool {
 	if !t.s.Spot.Apply(event, in) {
 		return false
@@ -59,8 +60,8 @@ func (t *tick) spotInput() statemachine.SpotInput {
 	return in
 }
 
-// spotFailure returns the reason why spot fails now, or CauseNone if it does not. While the on-demand NodePool has a limit cap, spot fails
-// only if pods have waited for the spot wait timeout.
+// spotFailure returns the reason why spot fails now, or CauseNone if spot does not fail. While on-demand has a limit cap, spot fails only
+// if pods have waited for the spot wait timeout.
 func (t *tick) spotFailure(waitOver bool, e statemachine.Evidence) explain.Cause {
 	switch {
 	case waitOver:
@@ -69,7 +70,7 @@ func (t *tick) spotFailure(waitOver bool, e statemachine.Evidence) explain.Cause
 		return explain.CauseNone
 	}
 	// During a return, the on-demand NodePool grows by each successor for which spot has no capacity. This is not a failure of spot: only
-	// the next batch waits longer.
+	// the start of the next batch is delayed.
 	e.Replaced = e.Replaced && t.s.Spot.Phase != statemachine.Returning
 	return e.Failure(t.short)
 }
@@ -97,14 +98,14 @@ func (a *analysis) settledIn(v *PoolView, since int64) bool {
 }
 
 // spotFirst reports whether, without overridden weights, Karpenter uses every spot NodePool before every on-demand NodePool. In a group
-// with a spot wait timeout or a base it is true, because the limit cap on on-demand has this effect.
+// with a spot wait timeout or an on-demand base it is true, because the limit cap on on-demand has this effect.
 func (t *tick) spotFirst() bool {
 	spot, _ := t.misplacedSpot()
 	return spot < 0 || t.spotWait() > 0
 }
 
-// misplacedSpot returns a spot NodePool that Karpenter uses after an on-demand NodePool, and that on-demand NodePool. It returns -1 if
-// there is none.
+// misplacedSpot returns a spot NodePool that Karpenter uses after an on-demand NodePool, and this on-demand NodePool. If there is no such
+// pair, it returns -1 for both.
 func (t *tick) misplacedSpot() (spot, onDemand int) {
 	for _, d := range t.onDemand.all() {
 		for _, s := range t.spot.all() {
@@ -116,9 +117,9 @@ func (t *tick) misplacedSpot() (spot, onDemand int) {
 	return -1, -1
 }
 
-// stranded returns why pods that have waited for ShortageMinimum do not get an on-demand node either. It returns CauseNone if they may get
-// one, or if no pods have waited that long. If it returns a cause, spot must not be limited, because otherwise these pods would get no
-// node.
+// stranded returns why pods that have waited for ShortageMinimum do not get an on-demand node either. It returns CauseNone if they may
+// get an on-demand node, or if no pods have waited that long. If it returns another cause, spot must not be limited, because otherwise
+// these pods would get no node.
 func (t *tick) stranded() explain.Cause {
 	if t.short < statemachine.ShortageMinimum {
 		return explain.CauseNone
@@ -142,7 +143,7 @@ func (t *tick) stranded() explain.Cause {
 	return first
 }
 
-// fallback uses on-demand first, and limits each spot NodePool to its current size in a group with a hard fallback.
+// fallback makes Karpenter use on-demand first. In a group with a hard fallback, it also limits each spot NodePool to its current size.
 func (t *tick) fallback() {
 	s := &t.s.Spot
 	if !t.paired() || s.Phase != statemachine.Fallback {
@@ -163,9 +164,9 @@ func (t *tick) fallback() {
 	}
 }
 
-// probe limits spot to its size at the start of the probe and one more node while the phase is Probing. With several spot NodePools, each
-// of them may launch this node, because it is not known which one has capacity. When one has launched it, the other NodePools are not
-// allowed to grow any more.
+// probe limits spot to its size at the start of the probe and one more node, while the phase is Probing. Each of several spot NodePools
+// may launch this node, because it is not known which NodePool has capacity. When one NodePool has launched a node, the others may not
+// grow any more.
 func (t *tick) probe() {
 	s := &t.s.Spot
 	if !t.paired() || s.Phase != statemachine.Probing {
@@ -205,8 +206,9 @@ func (t *tick) preferOnDemand(rule explain.Rule) {
 	}
 }
 
-// weights appends the NodePools of a side, with their weights, to the parameter into. Fixed is set for a NodePool whose weight gpuscaler is
-// not allowed to override. In an advisory group it is always false, so that the plan shows what gpuscaler would write in mode auto.
+// weights appends the NodePools of a side (of one capacity type), with their weights, to the parameter into. Fixed is true for a NodePool
+// whose weight gpuscaler is not allowed to override. In an advisory group Fixed is always false, so that the plan shows what gpuscaler
+// would write in mode auto.
 func (t *tick) weights(s *side, into []weights.Pool) []weights.Pool {
 	for _, i := range s.all() {
 		weight, _ := t.fields.Effective(int(i), nodepool.FieldWeight).Number()
@@ -233,9 +235,9 @@ func (a *analysis) evidence(pool int, since int64) (e statemachine.Evidence) {
 	return e
 }
 
-// spotEvidence adds up the refused launches and lost nodes of all spot NodePools after the parameter since (in Unix milliseconds). Spot as
-// a whole counts as available until each NodePool has failed or cannot launch a node. In a probe, a NodePool fails with the first lost
-// node, or with the first refused launch if it launched no node.
+// spotEvidence adds up the refused launches and lost nodes of all spot NodePools after the parameter since (in Unix milliseconds). Spot
+// as a whole counts as available until every spot NodePool has failed or cannot launch a node. In a probe, a NodePool fails with the
+// first lost node, or with the first refused launch if it launched no node.
 func (a *analysis) spotEvidence(since int64, probing bool) (sum statemachine.Evidence) {
 	for _, i := range a.spot.all() {
 		e := a.evidence(int(i), since)

@@ -12,31 +12,32 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// State is the state of one group between two ticks. It is a plain value of fixed size that the caller stores. With the zero State, Decide
-// reads the records on the NodePools, so the owners' original values are not lost in a crash. If gpuscaler owns a field and no record
-// contains its override, the override is removed.
+// State is the state of one group between two ticks. It is a plain value of fixed size that the caller stores. With the zero State,
+// Decide reads the record annotations on the NodePools, so the owners' original values are not lost in a crash. If gpuscaler owns a field
+// and no record contains an override of it, the override is removed.
 type State struct {
 	group *Group
 	memory
 }
 
-// memory contains all fields of State except the group. Its JSON form is the snapshot in a recording. The parts that must survive a crash
-// have the same JSON form in the record on a NodePool. Stamps are Unix times in milliseconds, and 0 means that the time is not set.
+// memory contains all fields of State except the group. Its JSON form is the snapshot in a recording of ticks. The fields that must be
+// kept after a crash have the same JSON form in the record annotation of a NodePool. Times are in Unix milliseconds, and 0 means that the
+// time is not set.
 type memory struct {
 	At int64 `json:"at"` // time of the last tick
 	override.State
 
 	KnownSince int64 `json:"knownSince"` // time since which demand has been known without interruption
 	UnknownAt  int64 `json:"unknownAt"`  // when demand was last unknown; 0: it was known since the start
-	// since when pods without a node have waited although no node is being launched for them
+	// ShortSince is the time since which pods without a node have waited although no node is being launched for them; 0: none wait.
 	ShortSince int64                  `json:"shortSince"`
 	ZeroLimit  statemachine.ZeroLimit `json:"zeroLimit"`
 	TargetCap  statemachine.TargetCap `json:"targetCap"`
 	Move       statemachine.Move      `json:"move"`
 	Pace       statemachine.Pace      `json:"pace"`
 	Reserve    statemachine.Reserve   `json:"reserve"`
-	// Surges are replicas that are added before Karpenter disrupts the node of a replica. LastSurge is the workload for which the last one
-	// began. Inherits is true until the first tick has looked for surges of the previous leader.
+	// Surges contains the replicas that are added before Karpenter disrupts the node of a replica. LastSurge is the workload of the surge
+	// that began last. Inherits is true until the first tick has looked for surges of the previous leader.
 	Surges            [statemachine.MaxSurges]statemachine.Surge `json:"surges,omitzero"`
 	LastSurge         string                                     `json:"lastSurge,omitempty"`
 	Inherits          bool                                       `json:"inherits,omitempty"`
@@ -57,9 +58,9 @@ func (s *State) stamps() []*int64 {
 	return all
 }
 
-// begin prepares the state for a tick. If the clock was set back, it moves all times in the state back by the same duration. It does not
-// change the times of the entries of a consolidation freeze: they are part of the NodePool's budgets, which Karpenter evaluates by its own
-// clock.
+// begin prepares the state for a tick. If the clock was set back, begin moves all times in the state back by the same duration. It does
+// not change the times in the entries of a consolidation freeze: they are part of the NodePool's budgets, which Karpenter evaluates by
+// its own clock.
 func (s *State) begin(g *Group, now time.Time) {
 	at := statemachine.Stamp(now)
 	if s.group == nil {
@@ -79,7 +80,7 @@ func (s *State) begin(g *Group, now time.Time) {
 }
 
 // adapt changes the state to a new version of the group, in which NodePools and limits may have other indexes. It drops the state of
-// removed NodePools, whose overrides are in their records (see Orphan).
+// NodePools that the group no longer contains. Their overrides are in their record annotations (see Orphan).
 func (s *State) adapt(g *Group) {
 	was := make([]int, 0, nodepool.MaxPools)
 	for i := range min(len(g.Pools), nodepool.MaxPools) {
@@ -115,12 +116,13 @@ type snapshot struct {
 	State   *memory `json:"state"`
 }
 
-// Snapshot returns the state as JSON, without its group. A recording starts with it, so that a replay can repeat the decisions.
+// Snapshot returns the state as JSON, without its group. A recording begins with this snapshot, so that a replay can repeat the
+// decisions.
 func (s *State) Snapshot() (json.RawMessage, error) {
 	return json.Marshal(snapshot{override.Version, &s.memory})
 }
 
-// DecodeState returns the state of a snapshot, for the group that it belongs to.
+// DecodeState returns the state of a snapshot, for the group to which the snapshot belongs.
 func DecodeState(g *Group, text json.RawMessage) (State, error) {
 	s := State{group: g}
 	content := snapshot{State: &s.memory}

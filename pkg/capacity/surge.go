@@ -13,20 +13,21 @@ const (
 	// disrupts one node.
 	fewReplicas = 2
 	// surgeNodes limits the surges that run at the same time to one for each surgeNodes nodes of a group. This corresponds to Karpenter's
-	// default disruption budget of 10 %. The group therefore does not double if all nodes drift at once.
+	// default disruption budget of 10 %. Without this limit, the group would double if all nodes drifted at once.
 	surgeNodes = 10
-	// surgeCost is the deletion cost of a replica that a surge replaces. A new leader recognizes the replica by it, because no other rule
-	// uses this value.
+	// surgeCost is the deletion cost of a replica that a surge replaces. A new leader recognizes the replica by this cost, because no other
+	// rule uses the value.
 	surgeCost = "-110"
 )
 
-// surgeBeforeEviction adds one replica to a workload with few replicas before Karpenter disrupts the node of one of them, and lowers the
-// target again when the successor is ready. The ReplicaSet then deletes the old replica, because it has the lowest deletion cost.
+// surgeBeforeEviction adds one replica to a workload with few replicas before Karpenter disrupts the node of one of them (a surge). When
+// the added replica, the successor, is ready, the rule lowers the target again. The ReplicaSet then deletes the old replica, because the
+// old replica has the lowest deletion cost.
 //
-// Karpenter 1.15 launches a replacement for the node and deletes the old node when the replacement is initialized. It does not wait until a
-// pod on it is ready (waitOrTerminate in pkg/controllers/disruption/queue.go). It also never disrupts a node with a pod that has
-// karpenter.sh/do-not-disrupt or a PodDisruptionBudget that allows no eviction, unless the NodePool has a terminationGracePeriod. Without
-// this rule, either the workload has no replica during a cold start, or the node is never replaced.
+// Karpenter 1.15 launches a replacement for the node and deletes the old node when the replacement is initialized. It does not wait until
+// a pod on the replacement is ready (waitOrTerminate in pkg/controllers/disruption/queue.go). It also never disrupts a node with a pod
+// that has karpenter.sh/do-not-disrupt or a PodDisruptionBudget that allows no eviction, unless the NodePool has a
+// terminationGracePeriod. Without this rule, either the workload has no replica during a cold start, or the node is never replaced.
 func (t *tick) surgeBeforeEviction() {
 	if t.g.Advisory {
 		t.s.Surges = [statemachine.MaxSurges]statemachine.Surge{}
@@ -52,8 +53,8 @@ func (s *State) runningSurges() (n int) {
 	return n
 }
 
-// freeSurge returns an unused element. Without one, it returns the resting surge (step SurgeResting) that ends first. It returns nil if
-// every surge runs.
+// freeSurge returns an unused element of Surges. If all are used, it returns the resting surge (step SurgeResting) that ends first. It
+// returns nil if every surge runs.
 func (s *State) freeSurge() (free *statemachine.Surge) {
 	for i := range s.Surges {
 		if g := &s.Surges[i]; !g.Runs() && (free == nil || g.Until < free.Until) {
@@ -63,8 +64,8 @@ func (s *State) freeSurge() (free *statemachine.Surge) {
 	return free
 }
 
-// surgeOf returns the surge of the given workload or the surge that replaces the given replica, or nil. With two empty strings it returns
-// an unused element.
+// surgeOf returns the surge of the given workload or the surge that replaces the given replica, or nil. If both parameters are empty, it
+// returns an unused element.
 func (s *State) surgeOf(workload, pod string) *statemachine.Surge {
 	for i := range s.Surges {
 		if g := &s.Surges[i]; pod == "" && g.Workload == workload || pod != "" && g.Pod == pod {
@@ -75,8 +76,8 @@ func (s *State) surgeOf(workload, pod string) *statemachine.Surge {
 }
 
 // inheritSurges continues the surges of the previous leader. It recognizes them by the deletion cost of the old replica. If the workload
-// has a newer pod, this pod is the successor, and the time limit begins with its creation. Otherwise the previous leader has just begun or
-// has ended the surge, and the workload rests.
+// has a newer pod, this pod is the successor, and the time limit of the surge begins with the creation of this pod. Otherwise the
+// previous leader has just begun or has just ended the surge, and the workload rests.
 func (t *tick) inheritSurges() {
 	if !t.s.Inherits || t.o.Lost {
 		return
@@ -110,8 +111,8 @@ func (t *tick) inheritSurges() {
 	}
 }
 
-// surgeLimit returns how long the additional replica may take to become ready: the time limit of a move to spot. It includes the learned
-// cold start of the workload or, if it is unknown, the lead time of the group.
+// surgeLimit returns how long the additional replica may take to become ready. It is as long as the time limit of a move to spot, and
+// includes the learned cold start of the workload or, if that is unknown, the lead time of the group.
 func (a *analysis) surgeLimit(w *Workload) time.Duration {
 	return successorTimeout + max(a.g.LeadTime, w.ColdStart, 0)
 }
@@ -163,8 +164,8 @@ func (a *analysis) isSucceeded(w *Workload, s *statemachine.Surge) bool {
 	})
 }
 
-// disruption returns why Karpenter is about to disrupt the node of a pod voluntarily, or CauseNone. Nodes that the provider takes belong
-// to the rule addAtRisk.
+// disruption returns why Karpenter is about to disrupt the node of a pod voluntarily, or CauseNone. The rule addAtRisk handles nodes that
+// the provider takes.
 func (a *analysis) disruption(p *Pod) explain.Cause {
 	n := a.node(p)
 	switch {
@@ -185,8 +186,8 @@ func (a *analysis) replacesDrifted(pool int, n *Node) bool {
 	return !n.DoNotDisrupt && !statemachine.BlocksDisruption(v.Budgets.Value, statemachine.ReasonDrifted) && !v.isQuiet(a.now)
 }
 
-// startSurges starts surges. It begins with the workload after the one whose surge began last, so that each workload gets a surge even if
-// the surges of other workloads fail repeatedly.
+// startSurges starts surges. It begins with the workload after the workload whose surge began last, so that each workload gets a surge
+// even if the surges of other workloads fail repeatedly.
 func (t *tick) startSurges() {
 	first := t.workload(t.s.LastSurge) + 1
 	for i := range t.o.Workloads {
@@ -218,8 +219,8 @@ func (t *tick) startSurge(i int) {
 }
 
 // surgeVictim returns a ready replica whose node Karpenter is about to disrupt, or nil. The owner of the replica must be a ReplicaSet:
-// gpuscaler sets a pod deletion cost so that this replica is deleted and not its successor, and only the ReplicaSet controller uses this
-// cost. A replica whose deletion cost another manager has set is skipped.
+// gpuscaler sets a pod deletion cost so that the old replica is deleted and not its successor, and only the ReplicaSet controller uses
+// this cost. A replica whose deletion cost another manager has set is skipped.
 func (a *analysis) surgeVictim(w *Workload) *Pod {
 	for j := range w.Pods {
 		p := &w.Pods[j]
@@ -230,9 +231,9 @@ func (a *analysis) surgeVictim(w *Workload) *Pod {
 	return nil
 }
 
-// maySurge reports whether the workload may have one more replica and the replica would get a node: demand is known, no limit, cap or full
-// NodePool applies, no pod waits for a node, and no other rule adds or moves replicas. If the autoscaler reports that it can add no node
-// for a replica, existing nodes must have enough free units.
+// maySurge reports whether the workload may have one more replica and this replica would get a node: demand is known, no limit, cap or
+// full NodePool applies, no pod waits for a node, and no other rule adds or moves replicas. If the autoscaler reports that it can add no
+// node for a replica, existing nodes must have enough free units.
 func (t *tick) maySurge(w *Workload) bool {
 	if !w.Known || w.Paused || w.Quota || w.Claims || w.Claimed || w.Bounded && w.Room < 1 || t.o.Lost || t.leaving {
 		return false
@@ -276,7 +277,7 @@ func (t *tick) placesSuccessor(size int64) (places bool) {
 	return places
 }
 
-// adviseSurge adds the replica of a surge to the advice, and the reason for it.
+// adviseSurge adds the additional replica of a surge to the advice, and the reason for it.
 func (t *tick) adviseSurge(s *statemachine.Surge) {
 	i := t.workload(s.Workload)
 	if s.Step == statemachine.NoSurge || i < 0 {
@@ -293,14 +294,14 @@ func (t *tick) adviseSurge(s *statemachine.Surge) {
 		A: float64(s.Step - statemachine.SurgeAsked), Until: statemachine.Instant(s.Until)})
 }
 
-// isReplaced reports whether a surge replaces the pod. A resting surge counts too: its pod keeps the deletion cost, by which a new leader
+// isReplaced reports whether a surge replaces the pod. A resting surge counts too: its pod keeps the deletion cost by which a new leader
 // recognizes that the workload had a surge.
 func (t *tick) isReplaced(p *Pod) bool {
 	return p.UID != "" && t.disruption(p) != explain.CauseNone && t.s.surgeOf("", p.UID) != nil
 }
 
-// surgeEnd returns the end of the time limit of the surge that replaces the pod, in Unix milliseconds; 0: none. Until then, the startup
-// shield of the group protects the pod, so that Karpenter does not evict it before its successor is ready.
+// surgeEnd returns the end of the time limit of the surge that replaces the pod, in Unix milliseconds; 0: no surge replaces the pod.
+// Until this time, the startup shield of the group protects the pod, so that Karpenter does not evict it before its successor is ready.
 func (t *tick) surgeEnd(p *Pod) int64 {
 	if !t.isReplaced(p) {
 		return 0
