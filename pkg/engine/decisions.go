@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/engine/history"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
@@ -94,7 +95,7 @@ type DecisionStore struct {
 	maxAge       time.Duration
 	identities   Identities // can be nil: only a tick then detects that the scale target was replaced
 	history      *History
-	groupHistory groupHistory
+	groupHistory history.Log[string, GroupRecord] // changes of the capacity groups, by name
 
 	mu       sync.RWMutex
 	entries  map[scaling.Key]*workloadEntry
@@ -106,7 +107,7 @@ type DecisionStore struct {
 
 func newDecisionStore(maxAge time.Duration, c Cluster) *DecisionStore {
 	identities, _ := c.(Identities)
-	return &DecisionStore{maxAge: maxAge, identities: identities, history: newHistory(), entries: map[scaling.Key]*workloadEntry{}}
+	return &DecisionStore{maxAge: maxAge, identities: identities, history: &History{}, entries: map[scaling.Key]*workloadEntry{}}
 }
 
 // adopt makes the store contain one entry for each current workload. It keeps existing entries, adds entries for new workloads and removes
@@ -144,7 +145,7 @@ func (b *DecisionStore) tick(now time.Time) {
 	if back {
 		b.expire(now)
 	}
-	b.history.forget(now, func(k scaling.Key) bool { return b.entry(k) != nil })
+	b.history.log.Forget(now, func(k scaling.Key) bool { return b.entry(k) != nil })
 }
 
 // expire marks the decisions whose time is in the future, which happens if the clock was set back. Their real age is unknown, so a marked

@@ -29,10 +29,11 @@
 // # Files
 //
 //	engine.go, shutdown.go                    the tick of workloads, and the end of the process
-//	ports.go, rejection.go                    the interfaces that an adapter implements, and what they return
+//	ports.go                                  the interfaces that an adapter implements, and what they return
 //	entry.go, origin.go, saved.go             one workload: its decision, the state that it starts from, saved models
 //	teamtick.go, teamrecord.go                the tick of a team and its record
 //	grouptick.go, groupobservation.go,
 //	grouprecord.go                            the tick of a capacity group, what it reads, and its record
-//	decisions.go, history.go, pack.go         what readers get, the changes of a day, and their encoding in memory
+//	decisions.go, history.go                  what readers get, and the changes of a day
+//	packedentry.go                            the compact encodings of the newest decision and of its view
 package engine

@@ -238,29 +238,6 @@ func TestCopyRecordAndWalkReturnTheSameAsRecordAndOf(t *testing.T) {
 	}
 }
 
-func note(h *History, r Record) { h.add(&r, &r.Workload) }
-
-func TestHistoryOfAWorkloadIsBounded(t *testing.T) {
-	h := newHistory()
-	calm, flapping := scaling.Key{Name: "calm"}, scaling.Key{Name: "flapping"}
-	note(h, Record{Workload: scaling.Workload{Key: calm}, At: nine})
-	for i := range 100_000 {
-		note(h, Record{Workload: scaling.Workload{Key: flapping}, At: nine.Add(time.Duration(i) * time.Second)})
-	}
-	if n := len(h.byKey[flapping]); n > historyPerWorkload {
-		t.Errorf("%d records of one workload, want at most %d", n, historyPerWorkload)
-	}
-	if _, ok := h.At(calm, nine.Add(23*time.Hour)); !ok {
-		t.Error("the calm workload's only record was pushed out")
-	}
-	for i := range 2 * historyTotal {
-		note(h, Record{Workload: scaling.Workload{Key: scaling.Key{Name: fmt.Sprint(i % 5000)}}, At: nine.Add(time.Duration(i) * time.Second)})
-	}
-	if h.total > historyTotal {
-		t.Errorf("%d records in all, want at most %d", h.total, historyTotal)
-	}
-}
-
 func TestRemovedPolicyIsForgottenAndStartsAgain(t *testing.T) {
 	w := newFakeCluster("chat", "embed")
 	e := New(w, w, w, Options{})
@@ -290,22 +267,30 @@ func TestHistoryDropsPoliciesThatWereRemovedADayAgo(t *testing.T) {
 	w.now = w.now.Add(3 * time.Hour)
 	w.after(e, time.Second)
 	h := e.Decisions().History()
-	if _, ok := h.At(went, w.now); ok || len(h.byKey) != 1 || h.total != 1 {
-		t.Errorf("%d keys with %d records are left, want only the policy that still exists", len(h.byKey), h.total)
+	if _, ok := h.At(went, w.now); ok {
+		t.Error("the record of the removed policy was not deleted")
 	}
 	if _, ok := h.At(stays, w.now); !ok {
 		t.Error("the record in force of an existing policy was forgotten")
 	}
 	// Ten thousand workloads whose names are used only once, for example Jobs. The history keeps only the records of the last 25 hours.
+	left := 0
+	var jobs []scaling.Key
 	for i := range 10_000 {
 		w.workloads = nil
 		key := w.add(fmt.Sprint("job-", i), scaling.Auto)
+		jobs = append(jobs, key)
 		w.now = w.now.Add(time.Minute)
 		e.Tick(context.Background(), w.now)
 		delete(w.views, key)
 	}
-	if n := len(h.byKey); n > 25*60+1 {
-		t.Errorf("%d keys, want at most the keys of 25 hours", n)
+	for _, k := range jobs {
+		if _, ok := h.Begins(k); ok {
+			left++
+		}
+	}
+	if left == 0 || left > 25*60+1 {
+		t.Errorf("%d jobs have records, want at most the jobs of 25 hours", left)
 	}
 }
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -146,54 +145,6 @@ func TestRecordContainsThePolicyOfTheDecision(t *testing.T) {
 	}
 }
 
-// History.total equals the number of stored records, and every method that reads the history releases its lock.
-func TestHistoryCountsItsRecords(t *testing.T) {
-	h := newHistory()
-	key := func(i int) scaling.Key { return scaling.Key{Name: string(rune('a' + i))} }
-	check := func(when string) {
-		t.Helper()
-		held := 0
-		for _, list := range h.byKey {
-			held += len(list)
-		}
-		if h.total != held {
-			t.Errorf("%s: it holds %d records and counts %d", when, held, h.total)
-		}
-	}
-	at := nine
-	for i := range 3 * historyPerWorkload {
-		for k := range 3 {
-			note(h, Record{Workload: scaling.Workload{Key: key(k)}, At: at})
-		}
-		if i%100 == 0 {
-			at = at.Add(30 * time.Minute)
-		}
-		at = at.Add(time.Second)
-	}
-	check("full lists")
-	h.forget(at.Add(26*time.Hour), func(k scaling.Key) bool { return k == key(1) })
-	check("after two policies are gone")
-	if len(h.byKey) != 1 {
-		t.Errorf("%d policies are left", len(h.byKey))
-	}
-	h.Begins(key(1))
-	h.Begins(key(0))
-	h.At(key(1), at)
-	h.Of(key(1), nine, at)
-	h.Walk(key(1), func(*Record) bool { return false })
-	added := make(chan struct{})
-	go func() {
-		defer close(added)
-		note(h, Record{Workload: scaling.Workload{Key: key(1)}, At: at})
-	}()
-	select {
-	case <-added:
-	case <-time.After(time.Minute):
-		t.Fatal("a reader keeps the history locked")
-	}
-	check("after the readers")
-}
-
 // The advice after a rejection depends on the object that causes the rejection.
 func TestNextStepAfterARejection(t *testing.T) {
 	for rejection, want := range map[Rejection]string{
@@ -206,34 +157,5 @@ func TestNextStepAfterARejection(t *testing.T) {
 		if got := rejection.NextStep("team"); got != want {
 			t.Errorf("%v: %q, want %q", rejection, got, want)
 		}
-	}
-}
-
-// The history of a group has the changes of the last day, and the change before them, because it was the state at the start of the day. It
-// has at most historyPerWorkload changes.
-func TestHistoryOfAGroupIsBounded(t *testing.T) {
-	record := func(at time.Time) GroupRecord { return GroupRecord{Group: &capacity.Group{Name: "gpu"}, At: at} }
-	h := &groupHistory{}
-	hours := func() (out []int) {
-		for _, r := range h.of("gpu", time.Time{}, nine.Add(1000*time.Hour)) {
-			out = append(out, int(r.At.Sub(nine).Hours()))
-		}
-		return out
-	}
-	for _, step := range []struct {
-		hour int
-		want []int
-	}{{0, []int{0}}, {1, []int{0, 1}}, {2, []int{0, 1, 2}}, {25, []int{0, 1, 2, 25}}, {26, []int{1, 2, 25, 26}}, {27, []int{2, 25, 26, 27}},
-		{300, []int{27, 300}}} {
-		if h.add(record(nine.Add(time.Duration(step.hour) * time.Hour))); !slices.Equal(hours(), step.want) {
-			t.Errorf("after a change in hour %d: %v, want %v", step.hour, hours(), step.want)
-		}
-	}
-	for i := range historyPerWorkload + 2 {
-		h.add(record(nine.Add(400*time.Hour + time.Duration(i)*time.Second)))
-	}
-	all := h.of("gpu", time.Time{}, nine.Add(1000*time.Hour))
-	if n, first := len(all), all[0].At.Sub(nine)-400*time.Hour; n != historyPerWorkload || first != 2*time.Second {
-		t.Errorf("%d changes from %v, want %d from 2s", n, first, historyPerWorkload)
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -93,7 +94,11 @@ func (b *DecisionStore) Group(name string) (r GroupRecord, ok bool) {
 
 // GroupHistory returns the changes of a group between two times, oldest first.
 func (b *DecisionStore) GroupHistory(name string, from, to time.Time) []GroupRecord {
-	return b.groupHistory.of(name, from, to)
+	var out []GroupRecord
+	for _, e := range b.groupHistory.Between(name, from, to) {
+		out = append(out, e.Value)
+	}
+	return out
 }
 
 func (b *DecisionStore) adoptGroups(groups []*groupTick) {
@@ -197,33 +202,42 @@ func useOf(name string, v *capacity.PoolView) PoolUse {
 	return out
 }
 
-// groupHistory contains the newest changes of each group, oldest first, up to a maximum number.
-type groupHistory struct {
-	mu     sync.RWMutex
-	byName map[string][]GroupRecord
+// closedKinds maps each reason why a NodePool can launch no node to the Kind of the reason in a decision.
+var closedKinds = map[explain.Cause]capcause.Kind{
+	explain.CauseLimit: capcause.Limit, explain.CauseRefused: capcause.Refused, explain.CauseNotReady: capcause.NotReady,
+	explain.CauseReservation: capcause.Reservation, explain.CauseFleet: capcause.Maximum, explain.CauseNoNewNode: capcause.NoNewNode,
+	explain.CauseInfeasible: capcause.Infeasible,
 }
 
-func (h *groupHistory) add(r GroupRecord) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	list, oldest := h.byName[r.Group.Name], r.At.Add(-historyAge)
-	for len(list) > 1 && (list[1].At.Before(oldest) || len(list) >= historyPerWorkload) {
-		list[0] = GroupRecord{}
-		list = list[1:]
-	}
-	if h.byName == nil {
-		h.byName = map[string][]GroupRecord{}
-	}
-	h.byName[r.Group.Name] = append(list, r)
+// groupCap contains the reason why the last decision of a group caps targets.
+type groupCap struct {
+	cause *capcause.Cause // nil: the decision caps no target, or caps targets only because the API server rejects pods
+
+	// the inputs from which cause was computed
+	group  *capacity.Group
+	closed []capacity.Closed
+	until  time.Time
 }
 
-func (h *groupHistory) of(name string, from, to time.Time) (out []GroupRecord) {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	for _, r := range h.byName[name] {
-		if !r.At.Before(from) && !r.At.After(to) {
-			out = append(out, r)
-		}
+// explainCap updates g.cap after a decision of the group. If no input has changed, it keeps the cause and allocates no memory.
+func (g *groupTick) explainCap() {
+	c, d := &g.cap, &g.decision
+	if c.group == g.group && c.until.Equal(d.Until) && slices.Equal(c.closed, d.Closed) {
+		return
+	}
+	c.group, c.closed, c.until, c.cause = g.group, append(c.closed[:0], d.Closed...), d.Until, nil
+	if len(d.Closed) > 0 {
+		c.cause = newCapCause(g.group, d)
+	}
+}
+
+func newCapCause(g *capacity.Group, d *capacity.Decision) *capcause.Cause {
+	out := &capcause.Cause{Group: g.Name, Resource: g.Resource, Selector: g.Selector(), Until: d.Until,
+		Pools: make([]capcause.Pool, len(d.Closed))}
+	for i := range d.Closed {
+		c := &d.Closed[i]
+		out.Pools[i] = capcause.Pool{Name: g.Pools[c.Pool].Name, Kind: closedKinds[c.Cause], Limited: c.Limited, Limit: c.Limit,
+			Used: c.Used, Scheduled: c.Scheduled, Left: c.Left, Waiting: c.Waiting, Units: c.Units, Unmanaged: c.Unmanaged, Refused: c.Refused}
 	}
 	return out
 }

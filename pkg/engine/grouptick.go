@@ -166,7 +166,7 @@ func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time, out
 		s.advice = adviceOf(g.decision.Advice[i], g.cap.cause)
 	}
 	if change, isChange := g.entry.update(g, now); isChange {
-		n.engine.decisions.groupHistory.add(change)
+		n.engine.decisions.groupHistory.Add(g.group.Name, now, change)
 		if n.engine.options.OnGroup != nil {
 			n.engine.options.OnGroup(change)
 		}

@@ -103,15 +103,3 @@ func TestGroupTickReportsAFreshState(t *testing.T) {
 		t.Errorf("%v, want %v", fresh, want)
 	}
 }
-
-// The clock is set back by days after the last deletion of old records. The records of removed policies must still be deleted.
-func TestHistoryDropsRemovedPoliciesAfterAClockStepBack(t *testing.T) {
-	h := newHistory()
-	none := func(scaling.Key) bool { return false }
-	h.forget(nine.AddDate(0, 0, 9), none)
-	note(h, Record{Workload: scaling.Workload{Key: scaling.Key{Name: "job"}}, At: nine})
-	h.forget(nine.Add(26*time.Hour), none)
-	if len(h.byKey) != 0 {
-		t.Error("the record of a day ago is kept")
-	}
-}

@@ -1,4 +1,4 @@
-package engine
+package history
 
 import (
 	"encoding/binary"
@@ -12,50 +12,36 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A Record has space for 16 reasons and 8 signals. It takes more than 1 KiB, of which most is zero. The history therefore stores records in
-// an encoding that contains only the fields that are not zero, which takes about a quarter of the space. Encoding and decoding use
-// reflection, so that a new field of Record needs no code here. The encoding is used only in memory.
+// commonTexts are the texts that most records of the engine contain: the kinds of the objects that scale a workload.
+var commonTexts = []string{"HorizontalPodAutoscaler", "ScaledObject"}
+
+// Encoder encodes values in a buffer that it reuses. The result contains only the fields that are not zero. A record of the engine then
+// takes a quarter of its memory, because it has space for 16 reasons and 8 signals, most of them zero. Encoder and Decode use reflection,
+// so that a new field needs no code. The encoding is used only in memory:
 //
 //	struct   (index of the field + 1, value)... 0, for the fields that are not zero
 //	list     length, values
 //	number   varint; the bytes of a float are reversed, so that 47 takes two bytes instead of eight
 //	text     index in commonTexts, or len(commonTexts) + length, bytes
-//	time     seconds and nanoseconds after the record's own time; in local time or UTC
-
-// packed is a record in the history.
-type packed struct {
-	at       time.Time
-	workload *scaling.Workload // the records of one version of the policy share this pointer
-	data     string
-}
-
-// packer encodes records in a reused buffer.
-type packer struct {
+//	time     seconds and nanoseconds after the base time; in local time or UTC
+type Encoder struct {
 	buffer []byte
 	base   time.Time
 }
 
-// commonTexts are the texts that most records contain: the kinds of ManagedHPA.
-var commonTexts = []string{"HorizontalPodAutoscaler", "ScaledObject"}
-
-// pack encodes a record without its workload and without the UID of the scale target, which only the newest decision needs. The result
-// refers to the workload by w, a copy that never changes.
-func (p *packer) pack(r *Record, w *scaling.Workload) packed {
-	out := packed{at: r.At, workload: w}
-	rest := *r
-	rest.Workload, rest.At, rest.View.UID = scaling.Workload{}, time.Time{}, ""
-	p.buffer, p.base = p.buffer[:0], r.At
-	p.write(reflect.ValueOf(&rest).Elem())
-	out.data = string(p.buffer)
-	return out
+// Encode encodes the value to which the pointer v refers. Times that are near the base time take less memory. It panics if the value
+// contains a channel, a function, an interface, a map, a complex number or a float32, which a value of the engine does not contain.
+func (p *Encoder) Encode(v any, base time.Time) string {
+	p.buffer, p.base = p.buffer[:0], base
+	p.write(reflect.ValueOf(v).Elem())
+	return string(p.buffer)
 }
 
-// record returns the decoded record.
-func (c *packed) record() (r Record) {
-	u := unpacker{data: c.data, base: c.at}
-	u.read(reflect.ValueOf(&r).Elem())
-	r.Workload, r.At = *c.workload, c.at
-	return r
+// Decode sets the value to which the pointer v refers to the value that Encode encoded with the same base time. The value must be zero
+// before the call.
+func Decode(data string, base time.Time, v any) {
+	u := decoder{data: data, base: base}
+	u.read(reflect.ValueOf(v).Elem())
 }
 
 var (
@@ -63,7 +49,7 @@ var (
 	reasonsType = reflect.TypeFor[scaling.Reasons]()
 )
 
-func (p *packer) write(v reflect.Value) {
+func (p *Encoder) write(v reflect.Value) {
 	switch v.Type() {
 	case timeType:
 		p.time(v.Interface().(time.Time))
@@ -101,7 +87,7 @@ func (p *packer) write(v reflect.Value) {
 }
 
 // list writes a slice or an array. It omits zeros at the end of an array, whose length is known from its type.
-func (p *packer) list(v reflect.Value) {
+func (p *Encoder) list(v reflect.Value) {
 	n := v.Len()
 	for v.Kind() == reflect.Array && n > 0 && v.Index(n-1).IsZero() {
 		n--
@@ -119,7 +105,7 @@ func bit(b bool) byte {
 	return 0
 }
 
-func (p *packer) text(text string) {
+func (p *Encoder) text(text string) {
 	if i := slices.Index(commonTexts, text); i >= 0 {
 		p.unsigned(uint64(i))
 		return
@@ -128,24 +114,24 @@ func (p *packer) text(text string) {
 	p.buffer = append(p.buffer, text...)
 }
 
-// time writes a time as seconds and nanoseconds after the record's time. The difference can exceed a time.Duration, for example for an
+// time writes a time as seconds and nanoseconds after the base time. The difference can exceed a time.Duration, for example for an
 // override until the year 9999.
-func (p *packer) time(t time.Time) {
+func (p *Encoder) time(t time.Time) {
 	p.buffer = append(p.buffer, bit(t.Location() == time.Local))
 	p.signed(t.Unix() - p.base.Unix())
 	p.signed(int64(t.Nanosecond() - p.base.Nanosecond()))
 }
 
-func (p *packer) signed(v int64)    { p.buffer = binary.AppendVarint(p.buffer, v) }
-func (p *packer) unsigned(v uint64) { p.buffer = binary.AppendUvarint(p.buffer, v) }
+func (p *Encoder) signed(v int64)    { p.buffer = binary.AppendVarint(p.buffer, v) }
+func (p *Encoder) unsigned(v uint64) { p.buffer = binary.AppendUvarint(p.buffer, v) }
 
-// unpacker decodes the bytes of a packer into a zero value.
-type unpacker struct {
+// decoder decodes the result of Encode into a zero value.
+type decoder struct {
 	data string
 	base time.Time
 }
 
-func (u *unpacker) read(v reflect.Value) {
+func (u *decoder) read(v reflect.Value) {
 	switch v.Type() {
 	case timeType:
 		v.Set(reflect.ValueOf(u.time()))
@@ -183,13 +169,13 @@ func (u *unpacker) read(v reflect.Value) {
 	}
 }
 
-func (u *unpacker) list(v reflect.Value, n int) {
+func (u *decoder) list(v reflect.Value, n int) {
 	for i := range n {
 		u.read(v.Index(i))
 	}
 }
 
-func (u *unpacker) text() string {
+func (u *decoder) text() string {
 	n := int(u.unsigned())
 	if n < len(commonTexts) {
 		return commonTexts[n]
@@ -200,7 +186,7 @@ func (u *unpacker) text() string {
 	return text
 }
 
-func (u *unpacker) time() time.Time {
+func (u *decoder) time() time.Time {
 	local := u.data[0] == 1
 	u.data = u.data[1:]
 	seconds, nanos := u.signed(), u.signed()
@@ -211,12 +197,12 @@ func (u *unpacker) time() time.Time {
 	return t.UTC()
 }
 
-func (u *unpacker) signed() int64 {
+func (u *decoder) signed() int64 {
 	v := u.unsigned()
 	return int64(v>>1) ^ -int64(v&1)
 }
 
-func (u *unpacker) unsigned() (v uint64) {
+func (u *decoder) unsigned() (v uint64) {
 	for shift := 0; ; shift += 7 {
 		b := u.data[0]
 		u.data = u.data[1:]

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gpuscaler/gpuscaler/pkg/engine/history"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -72,17 +73,17 @@ func fill(t *rapid.T, v reflect.Value) {
 // A record keeps every field except the UID of the scale target when it is encoded and decoded. The test also covers fields that are added
 // later.
 func TestHistoryKeepsEveryFieldOfARecord(t *testing.T) {
-	var p packer
 	rapid.Check(t, func(t *rapid.T) {
 		var want Record
 		fill(t, reflect.ValueOf(&want).Elem())
 		if rapid.Bool().Draw(t, "common text") {
-			want.View.ManagedHPA.Kind = rapid.SampledFrom(commonTexts).Draw(t, "kind")
+			want.View.ManagedHPA.Kind = rapid.SampledFrom([]string{"HorizontalPodAutoscaler", "ScaledObject"}).Draw(t, "kind")
 		}
-		c := p.pack(&want, &want.Workload)
+		var h History
+		h.add(&want, &want.Workload)
 		want.View.UID = ""
-		if got := c.record(); !reflect.DeepEqual(got, want) {
-			t.Fatalf("packedDecision\n%+v\nof\n%+v", got, want)
+		if got, ok := h.At(want.Workload.Key, want.At); !ok || !reflect.DeepEqual(got, want) {
+			t.Fatalf("the history returned\n%+v\nwant\n%+v", got, want)
 		}
 	})
 }
@@ -117,12 +118,13 @@ func TestUnpackedViewDoesNotChangeWithTheNextTick(t *testing.T) {
 }
 
 func TestHistoryKeepsNaNAndInfinities(t *testing.T) {
-	var p packer
 	r := Record{At: nine, Readings: []scaling.Reading{{Value: math.NaN()}, {Value: math.Inf(1)}, {}}}
-	c := p.pack(&r, &r.Workload)
-	got := c.record().Readings
+	var h History
+	h.add(&r, &r.Workload)
+	found, _ := h.At(r.Workload.Key, nine)
+	got := found.Readings
 	if len(got) != 3 || !math.IsNaN(got[0].Value) || !math.IsInf(got[1].Value, 1) || got[2] != (scaling.Reading{}) {
-		t.Errorf("packedDecision %+v", got)
+		t.Errorf("the history returned the readings %+v", got)
 	}
 }
 
@@ -136,34 +138,35 @@ func TestRecordsShareTheWorkloadOfTheirVersion(t *testing.T) {
 	w.workloads = []scaling.Workload{{Key: chat, Policy: queuePolicy(), Origin: "edited"}}
 	w.backlog[chat] = 190
 	w.after(e, time.Second)
-	list := e.Decisions().history.byKey[chat]
-	if len(list) != 3 || list[0].workload != list[1].workload || list[1].workload == list[2].workload {
+	list := e.Decisions().history.log.Between(chat, nine, w.now)
+	if len(list) != 3 || list[0].Value.workload != list[1].Value.workload || list[1].Value.workload == list[2].Value.workload {
 		t.Fatalf("%d records", len(list))
 	}
 	for i, want := range []struct {
 		replicas int32
 		origin   string
 	}{{2, ""}, {9, ""}, {19, "edited"}} {
-		if r := list[i].record(); r.Decision.Replicas != want.replicas || r.Workload.Origin != want.origin || len(r.Readings) != 1 ||
+		if r := unpack(list[i]); r.Decision.Replicas != want.replicas || r.Workload.Origin != want.origin || len(r.Readings) != 1 ||
 			len(r.Without) == 0 {
 			t.Errorf("record %d: %+v", i, r)
 		}
 	}
 }
 
-func BenchmarkPackRecord(b *testing.B) {
+func BenchmarkEncodeRecord(b *testing.B) {
 	s := newSteady(1)
 	e := New(s, s, s, Options{})
 	s.at(nine)
 	e.Tick(context.Background(), nine)
 	r, _ := e.Decisions().Record(s.workloads[0].Key)
-	var p packer
-	var c packed
+	r.Workload, r.View.UID = scaling.Workload{}, "" // as in History.add
+	var encoder history.Encoder
+	data := ""
 	b.ReportAllocs()
 	for b.Loop() {
-		c = p.pack(&r, &r.Workload)
+		data = encoder.Encode(&r, r.At)
 	}
-	b.ReportMetric(float64(len(c.data)), "bytes")
+	b.ReportMetric(float64(len(data)), "bytes")
 }
 
 // The store keeps every field of a decision. The test also covers fields that are added later.
