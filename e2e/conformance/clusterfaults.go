@@ -13,6 +13,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/lab"
 	"github.com/gpuscaler/gpuscaler/e2e/faults"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
@@ -67,17 +68,17 @@ var registrationFaults = []fault{
 		inject: revokePermissions},
 }
 
-func etcdLink(l *lab) *faults.TCP { return l.etcd }
-func pathLink(l *lab) *faults.TCP { return l.path }
+func etcdLink(l *lab.Lab) *faults.TCP { return l.Etcd }
+func pathLink(l *lab.Lab) *faults.TCP { return l.Path }
 
 // action does something to a process, for example suspends it. It returns the function that ends the fault, or nil if the fault ends at
 // once.
-type action func(l *lab, p *stack.Process) (repair, error)
+type action func(l *lab.Lab, p *stack.Process) (repair, error)
 
 // component applies an action to a process of the control plane.
 func component(name string, act action) inject {
-	return func(_ context.Context, l *lab) (repair, error) {
-		p := l.stack.Process(name)
+	return func(_ context.Context, l *lab.Lab) (repair, error) {
+		p := l.Stack.Process(name)
 		if p == nil {
 			return nil, fmt.Errorf("no process %s", name)
 		}
@@ -85,49 +86,49 @@ func component(name string, act action) inject {
 	}
 }
 
-func suspend(_ *lab, p *stack.Process) (repair, error) {
+func suspend(_ *lab.Lab, p *stack.Process) (repair, error) {
 	return func(context.Context) error { return p.Signal(syscall.SIGCONT) }, p.Signal(syscall.SIGSTOP)
 }
 
-func restart(l *lab, p *stack.Process) (repair, error) {
-	_, err := l.stack.Restart(p.Name)
+func restart(l *lab.Lab, p *stack.Process) (repair, error) {
+	_, err := l.Stack.Restart(p.Name)
 	return nil, err
 }
 
-func restartAfterTerm(l *lab, p *stack.Process) (repair, error) {
-	return nil, errors.Join(terminate(p), second(l.stack.Restart(p.Name)))
+func restartAfterTerm(l *lab.Lab, p *stack.Process) (repair, error) {
+	return nil, errors.Join(lab.Terminate(p), second(l.Stack.Restart(p.Name)))
 }
 
 func second[T any](_ T, err error) error { return err }
 
-func killUntilRepair(l *lab, p *stack.Process) (repair, error) {
+func killUntilRepair(l *lab.Lab, p *stack.Process) (repair, error) {
 	p.Kill()
-	return func(context.Context) error { return second(l.stack.Restart(p.Name)) }, nil
+	return func(context.Context) error { return second(l.Stack.Restart(p.Name)) }, nil
 }
 
 // leaderAPI applies breakIt to the connections from the serving process to the API server.
 func leaderAPI(breakIt func(*faults.TCP)) inject {
-	return func(ctx context.Context, l *lab) (repair, error) {
-		if l.parts.api == nil {
+	return func(ctx context.Context, l *lab.Lab) (repair, error) {
+		if l.Parts.API == nil {
 			return nil, errNotStarted
 		}
-		p, err := l.parts.api(ctx)
+		p, err := l.Parts.API(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return network(func(*lab) *faults.TCP { return p }, breakIt)(ctx, l)
+		return network(func(*lab.Lab) *faults.TCP { return p }, breakIt)(ctx, l)
 	}
 }
 
 // errNotStarted is the reason why a fault does not apply to an adapter that was already running.
-const errNotStarted = notApplicable("this command did not start the adapter")
+const errNotStarted = lab.NotApplicable("this command did not start the adapter")
 
 func everyAPI(breakIt func(*faults.TCP)) inject {
-	return func(_ context.Context, l *lab) (repair, error) {
-		if l.parts.everyAPI == nil {
+	return func(_ context.Context, l *lab.Lab) (repair, error) {
+		if l.Parts.EveryAPI == nil {
 			return nil, errNotStarted
 		}
-		broken := l.parts.everyAPI()
+		broken := l.Parts.EveryAPI()
 		for _, p := range broken {
 			breakIt(p)
 		}
@@ -140,12 +141,12 @@ func everyAPI(breakIt func(*faults.TCP)) inject {
 	}
 }
 
-func resetAPIs(ctx context.Context, l *lab) (repair, error) {
-	if l.parts.everyAPI == nil {
+func resetAPIs(ctx context.Context, l *lab.Lab) (repair, error) {
+	if l.Parts.EveryAPI == nil {
 		return nil, errNotStarted
 	}
-	return repeatedly(2*time.Second, func(l *lab) {
-		for _, p := range l.parts.everyAPI() {
+	return repeatedly(2*time.Second, func(l *lab.Lab) {
+		for _, p := range l.Parts.EveryAPI() {
 			p.Reset()
 		}
 	})(ctx, l)
@@ -153,42 +154,42 @@ func resetAPIs(ctx context.Context, l *lab) (repair, error) {
 
 // expireCertificate replaces the certificate by an expired one. It also resets the connections of the API server, because an open
 // connection needs no new handshake.
-func expireCertificate(_ context.Context, l *lab) (repair, error) {
-	if l.parts.certificate == nil {
+func expireCertificate(_ context.Context, l *lab.Lab) (repair, error) {
+	if l.Parts.Certificate == nil {
 		return nil, errNotStarted
 	}
-	if err := l.parts.certificate(time.Now().Add(-time.Second)); err != nil {
+	if err := l.Parts.Certificate(time.Now().Add(-time.Second)); err != nil {
 		return nil, err
 	}
-	repeat := repeatedly(2*time.Second, func(l *lab) { l.path.Reset() })
+	repeat := repeatedly(2*time.Second, func(l *lab.Lab) { l.Path.Reset() })
 	end, err := repeat(context.Background(), l)
-	return func(ctx context.Context) error { return errors.Join(end(ctx), l.parts.certificate(time.Time{})) }, err
+	return func(ctx context.Context) error { return errors.Join(end(ctx), l.Parts.Certificate(time.Time{})) }, err
 }
 
-func takeRegistration(ctx context.Context, l *lab) (repair, error) {
-	restore, err := l.savedRegistration(ctx)
+func takeRegistration(ctx context.Context, l *lab.Lab) (repair, error) {
+	restore, err := savedRegistration(ctx, l)
 	if err != nil {
 		return nil, err
 	}
 	taken := `{"spec":{"service":{"namespace":"other","name":"other-adapter","port":443},"caBundle":null,"insecureSkipTLSVerify":true}}`
-	if err := l.stack.Client.Patch(ctx, registration(), client.RawPatch(types.MergePatchType, []byte(taken)),
+	if err := l.Stack.Client.Patch(ctx, lab.Registration(), client.RawPatch(types.MergePatchType, []byte(taken)),
 		client.FieldOwner("helm")); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
-		if err := l.stack.Client.Delete(ctx, registration()); err != nil {
+		if err := l.Stack.Client.Delete(ctx, lab.Registration()); err != nil {
 			return err
 		}
 		return restore(ctx)
 	}, nil
 }
 
-func deleteRegistration(ctx context.Context, l *lab) (repair, error) {
-	restore, err := l.savedRegistration(ctx)
+func deleteRegistration(ctx context.Context, l *lab.Lab) (repair, error) {
+	restore, err := savedRegistration(ctx, l)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.stack.Client.Delete(ctx, registration()); err != nil {
+	if err := l.Stack.Client.Delete(ctx, lab.Registration()); err != nil {
 		return nil, err
 	}
 	return restore, nil
@@ -196,17 +197,17 @@ func deleteRegistration(ctx context.Context, l *lab) (repair, error) {
 
 // savedRegistration returns a function that restores the APIService as it is now, because in a cluster the release of the adapter would
 // create it again. For an adapter that registers itself, the function does nothing.
-func (l *lab) savedRegistration(ctx context.Context) (repair, error) {
+func savedRegistration(ctx context.Context, l *lab.Lab) (repair, error) {
 	var saved apiregistrationv1.APIService
-	if err := l.stack.Client.Get(ctx, client.ObjectKey{Name: registration().Name}, &saved); err != nil {
+	if err := l.Stack.Client.Get(ctx, client.ObjectKey{Name: lab.Registration().Name}, &saved); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
-		if l.parts.registers {
+		if l.Parts.Registers {
 			return nil
 		}
 		saved.ObjectMeta = metav1.ObjectMeta{Name: saved.Name}
-		err := l.stack.Client.Create(ctx, &saved)
+		err := l.Stack.Client.Create(ctx, &saved)
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
@@ -214,13 +215,13 @@ func (l *lab) savedRegistration(ctx context.Context) (repair, error) {
 	}, nil
 }
 
-func revokePermissions(ctx context.Context, l *lab) (repair, error) {
-	if len(l.parts.permissions) == 0 {
-		return nil, notApplicable("it runs as an administrator here")
+func revokePermissions(ctx context.Context, l *lab.Lab) (repair, error) {
+	if len(l.Parts.Permissions) == 0 {
+		return nil, lab.NotApplicable("it runs as an administrator here")
 	}
 	var saved []client.Object
-	for _, binding := range l.parts.permissions {
-		if err := l.stack.Client.Get(ctx, client.ObjectKeyFromObject(binding), binding); err != nil {
+	for _, binding := range l.Parts.Permissions {
+		if err := l.Stack.Client.Get(ctx, client.ObjectKeyFromObject(binding), binding); err != nil {
 			return nil, err
 		}
 		copied, ok := binding.DeepCopyObject().(client.Object)
@@ -230,13 +231,13 @@ func revokePermissions(ctx context.Context, l *lab) (repair, error) {
 		copied.SetResourceVersion("")
 		copied.SetUID("")
 		saved = append(saved, copied)
-		if err := l.stack.Client.Delete(ctx, binding); err != nil {
+		if err := l.Stack.Client.Delete(ctx, binding); err != nil {
 			return nil, err
 		}
 	}
 	return func(ctx context.Context) (err error) {
 		for _, binding := range saved {
-			err = errors.Join(err, l.stack.Client.Create(ctx, binding))
+			err = errors.Join(err, l.Stack.Client.Create(ctx, binding))
 		}
 		return err
 	}, nil

@@ -15,10 +15,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	external "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/adapters"
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/lab"
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/record"
 )
 
 // naive is an adapter with a defect: it serves 0 if Prometheus does not return a value. It runs in the process of the test.
-type naive struct{ lab *lab }
+type naive struct{ lab *lab.Lab }
 
 func (n *naive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	const root = "/apis/external.metrics.k8s.io/v1beta1"
@@ -28,12 +32,12 @@ func (n *naive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case ok && rest == "":
 		answer = metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 			GroupVersion: "external.metrics.k8s.io/v1beta1", APIResources: []metav1.APIResource{
-				{Name: series, Namespaced: true, Kind: "ExternalMetricValueList", Verbs: metav1.Verbs{"get"}}}}
+				{Name: lab.Series, Namespaced: true, Kind: "ExternalMetricValueList", Verbs: metav1.Verbs{"get"}}}}
 	case ok:
 		_, app, _ := strings.Cut(r.URL.Query().Get("labelSelector"), "app=")
 		answer = external.ExternalMetricValueList{
 			TypeMeta: metav1.TypeMeta{Kind: "ExternalMetricValueList", APIVersion: "external.metrics.k8s.io/v1beta1"},
-			Items: []external.ExternalMetricValue{{MetricName: series, Timestamp: metav1.Now(),
+			Items: []external.ExternalMetricValue{{MetricName: lab.Series, Timestamp: metav1.Now(),
 				Value: *resource.NewQuantity(n.value(r.Context(), app), resource.DecimalSI)}}}
 	default:
 		http.NotFound(w, r)
@@ -44,8 +48,8 @@ func (n *naive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (n *naive) value(ctx context.Context, app string) int64 {
-	query := workload{name: app, origin: gateway}.query()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.lab.sourceURL()+"/api/v1/query", nil)
+	query := lab.Workload{Name: app, Origin: lab.Gateway}.Query()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.lab.SourceURL()+"/api/v1/query", nil)
 	if err != nil {
 		return 0
 	}
@@ -71,15 +75,15 @@ var short = timing{steady: time.Second, hold: 4 * time.Second, settle: 2 * time.
 // The same faults are injected twice in one cluster: first for an adapter that serves 0 without data, whose wrong decreases the judge must
 // find, and then for gpuscaler.
 func TestJudgeFindsTheWrongDecreasesOfANaiveAdapter(t *testing.T) {
-	l, err := newLab(t.Context())
+	l, err := lab.New(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.stack.Stop()
+	defer l.Stack.Stop()
 	m := newTestMatrix(t, l)
 	adapter := httptest.NewTLSServer(&naive{lab: l})
 	defer adapter.Close()
-	m.target, err = parseTarget(adapter.URL)
+	m.target, err = adapters.Parse(adapter.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,16 +95,16 @@ func TestJudgeFindsTheWrongDecreasesOfANaiveAdapter(t *testing.T) {
 	if r.Served < 2 || !strings.Contains(r.Note, " to 0 ") {
 		t.Errorf("%v of an adapter that serves 0 without data: want a decrease of both values", r)
 	}
-	if r = m.result(t, "path-refused"); r.Refused == 0 || r.Outcome != recovered || r.Served > 0 {
+	if r = m.result(t, "path-refused"); r.Refused == 0 || r.Outcome != record.Recovered || r.Served > 0 {
 		t.Errorf("%v without a connection to the adapter: want refused reads only", r)
 	}
-	if r = m.result(t, "leader-killed"); r.Outcome != inapplicable {
+	if r = m.result(t, "leader-killed"); r.Outcome != record.Inapplicable {
 		t.Errorf("%v: want the reason why a fault cannot apply", r)
 	}
 	stop()
 	uninstall(t, l)
 
-	l.parts, m.target = parts{}, &gpuscaler{}
+	l.Parts, m.target = lab.Parts{}, &adapters.Gpuscaler{}
 	m.timing.hold = 9 * time.Second // so long that the last reading of gpuscaler becomes stale
 	ctx, stop = context.WithCancel(t.Context())
 	defer stop()
@@ -108,7 +112,7 @@ func TestJudgeFindsTheWrongDecreasesOfANaiveAdapter(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"answer-empty", "leader-killed"} {
-		if r := m.result(t, name); r.failure() != "" || r.Reads == 0 {
+		if r := m.result(t, name); r.Failure() != "" || r.Reads == 0 {
 			t.Errorf("gpuscaler, %s: %v", name, r)
 		}
 	}
@@ -116,11 +120,11 @@ func TestJudgeFindsTheWrongDecreasesOfANaiveAdapter(t *testing.T) {
 
 type testMatrix struct{ *matrix }
 
-func newTestMatrix(t *testing.T, l *lab) testMatrix {
+func newTestMatrix(t *testing.T, l *lab.Lab) testMatrix {
 	dir := t.TempDir()
 	t.Cleanup(func() {
 		if t.Failed() {
-			l.stack.Keep()
+			l.Stack.Keep()
 			t.Logf("failures: %s", dir)
 		}
 	})
@@ -128,7 +132,7 @@ func newTestMatrix(t *testing.T, l *lab) testMatrix {
 }
 
 // result runs a fault once.
-func (m testMatrix) result(t *testing.T, name string) result {
+func (m testMatrix) result(t *testing.T, name string) record.Result {
 	t.Helper()
 	for _, f := range matrixFaults() {
 		if f.name == name {
@@ -141,16 +145,17 @@ func (m testMatrix) result(t *testing.T, name string) result {
 		}
 	}
 	t.Fatalf("no fault %s", name)
-	return result{}
+	return record.Result{}
 }
 
 // uninstall removes the HPAs and the registration of an adapter.
-func uninstall(t *testing.T, l *lab) {
+func uninstall(t *testing.T, l *lab.Lab) {
 	t.Helper()
-	if err := l.stack.Client.DeleteAllOf(t.Context(), &autoscalingv2.HorizontalPodAutoscaler{}, client.InNamespace(namespace)); err != nil {
+	all := client.InNamespace(lab.Namespace)
+	if err := l.Stack.Client.DeleteAllOf(t.Context(), &autoscalingv2.HorizontalPodAutoscaler{}, all); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.stack.Client.Delete(t.Context(), registration()); err != nil {
+	if err := l.Stack.Client.Delete(t.Context(), lab.Registration()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -168,42 +173,6 @@ func TestListOfFaults(t *testing.T) {
 	}
 	if len(names) < 40 {
 		t.Errorf("%d faults, want at least 40", len(names))
-	}
-}
-
-func TestDefinitionsOfTargets(t *testing.T) {
-	for text, want := range map[string]string{
-		"name: a\naddress: 127.0.0.1:1":                                      "",
-		"name: a\ncommand: [/adapter, --secure-port=$(PORT)]":                "",
-		"name: a\naddress: x:1\nworkloads: {jobs: {metric: m, divisor: 10}}": "",
-		"name: a":                                   "set either command or address",
-		"name: a/b\naddress: x:1":                   "without dots, slashes",
-		"name: a\naddress: x:1\ncommand: [/a]":      "set either command or address",
-		"name: a\naddress: x:1\nworkloads: {x: {}}": `no workload "x"`,
-		"name: a\nadress: x:1":                      `unknown field "adress"`,
-	} {
-		_, err := parseDefinition([]byte(text))
-		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
-	}
-	if _, err := parseTarget("no-such-file"); err == nil {
-		t.Error("a file that does not exist is a target")
-	}
-	defined, err := parseDefinition([]byte("name: a\naddress: x:1\nworkloads: {jobs: {metric: m, divisor: 10}}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := 0
-	for _, w := range workloads {
-		if m, ok := defined.metric(w); ok {
-			if served++; m.correct != 3.7 || m.name != "m" {
-				t.Errorf("%+v, want 37 jobs divided by 10", m)
-			}
-		}
-	}
-	if served != 1 {
-		t.Errorf("%d workloads are served, want the workloads of the definition", served)
 	}
 }
 

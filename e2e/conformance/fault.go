@@ -8,6 +8,10 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/record"
+
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/lab"
 )
 
 // fault is a failure that is injected: a row of the table of results.
@@ -28,15 +32,15 @@ const method = 1
 func (f fault) definition() string {
 	h := sha256.New()
 	fmt.Fprintln(h, method, f.revision, f.hold, standard.steady, standard.hold, standard.settle, standard.recover)
-	for _, w := range workloads {
-		fmt.Fprintln(h, w.name, w.origin, w.waiting, w.replicas())
+	for _, w := range lab.Workloads {
+		fmt.Fprintln(h, w.Name, w.Origin, w.Waiting, w.Replicas())
 	}
 	return hex.EncodeToString(h.Sum(nil))[:6]
 }
 
 // inject starts a fault and returns the function that ends it. It returns nil for a fault that is over at once, such as a killed process.
-// It returns a notApplicable error if the target does not have the part that should fail.
-type inject func(ctx context.Context, l *lab) (repair, error)
+// It returns a lab.NotApplicable error if the target does not have the part that should fail.
+type inject func(ctx context.Context, l *lab.Lab) (repair, error)
 
 type repair func(context.Context) error
 
@@ -51,9 +55,20 @@ func selected(pattern *regexp.Regexp) []fault {
 	return slices.DeleteFunc(matrixFaults(), func(f fault) bool { return !pattern.MatchString(f.name) })
 }
 
+// recorded returns the names and the definitions of faults, by which the record finds their runs.
+func recorded(faults []fault) []record.Fault {
+	all := make([]record.Fault, len(faults))
+	for i, f := range faults {
+		all[i] = f.recorded()
+	}
+	return all
+}
+
+func (f fault) recorded() record.Fault { return record.Fault{Name: f.name, Definition: f.definition()} }
+
 // both injects two faults at the same time and ends them in reverse order.
 func both(first, second inject) inject {
-	return func(ctx context.Context, l *lab) (repair, error) {
+	return func(ctx context.Context, l *lab.Lab) (repair, error) {
 		repairFirst, err := first(ctx, l)
 		if err != nil {
 			return nil, err

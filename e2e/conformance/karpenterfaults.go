@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/lab"
 	"github.com/gpuscaler/gpuscaler/e2e/karpenter"
 )
 
@@ -25,34 +26,34 @@ const karpenterProcess = "karpenter"
 
 // ofKarpenter applies an action to Karpenter. The first such fault starts it.
 func ofKarpenter(act action) inject {
-	return func(ctx context.Context, l *lab) (repair, error) {
-		if l.parts.useKarpenter == nil {
-			return nil, notApplicable("it does not use Karpenter")
+	return func(ctx context.Context, l *lab.Lab) (repair, error) {
+		if l.Parts.UseKarpenter == nil {
+			return nil, lab.NotApplicable("it does not use Karpenter")
 		}
-		if l.stack.Process(karpenterProcess) == nil {
-			if err := errors.Join(l.startKarpenter(l.lifetime), l.parts.useKarpenter()); err != nil {
+		if l.Stack.Process(karpenterProcess) == nil {
+			if err := errors.Join(startKarpenter(l.Lifetime, l), l.Parts.UseKarpenter()); err != nil {
 				return nil, err
 			}
 			hold(ctx, 5*time.Second) // until the adapter has read its configuration and decides for the NodePools
 		}
-		return act(l, l.stack.Process(karpenterProcess))
+		return act(l, l.Stack.Process(karpenterProcess))
 	}
 }
 
 // startKarpenter starts Karpenter with a spot and an on-demand NodePool. Until ctx ends, it restarts Karpenter whenever it exits.
-func (l *lab) startKarpenter(ctx context.Context) error {
-	if _, err := karpenter.Start(ctx, l.stack, karpenter.Options{InstanceTypes: []karpenter.InstanceType{
+func startKarpenter(ctx context.Context, l *lab.Lab) error {
+	if _, err := karpenter.Start(ctx, l.Stack, karpenter.Options{InstanceTypes: []karpenter.InstanceType{
 		{Name: "g6e.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.78, "on-demand": 1.861}},
 	}}); err != nil {
 		return err
 	}
-	go l.supervise(ctx, karpenterProcess)
+	go l.Supervise(ctx, karpenterProcess)
 	for _, kind := range []string{"spot", "on-demand"} {
 		u := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(nodePool(kind)), &u.Object); err != nil {
 			return err
 		}
-		if err := l.stack.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("flux")); err != nil {
+		if err := l.Stack.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("flux")); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/lab"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
@@ -18,7 +19,7 @@ const (
 
 // limited sets the soft limit of a resource of a running process, and restores it at the end.
 func limited(resource int, limit func(pid int) (uint64, error)) action {
-	return func(_ *lab, p *stack.Process) (repair, error) {
+	return func(_ *lab.Lab, p *stack.Process) (repair, error) {
 		var before unix.Rlimit
 		if err := unix.Prlimit(p.Pid(), resource, nil, &before); err != nil {
 			return nil, fmt.Errorf("limits of %s: %w", p.Name, err)

@@ -2,7 +2,10 @@
 
 package main
 
-import "github.com/gpuscaler/gpuscaler/e2e/stack"
+import (
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/lab"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
 
 const (
 	fileSize    = 1
@@ -10,7 +13,7 @@ const (
 )
 
 func limited(int, func(int) (uint64, error)) action {
-	return func(*lab, *stack.Process) (repair, error) {
-		return nil, notApplicable("the limits of a running process can be changed only on Linux")
+	return func(*lab.Lab, *stack.Process) (repair, error) {
+		return nil, lab.NotApplicable("the limits of a running process can be changed only on Linux")
 	}
 }

@@ -23,6 +23,10 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/adapters"
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/lab"
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/record"
 )
 
 // settings are the flags of the command.
@@ -83,22 +87,22 @@ func command(ctx context.Context, s settings) error {
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return err
 	}
-	t, err := parseTarget(s.target)
+	t, err := adapters.Parse(s.target)
 	if err != nil {
 		return err
 	}
-	if err := quiet(filepath.Join(s.dir, t.name()+".log")); err != nil {
+	if err := quiet(filepath.Join(s.dir, t.Name()+".log")); err != nil {
 		return err
 	}
 	if s.soak > 0 {
 		return soak(ctx, t, s.soak)
 	}
-	version, err := t.version(ctx)
+	version, err := t.Version(ctx)
 	if err != nil {
 		return err
 	}
 	if s.runs == 0 {
-		s.runs = requiredOf(t.name())
+		s.runs = record.Required(t.Name())
 	}
 	m := &matrix{target: t, faults: chosen, runs: s.runs, record: recordOf(t, s.dir), dir: s.dir, timing: standard, say: printProgress}
 	if s.limit > 0 {
@@ -108,33 +112,34 @@ func command(ctx context.Context, s settings) error {
 	if !s.print {
 		failed = m.run(ctx)
 	}
-	return errors.Join(failed, report(m, versioned{t.name(), version}))
+	return errors.Join(failed, report(m, record.Versioned{Target: t.Name(), Version: version}))
 }
 
 // recordOf returns the path of the file with the results of a target.
-func recordOf(t target, dir string) string {
-	if required[t.name()] > 0 {
+func recordOf(t lab.Target, dir string) string {
+	if record.InRepository(t.Name()) {
 		return shared
 	}
-	return filepath.Join(dir, t.name()+".csv")
+	return filepath.Join(dir, t.Name()+".csv")
 }
 
 // report prints the results. It writes the results of the shared record into the page. It returns an error if the target failed.
-func report(m *matrix, t versioned) error {
-	s, err := readResults(shared)
+func report(m *matrix, t record.Versioned) error {
+	s, err := record.Read(shared)
 	if err != nil {
 		return err
 	}
-	if err := s.updatePage(page, matrixFaults()); err != nil {
+	if err := s.UpdatePage(page, recorded(matrixFaults())); err != nil {
 		return err
 	}
 	if m.record != shared {
-		if s, err = readResults(shared, m.record); err != nil {
+		if s, err = record.Read(shared, m.record); err != nil {
 			return err
 		}
 	}
-	fmt.Print(s.summary(m.faults), "\n", s.table(m.faults), s.missing(t, m.faults, m.runs))
-	return s.defects(t.target, m.faults)
+	faults := recorded(m.faults)
+	fmt.Print(s.Summary(faults), "\n", s.Table(faults), s.Missing(t, faults, m.runs))
+	return s.Defects(t.Target, faults)
 }
 
 // quiet redirects the log messages of components that run in this process to a file, because they repeat while the API server does not

@@ -7,9 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/e2e/conformance/judge"
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/lab"
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/record"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
@@ -42,7 +46,7 @@ const reachableAfter = 30 * time.Second
 
 // matrix runs faults against one target.
 type matrix struct {
-	target target
+	target lab.Target
 	faults []fault
 	runs   int
 	until  time.Time // no further run begins after this time; zero: no limit
@@ -51,7 +55,7 @@ type matrix struct {
 	timing timing
 	say    func(format string, args ...any)
 
-	lab  *lab
+	lab  *lab.Lab
 	seen *watcher
 	stop context.CancelFunc // ends the lab
 }
@@ -70,7 +74,7 @@ func (m *matrix) run(ctx context.Context) error {
 			} else if done >= n {
 				continue
 			}
-			m.say("%s run %d of %d, fault %d of %d, %s", m.target.name(), n, m.runs, i+1, len(m.faults), f.name)
+			m.say("%s run %d of %d, fault %d of %d, %s", m.target.Name(), n, m.runs, i+1, len(m.faults), f.name)
 			r, err := m.once(ctx, f)
 			if errors.Is(err, errTooSlow) || errors.Is(err, errNoCluster) && starts < mostStarts && ctx.Err() == nil {
 				m.say("  not recorded: %v", err)
@@ -83,7 +87,7 @@ func (m *matrix) run(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
 			}
-			if err := appendResult(m.record, r); err != nil {
+			if err := record.Append(m.record, r); err != nil {
 				return err
 			}
 			m.say("  %s", r)
@@ -97,19 +101,19 @@ func (m *matrix) over() bool { return !m.until.IsZero() && time.Now().After(m.un
 
 // done returns how many of the required runs of a fault the record has.
 func (m *matrix) done(ctx context.Context, f fault) (int, error) {
-	s, err := readResults(m.record)
+	s, err := record.Read(m.record)
 	if err != nil {
 		return 0, err
 	}
-	version, err := m.target.version(ctx)
-	return s.done(m.target.name(), version, f), err
+	version, err := m.target.Version(ctx)
+	return s.Done(m.target.Name(), version, f.recorded()), err
 }
 
 // begin starts the cluster and the target.
 func (m *matrix) begin(ctx context.Context) error {
-	m.say("starting a cluster with %s", m.target.name())
+	m.say("starting a cluster with %s", m.target.Name())
 	ctx, m.stop = context.WithCancel(ctx)
-	l, err := newLab(ctx)
+	l, err := lab.New(ctx)
 	if err != nil {
 		return err
 	}
@@ -117,14 +121,14 @@ func (m *matrix) begin(ctx context.Context) error {
 }
 
 // attach starts the target in a cluster.
-func (m *matrix) attach(ctx context.Context, l *lab) error {
-	m.lab, l.lifetime = l, ctx
+func (m *matrix) attach(ctx context.Context, l *lab.Lab) error {
+	m.lab, l.Lifetime = l, ctx
 	var err error
-	if l.version, err = m.target.version(ctx); err != nil {
+	if l.Version, err = m.target.Version(ctx); err != nil {
 		return err
 	}
-	if err := m.target.start(ctx, l); err != nil {
-		return fmt.Errorf("start %s: %w", m.target.name(), err)
+	if err := m.target.Start(ctx, l); err != nil {
+		return fmt.Errorf("start %s: %w", m.target.Name(), err)
 	}
 	m.seen, err = watch(ctx, l, m.target)
 	return err
@@ -136,14 +140,14 @@ func (m *matrix) end() {
 		m.stop()
 	}
 	if m.lab != nil {
-		m.lab.stack.Stop()
+		m.lab.Stack.Stop()
 	}
 	m.lab, m.stop = nil, nil
 }
 
 // once runs a fault once: steady state, injection, hold, repair, recovery. If the target does not recover, once stops the cluster, so that
 // the next run starts a new one.
-func (m *matrix) once(ctx context.Context, f fault) (r result, err error) {
+func (m *matrix) once(ctx context.Context, f fault) (r record.Result, err error) {
 	if m.lab == nil {
 		if err := m.begin(ctx); err != nil {
 			return r, fmt.Errorf("%w: %w", errNoCluster, err)
@@ -153,12 +157,12 @@ func (m *matrix) once(ctx context.Context, f fault) (r result, err error) {
 	if err := stack.Poll(ctx, steadyWithin, m.steady); err != nil {
 		return r, fmt.Errorf("no steady state before the fault: %w", err)
 	}
-	r = result{Target: m.target.name(), Fault: f.name, Definition: f.definition(), Version: m.lab.version, At: time.Now().UTC()}
+	r = record.Result{Target: m.target.Name(), Fault: f.name, Definition: f.definition(), Version: m.lab.Version, At: time.Now().UTC()}
 	run := judge.Run{Correct: m.correct(), Injected: time.Now()}
 	repair, err := f.inject(ctx, m.lab)
-	var reason notApplicable
+	var reason lab.NotApplicable
 	if errors.As(err, &reason) {
-		r.Outcome, r.Note = inapplicable, string(reason)
+		r.Outcome, r.Note = record.Inapplicable, string(reason)
 		return r, nil
 	}
 	if err != nil {
@@ -174,15 +178,15 @@ func (m *matrix) once(ctx context.Context, f fault) (r result, err error) {
 		}
 	}
 	verdict := m.settled(ctx, run)
-	r.judged(verdict)
+	r.Judged(verdict)
 	r.Load = machineLoad()
-	if refused, all := m.seen.snapshot().Unreachable(run.Ended.Add(reachableAfter)); r.Outcome == lost && refused*10 > all {
+	if refused, all := m.seen.snapshot().Unreachable(run.Ended.Add(reachableAfter)); r.Outcome == record.Lost && refused*10 > all {
 		return r, fmt.Errorf("%w: %d of %d control reads failed, load %.0f", errTooSlow, refused, all, r.Load)
 	}
-	if r.failure() != "" {
+	if r.Failure() != "" {
 		err = m.keepEvidence(r, verdict)
 	}
-	if r.Outcome == lost {
+	if r.Outcome == record.Lost {
 		m.end()
 	}
 	return r, errors.Join(err, ctx.Err())
@@ -198,9 +202,9 @@ func hold(ctx context.Context, d time.Duration) {
 // correct returns the correct values of the workloads that the target serves.
 func (m *matrix) correct() map[string]judge.Correct {
 	all := map[string]judge.Correct{}
-	for _, w := range workloads {
-		if served, ok := m.target.metric(w); ok {
-			all[w.name] = judge.Correct{Value: served.correct, Replicas: w.replicas()}
+	for _, w := range lab.Workloads {
+		if served, ok := m.target.Metric(w); ok {
+			all[w.Name] = judge.Correct{Value: served.Correct, Replicas: w.Replicas()}
 		}
 	}
 	return all
@@ -243,13 +247,13 @@ func (m *matrix) settled(ctx context.Context, run judge.Run) (v judge.Verdict) {
 }
 
 // keepEvidence writes the record of a failed run and the last part of the target's logs into the directory of the results.
-func (m *matrix) keepEvidence(r result, verdict judge.Verdict) error {
+func (m *matrix) keepEvidence(r record.Result, verdict judge.Verdict) error {
 	dir := filepath.Join(m.dir, "failures", fmt.Sprintf("%s-%s-%s", r.Target, r.Fault, r.At.Format("150405")))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	text, err := json.MarshalIndent(struct {
-		Result  result
+		Result  record.Result
 		Verdict judge.Verdict
 		Record  judge.Record
 	}{r, verdict, m.seen.snapshot()}, "", " ")
@@ -257,7 +261,7 @@ func (m *matrix) keepEvidence(r result, verdict judge.Verdict) error {
 		return err
 	}
 	err = os.WriteFile(filepath.Join(dir, "record.json"), text, 0o644)
-	for _, pattern := range append(m.lab.parts.logs, filepath.Join(m.lab.stack.Dir, "logs", "kube-controller-manager.log")) {
+	for _, pattern := range append(m.lab.Parts.Logs, filepath.Join(m.lab.Stack.Dir, "logs", "kube-controller-manager.log")) {
 		files, _ := filepath.Glob(pattern) // no error, because the pattern is valid
 		for _, file := range files {
 			log, failed := os.ReadFile(file)
@@ -270,3 +274,14 @@ func (m *matrix) keepEvidence(r result, verdict judge.Verdict) error {
 
 // logBytes is how much of the end of a log is kept after a failed run.
 const logBytes = 512 << 10
+
+// machineLoad returns the load average of the machine over one minute.
+func machineLoad() float64 {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0 // not Linux
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	load, _ := strconv.ParseFloat(first, 64) // the kernel writes a number
+	return load
+}

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/lab"
 	"github.com/gpuscaler/gpuscaler/e2e/faults"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
@@ -20,14 +21,14 @@ var processFaults = []fault{
 	{name: "leader-stutters", what: "The process that serves runs for only 100 ms of each second, as with too little CPU.",
 		inject: serving(stutter)},
 	{name: "leader-drained", what: "The pod that serves is deleted and receives SIGTERM, as in a drain of its node.",
-		inject: needs(func(p parts) func(context.Context) error { return p.drain })},
+		inject: needs(func(p lab.Parts) func(context.Context) error { return p.Drain })},
 	{name: "leader-lost", what: "The node of the pod that serves fails: the process is killed and the pod is deleted at once.",
-		inject: needs(func(p parts) func(context.Context) error { return p.lose })},
+		inject: needs(func(p lab.Parts) func(context.Context) error { return p.Lose })},
 	{name: "standby-killed", what: "The replica that does not serve is killed.", inject: standby(kill)},
 	{name: "all-killed", what: "All processes of the adapter are killed.", inject: everyProcess(kill)},
 	{name: "all-paused", what: "All processes of the adapter are suspended.", inject: everyProcess(suspend)},
 	{name: "rollout", what: "All pods of the adapter are replaced.",
-		inject: needs(func(p parts) func(context.Context) error { return p.rollout })},
+		inject: needs(func(p lab.Parts) func(context.Context) error { return p.Rollout })},
 	{name: "disk-full", what: "No process of the adapter can write to a file (RLIMIT_FSIZE 0).",
 		inject: everyProcess(limited(fileSize, func(int) (uint64, error) { return 0, nil }))},
 	{name: "files-exhausted", what: "The process that serves cannot open more files or connections (RLIMIT_NOFILE).",
@@ -47,29 +48,29 @@ var combinedFaults = []fault{
 }
 
 // kill kills a process. Its supervisor restarts it after 1 s.
-func kill(_ *lab, p *stack.Process) (repair, error) {
+func kill(_ *lab.Lab, p *stack.Process) (repair, error) {
 	p.Kill()
 	return nil, nil
 }
 
 func serving(act action) inject {
-	return pick(act, func(p parts) func(context.Context) (*stack.Process, error) { return p.serving }, errNotStarted)
+	return pick(act, func(p lab.Parts) func(context.Context) (*stack.Process, error) { return p.Serving }, errNotStarted)
 }
 
 func standby(act action) inject {
-	return pick(act, func(p parts) func(context.Context) (*stack.Process, error) { return p.standby },
+	return pick(act, func(p lab.Parts) func(context.Context) (*stack.Process, error) { return p.Standby },
 		"each of its programs has one replica")
 }
 
 func operator(act action) inject {
-	return pick(act, func(p parts) func(context.Context) (*stack.Process, error) { return p.operator }, "KEDA does not run")
+	return pick(act, func(p lab.Parts) func(context.Context) (*stack.Process, error) { return p.Operator }, "KEDA does not run")
 }
 
 // pick applies an action to one process of the adapter, which the function `which` selects. reason says why a target does not have this
 // process.
-func pick(act action, which func(parts) func(context.Context) (*stack.Process, error), reason notApplicable) inject {
-	return func(ctx context.Context, l *lab) (repair, error) {
-		find := which(l.parts)
+func pick(act action, which func(lab.Parts) func(context.Context) (*stack.Process, error), reason lab.NotApplicable) inject {
+	return func(ctx context.Context, l *lab.Lab) (repair, error) {
+		find := which(l.Parts)
 		if find == nil {
 			return nil, reason
 		}
@@ -83,11 +84,11 @@ func pick(act action, which func(parts) func(context.Context) (*stack.Process, e
 
 // everyProcess applies an action to all processes of the adapter.
 func everyProcess(act action) inject {
-	return func(ctx context.Context, l *lab) (repair, error) {
-		if l.parts.all == nil {
+	return func(ctx context.Context, l *lab.Lab) (repair, error) {
+		if l.Parts.All == nil {
 			return nil, errNotStarted
 		}
-		every, err := l.parts.all(ctx)
+		every, err := l.Parts.All(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -114,9 +115,9 @@ func everyProcess(act action) inject {
 }
 
 // needs injects a fault with a function that the target must provide.
-func needs(which func(parts) func(context.Context) error) inject {
-	return func(ctx context.Context, l *lab) (repair, error) {
-		do := which(l.parts)
+func needs(which func(lab.Parts) func(context.Context) error) inject {
+	return func(ctx context.Context, l *lab.Lab) (repair, error) {
+		do := which(l.Parts)
 		if do == nil {
 			return nil, errNotStarted
 		}
@@ -125,7 +126,7 @@ func needs(which func(parts) func(context.Context) error) inject {
 }
 
 // stutter suspends a process for 900 ms of each second.
-func stutter(_ *lab, p *stack.Process) (repair, error) {
+func stutter(_ *lab.Lab, p *stack.Process) (repair, error) {
 	ended, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)

@@ -11,6 +11,8 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/adapters"
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/lab"
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/usage"
@@ -27,8 +29,8 @@ const (
 
 // churn changes the cluster during a soak.
 type churn struct {
-	lab    *lab
-	target *gpuscaler
+	lab    *lab.Lab
+	target *adapters.Gpuscaler
 	random *rand.Rand
 	loads  map[string]int
 	next   int // number of the next temporary workload
@@ -36,20 +38,20 @@ type churn struct {
 
 // soak changes the load, the policies and the workloads of gpuscaler for the given time. It returns an error if the heap, the goroutines,
 // the open files or the memory of its processes grow, or the number of objects in the API server.
-func soak(ctx context.Context, t target, span time.Duration) error {
-	ours, ok := t.(*gpuscaler)
+func soak(ctx context.Context, t lab.Target, span time.Duration) error {
+	ours, ok := t.(*adapters.Gpuscaler)
 	if !ok {
-		return fmt.Errorf("-soak measures gpuscaler, not %s", t.name())
+		return fmt.Errorf("-soak measures gpuscaler, not %s", t.Name())
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// Events expire soon, because with the default of an hour their number would grow during the whole soak
-	l, err := newLab(ctx, "--event-ttl=2m")
+	l, err := lab.New(ctx, "--event-ttl=2m")
 	if err != nil {
 		return err
 	}
-	defer l.stack.Stop()
-	if err := ours.start(ctx, l); err != nil {
+	defer l.Stack.Stop()
+	if err := ours.Start(ctx, l); err != nil {
 		return err
 	}
 	c := &churn{lab: l, target: ours, random: rand.New(rand.NewPCG(1, 1)), loads: map[string]int{}}
@@ -75,9 +77,9 @@ func soak(ctx context.Context, t target, span time.Duration) error {
 
 // step changes every load and one policy, and replaces the oldest temporary workload.
 func (c *churn) step(ctx context.Context) error {
-	for _, w := range workloads {
-		if w.origin == gateway {
-			c.loads[w.name] = c.random.IntN(100)
+	for _, w := range lab.Workloads {
+		if w.Origin == lab.Gateway {
+			c.loads[w.Name] = c.random.IntN(100)
 		}
 	}
 	name := fmt.Sprintf("temporary-%d", c.next)
@@ -91,11 +93,11 @@ func (c *churn) step(ctx context.Context) error {
 		}
 	}
 	loads := maps.Clone(c.loads)
-	c.lab.gateway.loads.Store(&loads)
+	c.lab.Gateway.Loads.Store(&loads)
 	if err := c.add(ctx, name); err != nil {
 		return err
 	}
-	return c.target.Policies.Put("edited", controller.Policy(namespace, "edited", fmt.Sprintf(`
+	return c.target.Policies.Put("edited", controller.Policy(lab.Namespace, "edited", fmt.Sprintf(`
 maxReplicas: %d
 signals:
 - {name: load, type: prometheus, queryRef: waiting, target: 10}
@@ -103,7 +105,7 @@ signals:
 }
 
 func (c *churn) add(ctx context.Context, name string) error {
-	policy := controller.Policy(namespace, name, `
+	policy := controller.Policy(lab.Namespace, name, `
 maxReplicas: 4
 signals:
 - {name: load, type: prometheus, queryRef: waiting, target: 10, maxAge: 6s}
@@ -111,8 +113,8 @@ behavior:
   scaleDown: {stabilizationWindowSeconds: 5}
 `)
 	return errors.Join(c.write(ctx, func(ctx context.Context) error {
-		return errors.Join(client.IgnoreAlreadyExists(c.lab.stack.Client.Create(ctx, deployment.Deployment(namespace, name, 1))),
-			client.IgnoreAlreadyExists(c.lab.stack.Client.Create(ctx, deployment.HPA(namespace, name, 4))))
+		return errors.Join(client.IgnoreAlreadyExists(c.lab.Stack.Client.Create(ctx, deployment.Deployment(lab.Namespace, name, 1))),
+			client.IgnoreAlreadyExists(c.lab.Stack.Client.Create(ctx, deployment.HPA(lab.Namespace, name, 4))))
 	}), c.target.Policies.Put(name, policy))
 }
 
@@ -123,8 +125,8 @@ func (c *churn) write(ctx context.Context, do func(context.Context) error) error
 
 func (c *churn) remove(ctx context.Context, name string) error {
 	return errors.Join(c.write(ctx, func(ctx context.Context) error {
-		return errors.Join(client.IgnoreNotFound(c.lab.stack.Client.Delete(ctx, deployment.HPA(namespace, name, 4))),
-			client.IgnoreNotFound(c.lab.stack.Client.Delete(ctx, deployment.Deployment(namespace, name, 1),
+		return errors.Join(client.IgnoreNotFound(c.lab.Stack.Client.Delete(ctx, deployment.HPA(lab.Namespace, name, 4))),
+			client.IgnoreNotFound(c.lab.Stack.Client.Delete(ctx, deployment.Deployment(lab.Namespace, name, 1),
 				client.PropagationPolicy("Background"))))
 	}), c.target.Policies.Remove(name))
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/lab"
 	"github.com/gpuscaler/gpuscaler/e2e/faults"
 )
 
@@ -26,7 +27,7 @@ var prometheusFaults = []fault{
 	{name: "source-latency", what: "Each packet between the adapter and Prometheus takes 500 ms.",
 		inject: network(prometheusLink, delayed(500*time.Millisecond))},
 	{name: "source-resets", what: "All connections to Prometheus are reset every two seconds.",
-		inject: repeatedly(2*time.Second, func(l *lab) { l.source.Reset() })},
+		inject: repeatedly(2*time.Second, func(l *lab.Lab) { l.Source.Reset() })},
 }
 
 // answerFaults are wrong responses of Prometheus to the adapter's queries.
@@ -87,15 +88,15 @@ var redisFaults = []fault{
 }
 
 // prometheusLink and redisLink select a connection from the adapter to a data source.
-func prometheusLink(l *lab) *faults.TCP { return l.source }
-func redisLink(l *lab) *faults.TCP      { return l.redis }
+func prometheusLink(l *lab.Lab) *faults.TCP { return l.Source }
+func redisLink(l *lab.Lab) *faults.TCP      { return l.Redis }
 
 // network breaks a connection.
-func network(link func(*lab) *faults.TCP, breakIt func(*faults.TCP)) inject {
-	return func(_ context.Context, l *lab) (repair, error) {
+func network(link func(*lab.Lab) *faults.TCP, breakIt func(*faults.TCP)) inject {
+	return func(_ context.Context, l *lab.Lab) (repair, error) {
 		p := link(l)
 		if p == nil {
-			return nil, notApplicable("this connection does not exist")
+			return nil, lab.NotApplicable("this connection does not exist")
 		}
 		breakIt(p)
 		return func(context.Context) error { return p.Repair() }, nil
@@ -122,8 +123,8 @@ func replies(text string) func(*faults.TCP) {
 }
 
 // repeatedly calls f at the given interval until the fault ends.
-func repeatedly(every time.Duration, f func(*lab)) inject {
-	return func(_ context.Context, l *lab) (repair, error) {
+func repeatedly(every time.Duration, f func(*lab.Lab)) inject {
+	return func(_ context.Context, l *lab.Lab) (repair, error) {
 		ended := make(chan struct{})
 		go func() {
 			for {
@@ -140,64 +141,64 @@ func repeatedly(every time.Duration, f func(*lab)) inject {
 }
 
 func answers(f faults.Fault) inject {
-	return func(_ context.Context, l *lab) (repair, error) {
-		l.prometheus.Set(f)
-		return func(context.Context) error { l.prometheus.Set(faults.None); return nil }, nil
+	return func(_ context.Context, l *lab.Lab) (repair, error) {
+		l.Prometheus.Set(f)
+		return func(context.Context) error { l.Prometheus.Set(faults.None); return nil }, nil
 	}
 }
 
 func pages(f faults.Fault) inject {
-	set := func(l *lab, f faults.Fault) {
-		l.gateway.Set(f)
-		l.exporter.VLLM.Set(f)
+	set := func(l *lab.Lab, f faults.Fault) {
+		l.Gateway.Set(f)
+		l.Exporter.VLLM.Set(f)
 	}
-	return func(_ context.Context, l *lab) (repair, error) {
+	return func(_ context.Context, l *lab.Lab) (repair, error) {
 		set(l, f)
 		return func(context.Context) error { set(l, faults.None); return nil }, nil
 	}
 }
 
 func lie(value string) inject {
-	return func(_ context.Context, l *lab) (repair, error) {
-		l.gateway.value.Store(&value)
-		return func(context.Context) error { l.gateway.value.Store(nil); return nil }, nil
+	return func(_ context.Context, l *lab.Lab) (repair, error) {
+		l.Gateway.Value.Store(&value)
+		return func(context.Context) error { l.Gateway.Value.Store(nil); return nil }, nil
 	}
 }
 
 // blip serves the value 0 for two seconds. It waits for the end itself, so it returns no repair.
-func blip(ctx context.Context, l *lab) (repair, error) {
+func blip(ctx context.Context, l *lab.Lab) (repair, error) {
 	zero := "0"
-	l.gateway.value.Store(&zero)
+	l.Gateway.Value.Store(&zero)
 	hold(ctx, 2*time.Second)
-	l.gateway.value.Store(nil)
+	l.Gateway.Value.Store(nil)
 	return nil, nil
 }
 
 // stamped gives the samples of the gateway a time that is ahead by the given duration.
 func stamped(ahead time.Duration) inject {
-	return func(ctx context.Context, l *lab) (repair, error) {
-		update := repeatedly(200*time.Millisecond, func(l *lab) {
+	return func(ctx context.Context, l *lab.Lab) (repair, error) {
+		update := repeatedly(200*time.Millisecond, func(l *lab.Lab) {
 			stamp := strconv.FormatInt(time.Now().Add(ahead).UnixMilli(), 10)
-			l.gateway.stamp.Store(&stamp)
+			l.Gateway.Stamp.Store(&stamp)
 		})
 		end, err := update(ctx, l)
 		return func(ctx context.Context) error {
 			err := end(ctx)
 			time.Sleep(300 * time.Millisecond) // wait for an update that has begun, because it would set the stamp again
-			l.gateway.stamp.Store(nil)
+			l.Gateway.Stamp.Store(nil)
 			return err
 		}, err
 	}
 }
 
 // loseTarget removes the gateway from the service discovery.
-func loseTarget(_ context.Context, l *lab) (repair, error) {
-	file := filepath.Join(l.stack.Dir, "prometheus", "targets", "gateway.json")
+func loseTarget(_ context.Context, l *lab.Lab) (repair, error) {
+	file := filepath.Join(l.Stack.Dir, "prometheus", "targets", "gateway.json")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.stack.Prometheus.Targets("gateway"); err != nil {
+	if err := l.Stack.Prometheus.Targets("gateway"); err != nil {
 		return nil, err
 	}
 	return func(context.Context) error {
@@ -205,28 +206,28 @@ func loseTarget(_ context.Context, l *lab) (repair, error) {
 	}, nil
 }
 
-func stopPrometheus(_ context.Context, l *lab) (repair, error) {
-	return l.stack.Prometheus.Start, l.stack.Prometheus.Stop()
+func stopPrometheus(_ context.Context, l *lab.Lab) (repair, error) {
+	return l.Stack.Prometheus.Start, l.Stack.Prometheus.Stop()
 }
 
-func restartPrometheus(ctx context.Context, l *lab) (repair, error) {
-	if err := l.stack.Prometheus.Stop(); err != nil {
+func restartPrometheus(ctx context.Context, l *lab.Lab) (repair, error) {
+	if err := l.Stack.Prometheus.Stop(); err != nil {
 		return nil, err
 	}
-	return nil, l.stack.Prometheus.Start(ctx)
+	return nil, l.Stack.Prometheus.Start(ctx)
 }
 
-func freezePrometheus(ctx context.Context, l *lab) (repair, error) {
-	return func(context.Context) error { return l.stack.Prometheus.Thaw() }, l.stack.Prometheus.Freeze(ctx)
+func freezePrometheus(ctx context.Context, l *lab.Lab) (repair, error) {
+	return func(context.Context) error { return l.Stack.Prometheus.Thaw() }, l.Stack.Prometheus.Freeze(ctx)
 }
 
 // emptyPrometheus restarts Prometheus without its data, as after the loss of its volume.
-func emptyPrometheus(ctx context.Context, l *lab) (repair, error) {
-	if err := l.stack.Prometheus.Stop(); err != nil {
+func emptyPrometheus(ctx context.Context, l *lab.Lab) (repair, error) {
+	if err := l.Stack.Prometheus.Stop(); err != nil {
 		return nil, err
 	}
-	if err := os.RemoveAll(filepath.Join(l.stack.Dir, "prometheus", "data")); err != nil {
+	if err := os.RemoveAll(filepath.Join(l.Stack.Dir, "prometheus", "data")); err != nil {
 		return nil, err
 	}
-	return nil, l.stack.Prometheus.Start(ctx)
+	return nil, l.Stack.Prometheus.Start(ctx)
 }

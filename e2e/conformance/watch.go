@@ -17,6 +17,7 @@ import (
 	external "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
 
 	"github.com/gpuscaler/gpuscaler/e2e/conformance/judge"
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/lab"
 )
 
 const (
@@ -34,30 +35,30 @@ type watcher struct {
 }
 
 // watch starts the recording, which continues until ctx ends.
-func watch(ctx context.Context, l *lab, t target) (*watcher, error) {
+func watch(ctx context.Context, l *lab.Lab, t lab.Target) (*watcher, error) {
 	reader, err := restClient(l, readTimeout)
 	if err != nil {
 		return nil, err
 	}
 	w := &watcher{reader: reader, current: map[string]int32{}}
-	if err := w.followReplicas(ctx, l.stack.Config); err != nil {
+	if err := w.followReplicas(ctx, l.Stack.Config); err != nil {
 		return nil, err
 	}
-	for _, one := range workloads {
-		if m, ok := t.metric(one); ok {
-			go w.repeat(ctx, one.name, func() (float64, error) { return w.read(ctx, m) }, &w.record.Reads)
+	for _, one := range lab.Workloads {
+		if m, ok := t.Metric(one); ok {
+			go w.repeat(ctx, one.Name, func() (float64, error) { return w.read(ctx, m) }, &w.record.Reads)
 		}
 	}
 	go w.repeat(ctx, "", func() (float64, error) {
-		_, err := reader.Get().AbsPath("/api/v1/namespaces/" + namespace).DoRaw(ctx)
+		_, err := reader.Get().AbsPath("/api/v1/namespaces/" + lab.Namespace).DoRaw(ctx)
 		return 0, err
 	}, &w.record.Control)
 	return w, nil
 }
 
 // restClient returns a client of the administrator with a time limit for each request.
-func restClient(l *lab, timeout time.Duration) (rest.Interface, error) {
-	config := rest.CopyConfig(l.stack.Config)
+func restClient(l *lab.Lab, timeout time.Duration) (rest.Interface, error) {
+	config := rest.CopyConfig(l.Stack.Config)
 	config.Timeout = timeout
 	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -89,9 +90,9 @@ func (w *watcher) repeat(ctx context.Context, name string, get func() (float64, 
 }
 
 // read reads a metric as an HPA does and returns the sum of all items.
-func (w *watcher) read(ctx context.Context, m metric) (sum float64, err error) {
-	body, err := w.reader.Get().AbsPath("/apis/external.metrics.k8s.io/v1beta1/namespaces/"+namespace+"/"+m.name).
-		Param("labelSelector", m.selector).DoRaw(ctx)
+func (w *watcher) read(ctx context.Context, m lab.Metric) (sum float64, err error) {
+	body, err := w.reader.Get().AbsPath("/apis/external.metrics.k8s.io/v1beta1/namespaces/"+lab.Namespace+"/"+m.Name).
+		Param("labelSelector", m.Selector).DoRaw(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -114,7 +115,7 @@ func (w *watcher) followReplicas(ctx context.Context, config *rest.Config) error
 	if err != nil {
 		return err
 	}
-	factory := informers.NewSharedInformerFactoryWithOptions(c, 0, informers.WithNamespace(namespace))
+	factory := informers.NewSharedInformerFactoryWithOptions(c, 0, informers.WithNamespace(lab.Namespace))
 	deployments := factory.Apps().V1().Deployments().Informer()
 	hpas := factory.Autoscaling().V2().HorizontalPodAutoscalers().Informer()
 	for _, informer := range []cache.SharedIndexInformer{deployments, hpas} {

@@ -1,4 +1,4 @@
-package main
+package record
 
 import (
 	"math"
@@ -11,26 +11,30 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/conformance/judge"
 )
 
-var firstFault, secondFault, thirdFault = fault{name: "first"}, fault{name: "second"}, fault{name: "third"}
+var (
+	firstFault  = Fault{Name: "first", Definition: "d1"}
+	secondFault = Fault{Name: "second", Definition: "d2"}
+	thirdFault  = Fault{Name: "third", Definition: "d3"}
+)
 
 // history writes a record of runs of gpuscaler, one a minute, and reads it. In runs, "A+" is a run of version A that passed, "A-" a run
 // with a wrong decrease, and "A?" a run without recovery.
-func history(t *testing.T, f fault, runs string) results {
+func history(t *testing.T, f Fault, runs string) Results {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "record.csv")
 	for i, word := range strings.Fields(runs) {
-		r := result{Target: gpuscalerName, Fault: f.name, Definition: f.definition(), Version: word[:1],
+		r := Result{Target: Gpuscaler, Fault: f.Name, Definition: f.Definition, Version: word[:1],
 			At: time.Date(2026, 11, 28, 9, i, 0, 0, time.UTC)}
 		v := judge.Verdict{Recovered: word[1:] != "?", Recovery: 1, Reads: 10}
 		if word[1:] == "-" {
 			v.Decreases = []judge.Decrease{{Workload: "queue", Field: judge.Replicas, From: 6, To: 1}}
 		}
-		r.judged(v)
-		if err := appendResult(path, r); err != nil {
+		r.Judged(v)
+		if err := Append(path, r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s, err := readResults(path)
+	s, err := Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,42 +63,35 @@ func TestRunsThatCount(t *testing.T) {
 	} {
 		s := history(t, firstFault, c.runs)
 		failed := 0
-		for _, r := range s.of(gpuscalerName, firstFault) {
-			if r.failure() != "" {
+		for _, r := range s.Of(Gpuscaler, firstFault) {
+			if r.Failure() != "" {
 				failed++
 			}
 		}
-		done, count := s.done(gpuscalerName, c.version, firstFault), len(s.of(gpuscalerName, firstFault))
+		done, count := s.Done(Gpuscaler, c.version, firstFault), len(s.Of(Gpuscaler, firstFault))
 		if done != c.done || count != c.count || failed != c.failed {
 			t.Errorf("%q at version %s: %d done, %d count, %d of them failed; want %d, %d, %d", c.runs, c.version, done, count, failed,
 				c.done, c.count, c.failed)
 		}
-		if err := s.defects(gpuscalerName, []fault{firstFault}); (err != nil) != (c.failed > 0) {
+		if err := s.Defects(Gpuscaler, []Fault{firstFault}); (err != nil) != (c.failed > 0) {
 			t.Errorf("%q: defects: %v", c.runs, err)
 		}
 	}
 }
 
-// After a change of the fault or of KEDA's version, new runs are necessary.
+// Runs with another definition of the fault, or with another version of KEDA, do not count.
 func TestRunsOfOtherDefinitionsDoNotCount(t *testing.T) {
 	s := history(t, firstFault, "A+ A+")
 	changed := firstFault
-	for _, change := range []func(){func() { changed.revision++ }, func() { changed.hold += time.Second }} {
-		changed = firstFault
-		change()
-		if n := s.done(gpuscalerName, "A", changed); n != 0 {
-			t.Errorf("%d runs of another definition count", n)
-		}
+	changed.Definition = "d9"
+	if n := s.Done(Gpuscaler, "A", changed); n != 0 {
+		t.Errorf("%d runs of another definition count", n)
 	}
-	changed = firstFault
-	if changed.what = "Other words."; s.done(gpuscalerName, "A", changed) != 2 {
-		t.Error("the description of a fault invalidates its runs")
+	for i := range s.All {
+		s.All[i].Target, s.All[i].Version = KEDA, s.versions[KEDA]
 	}
-	for i := range s.all {
-		s.all[i].Target, s.all[i].Version = kedaName, s.versions[kedaName]
-	}
-	s.all[0].Version = "v2.0.0"
-	if n := s.done(kedaName, s.versions[kedaName], firstFault); n != 1 {
+	s.All[0].Version = "v2.0.0"
+	if n := s.Done(KEDA, s.versions[KEDA], firstFault); n != 1 {
 		t.Errorf("%d runs of KEDA count, want the run of the present version", n)
 	}
 }
@@ -106,26 +103,26 @@ func TestTableOfRecords(t *testing.T) {
 	}
 	lostOne := judge.Verdict{Reads: 10, Decreases: []judge.Decrease{
 		{Workload: "queue", Field: judge.Served, From: 57, To: 0}, {Workload: "queue", Field: judge.Replicas, From: 6, To: 1}}}
-	add := func(r result, f fault, v *judge.Verdict) {
-		r.Fault, r.Definition = f.name, f.definition()
+	add := func(r Result, f Fault, v *judge.Verdict) {
+		r.Fault, r.Definition = f.Name, f.Definition
 		if v != nil {
-			r.judged(*v)
+			r.Judged(*v)
 		}
-		if err := appendResult(path, r); err != nil {
+		if err := Append(path, r); err != nil {
 			t.Fatal(err)
 		}
 	}
 	one, two := verdict(1, 0), verdict(3.25, 4)
-	add(result{Target: "a", Load: 4, Version: "1"}, firstFault, &one)
-	add(result{Target: "a", Load: 8, Version: "1"}, firstFault, &two)
-	add(result{Target: "a", Outcome: inapplicable, Note: "it has no disk, and no \"tape\""}, secondFault, nil)
-	add(result{Target: "b"}, firstFault, &lostOne)
-	s, err := readResults(path, filepath.Join(t.TempDir(), "absent.csv"))
+	add(Result{Target: "a", Load: 4, Version: "1"}, firstFault, &one)
+	add(Result{Target: "a", Load: 8, Version: "1"}, firstFault, &two)
+	add(Result{Target: "a", Outcome: Inapplicable, Note: "it has no disk, and no \"tape\""}, secondFault, nil)
+	add(Result{Target: "b"}, firstFault, &lostOne)
+	s, err := Read(path, filepath.Join(t.TempDir(), "absent.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	faults := []fault{firstFault, secondFault, thirdFault}
-	text := s.table(faults) + s.summary(faults)
+	faults := []Fault{firstFault, secondFault, thirdFault}
+	text := s.Table(faults) + s.Summary(faults)
 	for _, part := range []string{
 		"| first | 0 / 0 | 3.2 (3.2) s | 4 of 20 | 2 | **1 / 1** | **not in 1** | 0 of 10 | 1 | | | | 0 of 5 | | | | 0 of 2 |\n",
 		"| second | not applicable: it has no disk, and no \"tape\" | | | | | | | 0 of 1 |",
@@ -138,58 +135,31 @@ func TestTableOfRecords(t *testing.T) {
 			t.Errorf("no %q in\n%s", part, text)
 		}
 	}
-	if got := s.missing(versioned{"a", "1"}, faults, 3); got != "missing runs of a: first (2 of 3), third (0 of 3)\n" {
+	if got := s.Missing(Versioned{"a", "1"}, faults, 3); got != "missing runs of a: first (2 of 3), third (0 of 3)\n" {
 		t.Errorf("missing: %q", got)
 	}
-	if n := s.done("a", "1", secondFault); n != math.MaxInt {
+	if n := s.Done("a", "1", secondFault); n != math.MaxInt {
 		t.Errorf("a fault that is not applicable has %d runs", n)
 	}
-	if err := s.defects("b", faults); err == nil || !strings.Contains(err.Error(), "served value of queue from 57 to 0") {
+	if err := s.Defects("b", faults); err == nil || !strings.Contains(err.Error(), "served value of queue from 57 to 0") {
 		t.Errorf("target b: %v", err)
 	}
 }
 
 func TestDamagedRecords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "record.csv")
-	good := strings.Join(result{Outcome: recovered}.line(), ",")
+	good := strings.Join(Result{Outcome: Recovered}.line(), ",")
 	for text, want := range map[string]string{
 		columns + "\n" + good + "\n" + good[:5]:                             "record.csv:3: ",
-		columns + "\n" + strings.ReplaceAll(good, recovered, "well") + "\n": `record.csv:2: outcome "well"`,
+		columns + "\n" + strings.ReplaceAll(good, Recovered, "well") + "\n": `record.csv:2: outcome "well"`,
 		columns + "\n" + strings.ReplaceAll(good, "0.0", "0s") + "\n":       "record.csv:2: ",
 		"a" + columns + "\n" + good + "\n":                                  "record.csv:1: ",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readResults(path); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
-	}
-}
-
-// The page must show the record of the repository. `make conformance` updates the page.
-func TestPageShowsTheRecord(t *testing.T) {
-	s, err := readResults("record.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(s.all) == 0 {
-		t.Fatal("no results in record.csv")
-	}
-	text, err := os.ReadFile("../" + page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := s.withResults(string(text), matrixFaults())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want == string(text) {
-		return
-	}
-	if os.Getenv("UPDATE_GOLDEN") == "" {
-		t.Errorf("e2e/%s does not show the results in record.csv; UPDATE_GOLDEN=1 go test ./conformance -run Page, in e2e, writes them", page)
-	} else if err := s.updatePage("../"+page, matrixFaults()); err != nil {
-		t.Error(err)
 	}
 }

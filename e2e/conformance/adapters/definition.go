@@ -1,4 +1,4 @@
-package main
+package adapters
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/lab"
 	"github.com/gpuscaler/gpuscaler/e2e/faults"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	deployment "github.com/gpuscaler/gpuscaler/e2e/workload"
@@ -52,13 +53,13 @@ const adapterProcess = "adapter"
 // definedTarget is a target that a definition describes.
 type definedTarget struct {
 	definition
-	lab *lab
+	lab *lab.Lab
 	api *faults.TCP
 	// waitFor is how long a running adapter may take until it serves the metrics of this cluster.
 	waitFor time.Duration
 }
 
-func parseDefinition(content []byte) (target, error) {
+func parseDefinition(content []byte) (lab.Target, error) {
 	var d definition
 	if err := yaml.UnmarshalStrict(content, &d); err != nil {
 		return nil, fmt.Errorf("definition of a target: %w", err)
@@ -75,83 +76,83 @@ func newDefinition(d definition) (*definedTarget, error) {
 	}
 	if len(d.Workloads) == 0 {
 		d.Workloads = map[string]metricOf{}
-		for _, w := range workloads {
-			if w.origin == gateway {
-				d.Workloads[w.name] = metricOf{Metric: series, Labels: map[string]string{"app": w.name}}
+		for _, w := range lab.Workloads {
+			if w.Origin == lab.Gateway {
+				d.Workloads[w.Name] = metricOf{Metric: lab.Series, Labels: map[string]string{"app": w.Name}}
 			}
 		}
 	}
 	for name := range d.Workloads {
-		if !slices.ContainsFunc(workloads, func(w workload) bool { return w.name == name }) {
+		if !slices.ContainsFunc(lab.Workloads, func(w lab.Workload) bool { return w.Name == name }) {
 			return nil, fmt.Errorf("definition of %s: no workload %q", d.Name, name)
 		}
 	}
 	return &definedTarget{definition: d, waitFor: 10 * time.Minute}, nil
 }
 
-func (d *definedTarget) name() string { return d.Name }
+func (d *definedTarget) Name() string { return d.definition.Name }
 
-func (d *definedTarget) version(context.Context) (string, error) { return "", nil }
+func (d *definedTarget) Version(context.Context) (string, error) { return "", nil }
 
-func (d *definedTarget) metric(w workload) (metric, bool) {
-	m, ok := d.Workloads[w.name]
-	correct := float64(w.waiting)
+func (d *definedTarget) Metric(w lab.Workload) (lab.Metric, bool) {
+	m, ok := d.Workloads[w.Name]
+	correct := float64(w.Waiting)
 	if m.Divisor != 0 {
 		correct /= m.Divisor
 	}
-	return metric{m.Metric, labels.Set(m.Labels).String(), correct}, ok
+	return lab.Metric{Name: m.Metric, Selector: labels.Set(m.Labels).String(), Correct: correct}, ok
 }
 
-func (d *definedTarget) start(ctx context.Context, l *lab) error {
+func (d *definedTarget) Start(ctx context.Context, l *lab.Lab) error {
 	d.lab = l
 	address, ca, err := d.Address, []byte(nil), error(nil)
 	if len(d.Command) > 0 {
-		ca = l.stack.CA.PEM
+		ca = l.Stack.CA.PEM
 		if address, err = d.run(ctx); err != nil {
 			return err
 		}
 	} else {
-		fmt.Printf("waiting %s for %s at %s: Prometheus %s, Redis %s, KUBECONFIG=%s\n", d.waitFor, d.Name, d.Address, l.sourceURL(),
-			l.redis.Address, l.stack.Kubeconfig)
+		fmt.Printf("waiting %s for %s at %s: Prometheus %s, Redis %s, KUBECONFIG=%s\n", d.waitFor, d.Name(), d.Address, l.SourceURL(),
+			l.Redis.Address, l.Stack.Kubeconfig)
 	}
-	if err := l.through(ctx, address, types.NamespacedName{Namespace: "default", Name: "adapter"}, ca); err != nil {
+	if err := l.Through(ctx, address, types.NamespacedName{Namespace: "default", Name: "adapter"}, ca); err != nil {
 		return err
 	}
-	go l.refreshRegistration(ctx)
-	for _, w := range workloads {
-		if m, ok := d.metric(w); ok {
-			if err := l.stack.Client.Create(ctx, d.hpa(w, m)); err != nil {
+	go l.RefreshRegistration(ctx)
+	for _, w := range lab.Workloads {
+		if m, ok := d.Metric(w); ok {
+			if err := l.Stack.Client.Create(ctx, d.hpa(w, m)); err != nil {
 				return err
 			}
 		}
 	}
 	return stack.Poll(ctx, d.waitFor, func(ctx context.Context) error {
-		return l.stack.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1")
+		return l.Stack.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1")
 	})
 }
 
 // run starts the adapter and returns its address.
 func (d *definedTarget) run(ctx context.Context) (string, error) {
 	l := d.lab
-	port, err := l.stack.Port()
+	port, err := l.Stack.Port()
 	if err != nil {
 		return "", err
 	}
-	certs := filepath.Join(l.stack.Dir, "certificates", "adapter")
+	certs := filepath.Join(l.Stack.Dir, "certificates", "adapter")
 	certify := func(notAfter time.Time) error {
-		return l.certify(certs, stack.Identity{User: "adapter", DNS: []string{"adapter.default.svc"}, NotAfter: notAfter})
+		return l.Certify(certs, stack.Identity{User: "adapter", DNS: []string{"adapter.default.svc"}, NotAfter: notAfter})
 	}
-	if err := errors.Join(os.MkdirAll(certs, 0o755), os.WriteFile(certs+"/ca.crt", l.stack.CA.PEM, 0o600), certify(time.Time{})); err != nil {
+	if err := errors.Join(os.MkdirAll(certs, 0o755), os.WriteFile(certs+"/ca.crt", l.Stack.CA.PEM, 0o600), certify(time.Time{})); err != nil {
 		return "", err
 	}
-	p, kubeconfig, err := l.routed(ctx, l.stack.Kubeconfig, filepath.Join(l.stack.Dir, "kubeconfigs", "adapter"))
+	p, kubeconfig, err := l.Routed(ctx, l.Stack.Kubeconfig, filepath.Join(l.Stack.Dir, "kubeconfigs", "adapter"))
 	if err != nil {
 		return "", err
 	}
 	d.api = p
-	expand := strings.NewReplacer("$(KUBECONFIG)", kubeconfig, "$(PROMETHEUS)", l.sourceURL(), "$(REDIS)", l.redis.Address,
+	expand := strings.NewReplacer("$(KUBECONFIG)", kubeconfig, "$(PROMETHEUS)", l.SourceURL(), "$(REDIS)", l.Redis.Address,
 		"$(PORT)", strconv.Itoa(port), "$(CERTIFICATE)", certs+"/tls.crt", "$(KEY)", certs+"/tls.key", "$(CA)", certs+"/ca.crt",
-		"$(NAMESPACE)", namespace)
+		"$(NAMESPACE)", lab.Namespace)
 	var words, env []string
 	for _, word := range d.Command {
 		words = append(words, expand.Replace(word))
@@ -159,38 +160,38 @@ func (d *definedTarget) run(ctx context.Context) (string, error) {
 	for _, one := range d.Env {
 		env = append(env, expand.Replace(one))
 	}
-	if _, err := l.stack.Run(stack.Command{Name: adapterProcess, Path: words[0], Args: words[1:], Env: env}); err != nil {
+	if _, err := l.Stack.Run(stack.Command{Name: adapterProcess, Path: words[0], Args: words[1:], Env: env}); err != nil {
 		return "", err
 	}
-	go l.supervise(ctx, adapterProcess)
-	l.parts = d.parts(certify)
+	go l.Supervise(ctx, adapterProcess)
+	l.Parts = d.parts(certify)
 	return "127.0.0.1:" + strconv.Itoa(port), nil
 }
 
-func (d *definedTarget) parts(certify func(time.Time) error) parts {
-	process := func(context.Context) (*stack.Process, error) { return d.lab.stack.Process(adapterProcess), nil }
-	end := func(context.Context) error { return terminate(d.lab.stack.Process(adapterProcess)) }
-	return parts{
-		serving: process, drain: end, rollout: end, certificate: certify,
-		all: func(context.Context) ([]*stack.Process, error) {
-			return []*stack.Process{d.lab.stack.Process(adapterProcess)}, nil
+func (d *definedTarget) parts(certify func(time.Time) error) lab.Parts {
+	process := func(context.Context) (*stack.Process, error) { return d.lab.Stack.Process(adapterProcess), nil }
+	end := func(context.Context) error { return lab.Terminate(d.lab.Stack.Process(adapterProcess)) }
+	return lab.Parts{
+		Serving: process, Drain: end, Rollout: end, Certificate: certify,
+		All: func(context.Context) ([]*stack.Process, error) {
+			return []*stack.Process{d.lab.Stack.Process(adapterProcess)}, nil
 		},
-		lose:     func(context.Context) error { d.lab.stack.Process(adapterProcess).Kill(); return nil },
-		api:      func(context.Context) (*faults.TCP, error) { return d.api, nil },
-		everyAPI: func() []*faults.TCP { return []*faults.TCP{d.api} },
-		logs:     []string{filepath.Join(d.lab.stack.Dir, "logs", adapterProcess+".log")},
+		Lose:     func(context.Context) error { d.lab.Stack.Process(adapterProcess).Kill(); return nil },
+		API:      func(context.Context) (*faults.TCP, error) { return d.api, nil },
+		EveryAPI: func() []*faults.TCP { return []*faults.TCP{d.api} },
+		Logs:     []string{filepath.Join(d.lab.Stack.Dir, "logs", adapterProcess+".log")},
 	}
 }
 
 // hpa returns the HPA of a workload. Its stabilization window of scale-downs is the same as in gpuscaler's policies.
-func (d *definedTarget) hpa(w workload, m metric) *autoscalingv2.HorizontalPodAutoscaler {
-	h := deployment.HPA(namespace, w.name, 12)
+func (d *definedTarget) hpa(w lab.Workload, m lab.Metric) *autoscalingv2.HorizontalPodAutoscaler {
+	h := deployment.HPA(lab.Namespace, w.Name, 12)
 	window := int32(scaleDownSeconds)
 	h.Spec.Behavior.ScaleDown.StabilizationWindowSeconds = &window
-	each := *resource.NewMilliQuantity(int64(1000*m.correct*perReplica/float64(w.waiting)), resource.DecimalSI)
+	each := *resource.NewMilliQuantity(int64(1000*m.Correct*lab.PerReplica/float64(w.Waiting)), resource.DecimalSI)
 	h.Spec.Metrics[0].External = &autoscalingv2.ExternalMetricSource{
-		Metric: autoscalingv2.MetricIdentifier{Name: m.name,
-			Selector: &metav1.LabelSelector{MatchLabels: maps.Clone(d.Workloads[w.name].Labels)}},
+		Metric: autoscalingv2.MetricIdentifier{Name: m.Name,
+			Selector: &metav1.LabelSelector{MatchLabels: maps.Clone(d.Workloads[w.Name].Labels)}},
 		Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: &each},
 	}
 	return h

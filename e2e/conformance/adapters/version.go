@@ -1,4 +1,4 @@
-package main
+package adapters
 
 import (
 	"context"
@@ -8,20 +8,15 @@ import (
 	"strings"
 
 	"github.com/gpuscaler/gpuscaler/e2e/components"
+	"github.com/gpuscaler/gpuscaler/e2e/conformance/record"
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
-)
-
-// Names of the targets whose results are in the repository.
-const (
-	gpuscalerName = "gpuscaler"
-	kedaName      = "keda"
 )
 
 // product contains the paths of gpuscaler's code, relative to the directory e2e.
 var product = []string{"../cmd", "../pkg", "../go.mod", "../go.sum"}
 
-// version returns the last commit that changed gpuscaler's code. It adds a plus sign if files have uncommitted changes.
-func (*gpuscaler) version(ctx context.Context) (string, error) {
+// Version returns the last commit that changed gpuscaler's code. It adds a plus sign if files have uncommitted changes.
+func (*Gpuscaler) Version(ctx context.Context) (string, error) {
 	if os.Getenv(controller.BinaryVariable) != "" {
 		return "binary", nil
 	}
@@ -51,9 +46,9 @@ func git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-func (*kedaTarget) version(context.Context) (string, error) {
+func (*kedaTarget) Version(context.Context) (string, error) {
 	if os.Getenv("GPUSCALER_E2E_KEDA") != "" {
 		return "other", nil
 	}
-	return components.Version(kedaName)
+	return components.Version(record.KEDA)
 }

@@ -1,4 +1,5 @@
-package main
+// Package record stores the results of conformance runs in a CSV file, decides which runs count, and prints the results as a table.
+package record
 
 import (
 	"encoding/csv"
@@ -13,15 +14,21 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/conformance/judge"
 )
 
-// result is one run of a fault: a line of the record.
-type result struct {
+// Fault identifies a fault of which the record contains runs.
+type Fault struct {
+	Name       string
+	Definition string // hash of the fault's settings; only runs with the same hash count
+}
+
+// Result is one run of a fault: a line of the record.
+type Result struct {
 	Target     string
 	Fault      string
-	Definition string // of the fault, see fault.definition
-	Version    string // of the target, see target.version
+	Definition string // hash of the fault's settings, see Fault.Definition
+	Version    string // version of the target; empty: unknown
 	At         time.Time
 	Load       float64 // load of the machine, averaged over the minute before the end of the run; 0: unknown
-	Outcome    string  // recovered, lost or inapplicable
+	Outcome    string  // recovered, lost or Inapplicable
 	Recovery   float64 // seconds from the end of the fault until all values and replicas were correct and stayed correct
 	Served     int     // wrong decreases of served values
 	Replicas   int     // wrong decreases of spec.replicas
@@ -32,16 +39,16 @@ type result struct {
 
 // Outcomes of a run.
 const (
-	recovered    = "recovered"
-	lost         = "not recovered"
-	inapplicable = "not applicable"
+	Recovered    = "recovered"
+	Lost         = "not recovered"
+	Inapplicable = "not applicable"
 )
 
-// judged adds a verdict.
-func (r *result) judged(v judge.Verdict) {
-	r.Outcome, r.Recovery, r.Refused, r.Reads = lost, v.Recovery, v.Refused, v.Reads
+// Judged adds a verdict.
+func (r *Result) Judged(v judge.Verdict) {
+	r.Outcome, r.Recovery, r.Refused, r.Reads = Lost, v.Recovery, v.Refused, v.Reads
 	if v.Recovered {
-		r.Outcome = recovered
+		r.Outcome = Recovered
 	}
 	r.Served, r.Replicas = v.Count(judge.Served), v.Count(judge.Replicas)
 	if len(v.Decreases) > 0 {
@@ -49,25 +56,25 @@ func (r *result) judged(v judge.Verdict) {
 	}
 }
 
-// failure describes what went wrong in the run. It is empty for a run without a failure.
-func (r result) failure() string {
+// Failure describes what went wrong in the run. It is empty for a run without a failure.
+func (r Result) Failure() string {
 	switch {
-	case r.Outcome == inapplicable:
+	case r.Outcome == Inapplicable:
 		return ""
 	case r.Served+r.Replicas > 0:
 		return r.Note
-	case r.Outcome == lost:
-		return lost
+	case r.Outcome == Lost:
+		return Lost
 	}
 	return ""
 }
 
-func (r result) String() string {
-	if r.Outcome == inapplicable {
-		return inapplicable + ": " + r.Note
+func (r Result) String() string {
+	if r.Outcome == Inapplicable {
+		return Inapplicable + ": " + r.Note
 	}
-	recovery := lost
-	if r.Outcome == recovered {
+	recovery := Lost
+	if r.Outcome == Recovered {
 		recovery = fmt.Sprintf("recovered after %.1f s", r.Recovery)
 	}
 	text := fmt.Sprintf("%d wrong decreases, %s, %d of %d reads refused", r.Served+r.Replicas, recovery, r.Refused, r.Reads)
@@ -80,7 +87,7 @@ func (r result) String() string {
 // columns is the first line of a record.
 const columns = "target,fault,definition,version,at,load,outcome,recovery,served,replicas,refused,reads,note"
 
-func (r result) line() []string {
+func (r Result) line() []string {
 	load := ""
 	if r.Load > 0 {
 		load = strconv.FormatFloat(r.Load, 'f', 0, 64)
@@ -90,8 +97,8 @@ func (r result) line() []string {
 		strconv.Itoa(r.Reads), r.Note}
 }
 
-func parseResult(line []string) (result, error) {
-	r := result{Target: line[0], Fault: line[1], Definition: line[2], Version: line[3], Outcome: line[6], Note: line[12]}
+func parseResult(line []string) (Result, error) {
+	r := Result{Target: line[0], Fault: line[1], Definition: line[2], Version: line[3], Outcome: line[6], Note: line[12]}
 	var err error
 	if r.At, err = time.Parse(time.RFC3339, line[4]); err != nil {
 		return r, err
@@ -109,14 +116,14 @@ func parseResult(line []string) (result, error) {
 			return r, err
 		}
 	}
-	if r.Outcome != recovered && r.Outcome != lost && r.Outcome != inapplicable {
+	if r.Outcome != Recovered && r.Outcome != Lost && r.Outcome != Inapplicable {
 		return r, fmt.Errorf("outcome %q", r.Outcome)
 	}
 	return r, nil
 }
 
-// appendResult adds a line to a record with one write, so that several commands may continue the same record.
-func appendResult(path string, r result) error {
+// Append adds a line to a record with one write, so that several commands may continue the same record.
+func Append(path string, r Result) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
@@ -138,7 +145,7 @@ func appendResult(path string, r result) error {
 }
 
 // readRecord returns the results in a record. It returns no results if the file does not exist.
-func readRecord(path string) (all []result, err error) {
+func readRecord(path string) (all []Result, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -160,7 +167,7 @@ func readRecord(path string) (all []result, err error) {
 			}
 			continue
 		}
-		var r result
+		var r Result
 		if err == nil {
 			r, err = parseResult(line)
 		}

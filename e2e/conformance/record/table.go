@@ -1,4 +1,4 @@
-package main
+package record
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// table returns the results as a markdown table, with one row for each fault and four columns for each target.
-func (s results) table(faults []fault) string {
+// Table returns the results as a markdown table, with one row for each fault and four columns for each target.
+func (s Results) Table(faults []Fault) string {
 	var b strings.Builder
 	head, rule := "| fault |", "|---|"
 	for _, t := range s.targets() {
@@ -18,9 +18,9 @@ func (s results) table(faults []fault) string {
 	}
 	fmt.Fprintf(&b, "%s\n%s\n", head, rule)
 	for _, f := range faults {
-		row := "| " + f.name + " |"
+		row := "| " + f.Name + " |"
 		for _, t := range s.targets() {
-			row += cells(s.of(t, f), requiredOf(t))
+			row += cells(s.Of(t, f), Required(t))
 		}
 		fmt.Fprintln(&b, row)
 	}
@@ -28,25 +28,25 @@ func (s results) table(faults []fault) string {
 }
 
 // targets returns the names of the targets: gpuscaler and KEDA, and every other target that has results.
-func (s results) targets() []string {
+func (s Results) targets() []string {
 	found := map[string]bool{}
 	for name := range required {
 		found[name] = true
 	}
-	for _, r := range s.all {
+	for _, r := range s.All {
 		found[r.Target] = true
 	}
 	return slices.Sorted(maps.Keys(found))
 }
 
 // title returns the name of a target, followed by its version if only runs of this version count.
-func (s results) title(target string) string {
+func (s Results) title(target string) string {
 	return strings.TrimSpace(target + " " + s.versions[target])
 }
 
 // cells returns the columns of one target for one fault.
-func cells(runs []result, required int) string {
-	if n := len(runs); n > 0 && runs[n-1].Outcome == inapplicable {
+func cells(runs []Result, required int) string {
+	if n := len(runs); n > 0 && runs[n-1].Outcome == Inapplicable {
 		return fmt.Sprintf(" not applicable: %s | | | |", runs[n-1].Note)
 	}
 	number := fmt.Sprintf("%d", len(runs))
@@ -80,7 +80,7 @@ type totals struct {
 	loads                            []float64 // machine load during the runs, sorted, without unknown loads
 }
 
-func sum(runs []result) (t totals) {
+func sum(runs []Result) (t totals) {
 	for _, r := range runs {
 		t.served += r.Served
 		t.replicas += r.Replicas
@@ -89,7 +89,7 @@ func sum(runs []result) (t totals) {
 		if r.Served+r.Replicas > 0 {
 			t.decreased++
 		}
-		if r.Outcome == lost {
+		if r.Outcome == Lost {
 			t.lost++
 		} else {
 			t.recoveries = append(t.recoveries, r.Recovery)
@@ -103,26 +103,26 @@ func sum(runs []result) (t totals) {
 	return t
 }
 
-// summary returns the totals of each target as a markdown list.
-func (s results) summary(faults []fault) string {
+// Summary returns the totals of each target as a markdown list.
+func (s Results) Summary(faults []Fault) string {
 	var b strings.Builder
 	for _, target := range s.targets() {
-		var counted []result
+		var counted []Result
 		applicable, complete := 0, 0
 		for _, f := range faults {
-			runs := s.of(target, f)
-			if n := len(runs); n > 0 && runs[n-1].Outcome == inapplicable {
+			runs := s.Of(target, f)
+			if n := len(runs); n > 0 && runs[n-1].Outcome == Inapplicable {
 				continue
 			}
 			applicable++
-			if len(runs) >= requiredOf(target) {
+			if len(runs) >= Required(target) {
 				complete++
 			}
 			counted = append(counted, runs...)
 		}
 		t := sum(counted)
 		fmt.Fprintf(&b, "- %s: %d runs, %d of %d faults have %d. Runs with a wrong decrease: %d, without recovery: %d.", s.title(target),
-			len(counted), complete, applicable, requiredOf(target), t.decreased, t.lost)
+			len(counted), complete, applicable, Required(target), t.decreased, t.lost)
 		if n := len(t.loads); n > 0 {
 			fmt.Fprintf(&b, " Load of the machine: median %.0f (%.0f to %.0f).", t.loads[n/2], t.loads[0], t.loads[n-1])
 		}
@@ -137,23 +137,23 @@ const (
 	ending    = "<!-- to here -->\n"
 )
 
-// withResults returns the page with its results replaced by these results.
-func (s results) withResults(page string, faults []fault) (string, error) {
+// WithResults returns the page with its results replaced by these results.
+func (s Results) WithResults(page string, faults []Fault) (string, error) {
 	before, rest, found := strings.Cut(page, beginning)
 	_, after, ended := strings.Cut(rest, ending)
 	if !found || !ended {
 		return "", fmt.Errorf("no lines %q and %q", beginning, ending)
 	}
-	return before + beginning + "\n" + s.summary(faults) + "\n" + s.table(faults) + "\n" + ending + after, nil
+	return before + beginning + "\n" + s.Summary(faults) + "\n" + s.Table(faults) + "\n" + ending + after, nil
 }
 
-// updatePage replaces the results in a page by these results.
-func (s results) updatePage(path string, faults []fault) error {
+// UpdatePage replaces the results in a page by these results.
+func (s Results) UpdatePage(path string, faults []Fault) error {
 	old, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	page, err := s.withResults(string(old), faults)
+	page, err := s.WithResults(string(old), faults)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
