@@ -37,8 +37,8 @@ var controlPlaneFaults = []fault{
 		inject: component("kube-controller-manager", suspend)},
 }
 
-// networkFaults are failures of the network between the adapter and the API server. Some affect the adapter's requests, others the API
-// server's.
+// networkFaults are failures of the network between the adapter and the API server. The faults named api-* affect the adapter's requests to
+// the API server, and the faults named path-* affect the API server's requests to the adapter.
 var networkFaults = []fault{
 	{name: "api-dropped-leader", what: "Packets between the serving process and the API server are dropped; the sources are reachable.",
 		inject: leaderAPI((*faults.TCP).Drop), hold: 25 * time.Second},
@@ -71,11 +71,11 @@ var registrationFaults = []fault{
 func etcdLink(l *lab.Lab) *faults.TCP { return l.Etcd }
 func pathLink(l *lab.Lab) *faults.TCP { return l.Path }
 
-// action does something to a process, for example suspends it. It returns the function that ends the fault, or nil if the fault ends at
-// once.
+// action does something to a process p, for example suspends it. It returns the function that undoes the action, or nil if there is nothing
+// to undo, as after a restart.
 type action func(l *lab.Lab, p *stack.Process) (repair, error)
 
-// component applies an action to a process of the control plane.
+// component applies an action to the control plane's process with the given name, for example etcd.
 func component(name string, act action) inject {
 	return func(_ context.Context, l *lab.Lab) (repair, error) {
 		p := l.Stack.Process(name)
@@ -120,7 +120,7 @@ func leaderAPI(breakIt func(*faults.TCP)) inject {
 	}
 }
 
-// errNotStarted is the reason why a fault does not apply to an adapter that was already running.
+// errNotStarted is returned for a fault that needs the adapter's processes or certificate, if the adapter runs outside the lab.
 const errNotStarted = lab.NotApplicable("this command did not start the adapter")
 
 func everyAPI(breakIt func(*faults.TCP)) inject {
@@ -152,8 +152,8 @@ func resetAPIs(ctx context.Context, l *lab.Lab) (repair, error) {
 	})(ctx, l)
 }
 
-// expireCertificate replaces the certificate by an expired one. It also resets the connections of the API server, because an open
-// connection needs no new handshake.
+// expireCertificate replaces the adapter's serving certificate with an expired certificate. It also resets the API server's connections to
+// the adapter every two seconds, because the API server checks the certificate only when it opens a connection.
 func expireCertificate(_ context.Context, l *lab.Lab) (repair, error) {
 	if l.Parts.Certificate == nil {
 		return nil, errNotStarted
@@ -195,8 +195,8 @@ func deleteRegistration(ctx context.Context, l *lab.Lab) (repair, error) {
 	return restore, nil
 }
 
-// savedRegistration returns a function that restores the APIService as it is now, because in a cluster the release of the adapter would
-// create it again. For an adapter that registers itself, the function does nothing.
+// savedRegistration reads the adapter's APIService and returns a function that creates it again, as a release of the adapter would in a
+// real cluster. For an adapter that creates its own APIService, the returned function does nothing.
 func savedRegistration(ctx context.Context, l *lab.Lab) (repair, error) {
 	var saved apiregistrationv1.APIService
 	if err := l.Stack.Client.Get(ctx, client.ObjectKey{Name: lab.Registration().Name}, &saved); err != nil {

@@ -21,7 +21,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/conformance/record"
 )
 
-// naive is an adapter with a defect: it serves 0 if Prometheus does not return a value. It runs in the process of the test.
+// naive is an external metrics adapter with a defect: it serves 0 if Prometheus does not return a value. It runs in the process of the
+// test.
 type naive struct{ lab *lab.Lab }
 
 func (n *naive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -44,7 +45,7 @@ func (n *naive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // the API server may have disconnected
+	_ = json.NewEncoder(w).Encode(answer) // writing fails if the API server has disconnected
 }
 
 func (n *naive) value(ctx context.Context, app string) int64 {
@@ -64,16 +65,16 @@ func (n *naive) value(ctx context.Context, app string) int64 {
 	}
 	value := 0.0
 	if json.NewDecoder(response.Body).Decode(&answer) == nil && len(answer.Data.Result) == 1 {
-		_, _ = fmt.Sscan(fmt.Sprint(answer.Data.Result[0].Value[1]), &value) // the value stays 0
+		_, _ = fmt.Sscan(fmt.Sprint(answer.Data.Result[0].Value[1]), &value) // after an error, the value stays 0: the defect
 	}
 	return int64(value)
 }
 
-// short are the durations of the parts of a run in this test.
+// short contains the durations of a run in this test. They are shorter than in `make conformance`.
 var short = timing{steady: time.Second, hold: 4 * time.Second, settle: 2 * time.Second, recover: time.Minute}
 
-// The same faults are injected twice in one cluster: first for an adapter that serves 0 without data, whose wrong decreases the judge must
-// find, and then for gpuscaler.
+// The test injects faults for two adapters in one cluster. The first adapter serves 0 if it has no data: package judge must find its wrong
+// decreases. The second adapter is gpuscaler, which must pass.
 func TestJudgeFindsTheWrongDecreasesOfANaiveAdapter(t *testing.T) {
 	l, err := lab.New(t.Context())
 	if err != nil {
@@ -105,7 +106,7 @@ func TestJudgeFindsTheWrongDecreasesOfANaiveAdapter(t *testing.T) {
 	uninstall(t, l)
 
 	l.Parts, m.target = lab.Parts{}, &adapters.Gpuscaler{}
-	m.timing.hold = 9 * time.Second // so long that the last reading of gpuscaler becomes stale
+	m.timing.hold = 9 * time.Second // longer than the maxAge of 6 s of gpuscaler's signals, so that its last reading becomes stale
 	ctx, stop = context.WithCancel(t.Context())
 	defer stop()
 	if err := m.attach(ctx, l); err != nil {
@@ -131,7 +132,7 @@ func newTestMatrix(t *testing.T, l *lab.Lab) testMatrix {
 	return testMatrix{&matrix{dir: dir, timing: short, lab: l, say: t.Logf}}
 }
 
-// result runs a fault once.
+// result runs the fault with the given name once and returns the result.
 func (m testMatrix) result(t *testing.T, name string) record.Result {
 	t.Helper()
 	for _, f := range matrixFaults() {
@@ -148,7 +149,7 @@ func (m testMatrix) result(t *testing.T, name string) record.Result {
 	return record.Result{}
 }
 
-// uninstall removes the HPAs and the registration of an adapter.
+// uninstall deletes all HPAs of the workloads and the adapter's APIService.
 func uninstall(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	all := client.InNamespace(lab.Namespace)
@@ -176,11 +177,12 @@ func TestListOfFaults(t *testing.T) {
 	}
 }
 
-// A quantity that grows by more than a tenth and by more than its slack is reported. A quantity that only varies is not.
+// In a soak, a quantity that grows by more than a tenth and by more than its slack is reported. A quantity that only varies is not
+// reported.
 func TestFlatAndGrowingQuantities(t *testing.T) {
 	m := measured{}
 	for i := range 100 {
-		m.add("heap of a", float64(20<<20+(i%7)<<20)) // garbage that is collected
+		m.add("heap of a", float64(20<<20+(i%7)<<20)) // increases by 6 MiB and decreases again, as between garbage collections
 		m.add("goroutines of a", 80)
 		m.add("open files of a", float64(20+i/5))
 		m.add("objects", float64(400+i%10))

@@ -14,21 +14,22 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/conformance/lab"
 )
 
-// fault is a failure that is injected: a row of the table of results.
+// fault is a failure that the command injects, for example a killed process. The table of results has a row for each fault.
 type fault struct {
 	name   string
-	what   string // one sentence: what happens
+	what   string // one sentence that describes the failure
 	inject inject
-	hold   time.Duration // duration of the fault, if the default is too short for an effect
-	// revision is increased when the fault is changed so much that its earlier runs must not count.
+	hold   time.Duration // minimum duration of the fault; 0: timing.hold, which is too short for some faults to have an effect
+	// revision is a number that a developer increases after a change of the fault that makes its earlier runs incomparable.
 	revision int
 }
 
-// method is increased when the cluster, the settings of the targets or the verdict are changed so much that no earlier run may count.
+// method is a number that a developer increases after a change of the cluster, of the adapters' settings or of package judge that makes all
+// earlier runs incomparable.
 const method = 1
 
-// definition returns a hash that identifies comparable runs of the fault. A run counts only if its definition is the current one. The hash
-// does not include the code of the fault, because most changes of the code do not change the fault.
+// definition returns a hash of the fault's settings and of the workloads. It is stored with each run, and a run counts only if it has the
+// current hash. The hash does not include the code of the fault, because most changes of the code do not change the fault.
 func (f fault) definition() string {
 	h := sha256.New()
 	fmt.Fprintln(h, method, f.revision, f.hold, standard.steady, standard.hold, standard.settle, standard.recover)
@@ -38,8 +39,8 @@ func (f fault) definition() string {
 	return hex.EncodeToString(h.Sum(nil))[:6]
 }
 
-// inject starts a fault and returns the function that ends it. It returns nil for a fault that is over at once, such as a killed process.
-// It returns a lab.NotApplicable error if the target does not have the part that should fail.
+// inject starts a fault and returns the function that ends it. The function is nil for a fault that needs no end, such as a killed process.
+// inject returns a lab.NotApplicable error if the adapter lacks what should fail, for example a standby.
 type inject func(ctx context.Context, l *lab.Lab) (repair, error)
 
 type repair func(context.Context) error
@@ -55,7 +56,7 @@ func selected(pattern *regexp.Regexp) []fault {
 	return slices.DeleteFunc(matrixFaults(), func(f fault) bool { return !pattern.MatchString(f.name) })
 }
 
-// recorded returns the names and the definitions of faults, by which the record finds their runs.
+// recorded converts faults for package record, which finds the runs of a fault by its name and its definition.
 func recorded(faults []fault) []record.Fault {
 	all := make([]record.Fault, len(faults))
 	for i, f := range faults {
@@ -76,7 +77,7 @@ func both(first, second inject) inject {
 		repairSecond, err := second(ctx, l)
 		if err != nil {
 			if repairFirst != nil {
-				_ = repairFirst(ctx) // the first error is returned
+				_ = repairFirst(ctx) // the error of the second injection is returned instead
 			}
 			return nil, err
 		}

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// measured contains the samples of a soak by name, oldest first.
+// measured contains the samples of a soak, oldest first, by the name of the measured quantity, such as "heap of POD".
 type measured map[string][]float64
 
-// quantity describes a kind of sample.
+// quantity describes how the samples of all quantities whose names begin with prefix are compared and displayed.
 type quantity struct {
 	prefix string
-	unit   float64 // divisor for the display
-	// slack is an absolute growth that is always allowed; without it, a tenth of a small value would be too strict.
+	unit   float64 // divisor for the display: 1<<20 displays bytes as MiB
+	// slack is the growth that is always allowed, in the unit of the samples. A limit of a tenth alone would be too strict for small values.
 	slack float64
-	// least is true if the lowest samples of two periods are compared instead of the medians, because the heap grows between two garbage
-	// collections.
+	// least is true if the lowest samples of the early and the late period are compared, and not their medians. It is set for the heap,
+	// which grows between two garbage collections.
 	least bool
 }
 
@@ -34,7 +34,7 @@ var quantities = []quantity{
 	{prefix: "objects", unit: 1, slack: 15},
 }
 
-// course is a quantity in an early and in a late period of a soak.
+// course contains the median (or, with quantity.least, the lowest value) of a quantity in an early and in a late period of a soak.
 type course struct{ early, late float64 }
 
 // course returns the values of the early period, from 20% to 50% of the samples, and of the late period, the last 30%.
@@ -50,10 +50,10 @@ func (q quantity) course(samples []float64) course {
 	return course{value(samples[n/5 : n/2]), value(samples[n*7/10:])}
 }
 
-// leastSamples is the minimum number of samples for a verdict on a soak.
+// leastSamples is the minimum number of samples of each quantity. With fewer samples, a soak fails.
 const leastSamples = 20
 
-// flat returns an error that names every quantity that grew.
+// flat returns an error that names every quantity that grew by more than a tenth and by more than its slack, or has too few samples.
 func (m measured) flat() error {
 	var grown []error
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -82,7 +82,7 @@ func quantityOf(name string) quantity {
 	return quantities[i]
 }
 
-// String returns a markdown table.
+// String returns a markdown table with a row for each quantity that has enough samples.
 func (m measured) String() string {
 	var b strings.Builder
 	b.WriteString("| | early | late | highest | samples |\n|---|---|---|---|---|\n")
@@ -101,7 +101,7 @@ func (m measured) add(name string, value float64) { m[name] = append(m[name], va
 
 var objectsLine = regexp.MustCompile(`(?m)^apiserver_resource_objects\{group="([^"]*)",resource="([^"]*)"\} (\S+)$`)
 
-// objects adds the numbers of objects in the API server: their sum, and the number of each resource that has objects.
+// objects adds samples of the number of objects in the API server: of all resources together, and of each resource that the soak may leak.
 func (c *churn) objects(ctx context.Context, m measured) error {
 	reader, err := restClient(c.lab, time.Minute)
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *churn) objects(ctx context.Context, m measured) error {
 		if err != nil {
 			return err
 		}
-		if n <= 0 { // -1: the API server could not count them
+		if n <= 0 { // -1: the API server could not count the objects of this resource
 			continue
 		}
 		sum += n
@@ -125,7 +125,7 @@ func (c *churn) objects(ctx context.Context, m measured) error {
 			m.add("objects "+strings.TrimSuffix(line[2]+"."+line[1], "."), n)
 		}
 	}
-	if sum > 0 { // zero before the API server counts its objects for the first time, after a minute
+	if sum > 0 { // 0 in the first minute, after which the API server counts its objects for the first time
 		m.add("objects", sum)
 	}
 	return nil

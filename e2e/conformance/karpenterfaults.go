@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/karpenter"
 )
 
-// karpenterFaults are failures of Karpenter while the adapter decides for its NodePools.
+// karpenterFaults are failures of Karpenter while the adapter overrides fields of NodePools.
 var karpenterFaults = []fault{
 	{name: "karpenter-restarted", what: "Karpenter is killed and restarts after 1 s, while a capacity group has its NodePools.",
 		inject: ofKarpenter(kill)},
@@ -24,7 +24,7 @@ var karpenterFaults = []fault{
 // karpenterProcess is the name of Karpenter's process.
 const karpenterProcess = "karpenter"
 
-// ofKarpenter applies an action to Karpenter. The first such fault starts it.
+// ofKarpenter applies an action to the process of Karpenter. The first of these faults starts Karpenter.
 func ofKarpenter(act action) inject {
 	return func(ctx context.Context, l *lab.Lab) (repair, error) {
 		if l.Parts.UseKarpenter == nil {
@@ -34,7 +34,7 @@ func ofKarpenter(act action) inject {
 			if err := errors.Join(startKarpenter(l.Lifetime, l), l.Parts.UseKarpenter()); err != nil {
 				return nil, err
 			}
-			hold(ctx, 5*time.Second) // until the adapter has read its configuration and decides for the NodePools
+			hold(ctx, 5*time.Second) // time for the adapter to read its new configuration and to use the NodePools
 		}
 		return act(l, l.Stack.Process(karpenterProcess))
 	}

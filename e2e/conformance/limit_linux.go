@@ -11,13 +11,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// These are the limited resources.
+// Resources whose soft limit a fault lowers.
 const (
 	fileSize    = unix.RLIMIT_FSIZE
 	descriptors = unix.RLIMIT_NOFILE
 )
 
-// limited sets the soft limit of a resource of a running process, and restores it at the end.
+// limited lowers the soft limit of a resource of a running process to the value that limit returns. The end of the fault restores it.
 func limited(resource int, limit func(pid int) (uint64, error)) action {
 	return func(_ *lab.Lab, p *stack.Process) (repair, error) {
 		var before unix.Rlimit

@@ -1,10 +1,15 @@
 // Command conformance injects faults into a cluster of real components while an external metrics adapter serves HPAs at a constant load. It
-// reports wrong decreases, the time until all values are correct again, and refused reads. The adapter is gpuscaler, KEDA, or an adapter
-// that a definition file or a URL describes.
+// reports wrong decreases, the time until all values are correct after the fault, and refused reads. The adapter is gpuscaler, KEDA, or an
+// adapter that a definition file or a URL describes.
 //
-// Results are appended to a record, and the next call continues with the missing runs. The record of gpuscaler and KEDA is record.csv in
-// this folder. It is part of the repository, so that the work can continue on any machine. The command also writes the results as a table
-// into e2e/README.md.
+// The command appends each result to a CSV file, and its next call continues with the missing runs. The file of gpuscaler and KEDA is
+// record.csv in this folder. It is part of the repository, so that the runs can continue on any machine. The command also writes the
+// results as a table into e2e/README.md.
+//
+// # Terms
+//
+// A target is the external metrics adapter under test. A run is one injection of one fault, from the steady state before the fault to the
+// recovery after it. The record is the CSV file with the results of all runs.
 package main
 
 import (
@@ -33,17 +38,17 @@ import (
 type settings struct {
 	target string
 	faults *regexp.Regexp
-	runs   int // number of runs of each fault; 0: the required number
+	runs   int // number of runs of each fault; 0: the number that the record must have
 	limit  time.Duration
 	print  bool
 	dir    string
-	soak   time.Duration
+	soak   time.Duration // duration of a soak, which replaces the faults; 0: no soak
 }
 
 const (
-	// shared is the record of gpuscaler and KEDA. The path is relative to the directory e2e.
+	// shared is the path of the file with the results of gpuscaler and KEDA, relative to the directory e2e.
 	shared = "conformance/record.csv"
-	// page is the page that shows this record as a table.
+	// page is the path of the page that shows these results as a table, relative to the directory e2e.
 	page = "README.md"
 )
 
@@ -78,7 +83,7 @@ func main() {
 	}
 }
 
-// command runs the faults and prints the table. It returns an error if the target failed.
+// command runs the faults and prints the table of results. It returns an error if the target had a wrong decrease or did not recover.
 func command(ctx context.Context, s settings) error {
 	chosen := selected(s.faults)
 	if len(chosen) == 0 {
@@ -115,7 +120,7 @@ func command(ctx context.Context, s settings) error {
 	return errors.Join(failed, report(m, record.Versioned{Target: t.Name(), Version: version}))
 }
 
-// recordOf returns the path of the file with the results of a target.
+// recordOf returns the path of the CSV file with the results of a target. dir contains the files of adapters other than gpuscaler and KEDA.
 func recordOf(t lab.Target, dir string) string {
 	if record.InRepository(t.Name()) {
 		return shared
@@ -123,7 +128,8 @@ func recordOf(t lab.Target, dir string) string {
 	return filepath.Join(dir, t.Name()+".csv")
 }
 
-// report prints the results. It writes the results of the shared record into the page. It returns an error if the target failed.
+// report prints the results, and writes the results of gpuscaler and KEDA into e2e/README.md. It returns an error if the target had a wrong
+// decrease or did not recover.
 func report(m *matrix, t record.Versioned) error {
 	s, err := record.Read(shared)
 	if err != nil {
@@ -142,8 +148,8 @@ func report(m *matrix, t record.Versioned) error {
 	return s.Defects(t.Target, faults)
 }
 
-// quiet redirects the log messages of components that run in this process to a file, because they repeat while the API server does not
-// respond.
+// quiet redirects the log messages of this process's libraries to a file. While the API server does not respond, the libraries repeat their
+// messages.
 func quiet(path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {

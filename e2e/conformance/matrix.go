@@ -17,31 +17,32 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// timing contains the durations of the parts of a run, in their order.
+// timing contains the durations of the phases of a run, in the order of the phases.
 type timing struct {
 	steady  time.Duration // how long all values must be correct before the fault
-	hold    time.Duration // duration of a fault that does not define its own
+	hold    time.Duration // minimum duration of each fault; fault.hold can prolong it
 	settle  time.Duration // how long all values must be correct after the fault
-	recover time.Duration // time after the fault in which the target must recover
+	recover time.Duration // time after the end of the fault within which the target must recover
 }
 
-// standard are the durations of `make conformance`. settle is longer than the stabilization window of scale-downs plus a sync of the HPA. A
-// decrease that these delay is therefore still recorded.
+// standard contains the durations of `make conformance`. settle is longer than the stabilization window of scale-downs plus a sync of the
+// HPA. A wrong decrease that the window or the sync delays is therefore recorded.
 var standard = timing{steady: 3 * time.Second, hold: 20 * time.Second, settle: 8 * time.Second, recover: 2 * time.Minute}
 
 // steadyWithin is how long the target may take until it serves all correct values before a fault.
 const steadyWithin = 4 * time.Minute
 
-// errTooSlow is the error of a run in which the API server itself did not respond for a long time after the fault.
+// errTooSlow is returned if many control reads failed although the API server should have recovered. The run is not recorded, because its
+// result would show the speed of the machine and not a defect of the target.
 var errTooSlow = errors.New("the machine is too slow for a verdict")
 
-// errNoCluster is the error of a run whose cluster or target did not start.
+// errNoCluster is returned if the cluster or the target did not start.
 var errNoCluster = errors.New("no cluster")
 
-// mostStarts is the number of failed starts of the cluster after which the command gives up.
+// mostStarts is the number of failed starts of the cluster that the command tolerates. After the next failed start, the command ends.
 const mostStarts = 5
 
-// reachableAfter is the time after a fault within which the API server must respond again.
+// reachableAfter is the time after the end of a fault within which the API server must respond again.
 const reachableAfter = 30 * time.Second
 
 // matrix runs faults against one target.
@@ -49,21 +50,21 @@ type matrix struct {
 	target lab.Target
 	faults []fault
 	runs   int
-	until  time.Time // no further run begins after this time; zero: no limit
-	record string    // file to which the results are appended
-	dir    string    // directory of logs and failures
+	until  time.Time // no run begins after this time; zero: no limit
+	record string    // path of the CSV file to which the results are appended
+	dir    string    // directory of logs and of evidence about failed runs
 	timing timing
 	say    func(format string, args ...any)
 
 	lab  *lab.Lab
 	seen *watcher
-	stop context.CancelFunc // ends the lab
+	stop context.CancelFunc // ends the lab's goroutines
 }
 
-// run runs all faults once, then all faults again, until each fault has its required number of runs.
+// run runs all faults once, then all faults a second time, and so on, until each fault has m.runs runs.
 func (m *matrix) run(ctx context.Context) error {
 	defer m.end()
-	starts := 0 // failed starts
+	starts := 0 // number of failed starts of the cluster
 	for n := 1; n <= m.runs; n++ {
 		for i, f := range m.faults {
 			if ctx.Err() != nil || m.over() {
@@ -96,10 +97,10 @@ func (m *matrix) run(ctx context.Context) error {
 	return nil
 }
 
-// over is true if no further run begins.
+// over is true if the time limit is over, after which no run begins.
 func (m *matrix) over() bool { return !m.until.IsZero() && time.Now().After(m.until) }
 
-// done returns how many of the required runs of a fault the record has.
+// done returns how many of the required runs of a fault the CSV file has.
 func (m *matrix) done(ctx context.Context, f fault) (int, error) {
 	s, err := record.Read(m.record)
 	if err != nil {
@@ -145,8 +146,8 @@ func (m *matrix) end() {
 	m.lab, m.stop = nil, nil
 }
 
-// once runs a fault once: steady state, injection, hold, repair, recovery. If the target does not recover, once stops the cluster, so that
-// the next run starts a new one.
+// once runs a fault once: it waits for the steady state, injects the fault, waits, ends the fault and waits for the recovery. If the target
+// does not recover, once stops the cluster, so that the next run starts a new cluster.
 func (m *matrix) once(ctx context.Context, f fault) (r record.Result, err error) {
 	if m.lab == nil {
 		if err := m.begin(ctx); err != nil {
@@ -230,7 +231,8 @@ func (m *matrix) steady(context.Context) error {
 	return nil
 }
 
-// settled waits until the target has recovered and has served correct values for the duration timing.settle. It returns the verdict.
+// settled waits until the target has recovered and has served correct values for the duration timing.settle, or until timing.recover is
+// over. It returns the verdict.
 func (m *matrix) settled(ctx context.Context, run judge.Run) (v judge.Verdict) {
 	for limit := run.Ended.Add(m.timing.recover); ; {
 		v = run.Judge(m.seen.snapshot())
@@ -246,7 +248,7 @@ func (m *matrix) settled(ctx context.Context, run judge.Run) (v judge.Verdict) {
 	}
 }
 
-// keepEvidence writes the record of a failed run and the last part of the target's logs into the directory of the results.
+// keepEvidence writes the recorded reads and replicas of a failed run and the end of each log of the target into the directory m.dir.
 func (m *matrix) keepEvidence(r record.Result, verdict judge.Verdict) error {
 	dir := filepath.Join(m.dir, "failures", fmt.Sprintf("%s-%s-%s", r.Target, r.Fault, r.At.Format("150405")))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -272,10 +274,10 @@ func (m *matrix) keepEvidence(r record.Result, verdict judge.Verdict) error {
 	return err
 }
 
-// logBytes is how much of the end of a log is kept after a failed run.
+// logBytes is the number of bytes at the end of each log that are kept after a failed run.
 const logBytes = 512 << 10
 
-// machineLoad returns the load average of the machine over one minute.
+// machineLoad returns the load average of the machine over the last minute. 0: unknown.
 func machineLoad() float64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

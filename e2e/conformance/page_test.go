@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/conformance/record"
 )
 
-// The page must show the record of the repository. `make conformance` updates the page.
+// e2e/README.md must show the results in record.csv. `make conformance` updates both files.
 func TestPageShowsTheRecord(t *testing.T) {
 	s, err := record.Read("record.csv")
 	if err != nil {

@@ -66,8 +66,8 @@ func operator(act action) inject {
 	return pick(act, func(p lab.Parts) func(context.Context) (*stack.Process, error) { return p.Operator }, "KEDA does not run")
 }
 
-// pick applies an action to one process of the adapter, which the function `which` selects. reason says why a target does not have this
-// process.
+// pick applies an action to one process of the adapter. which returns the function that finds the process, or nil if the adapter does not
+// have it; then reason is returned as the error.
 func pick(act action, which func(lab.Parts) func(context.Context) (*stack.Process, error), reason lab.NotApplicable) inject {
 	return func(ctx context.Context, l *lab.Lab) (repair, error) {
 		find := which(l.Parts)
@@ -114,7 +114,7 @@ func everyProcess(act action) inject {
 	}
 }
 
-// needs injects a fault with a function that the target must provide.
+// needs injects a fault by calling the function of the adapter that which returns. Without such a function, the fault does not apply.
 func needs(which func(lab.Parts) func(context.Context) error) inject {
 	return func(ctx context.Context, l *lab.Lab) (repair, error) {
 		do := which(l.Parts)
@@ -125,7 +125,7 @@ func needs(which func(lab.Parts) func(context.Context) error) inject {
 	}
 }
 
-// stutter suspends a process for 900 ms of each second.
+// stutter suspends a process for 900 ms of each second, until the fault ends.
 func stutter(_ *lab.Lab, p *stack.Process) (repair, error) {
 	ended, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// churnEvery is the interval at which the soak changes loads, a policy file, and one temporary workload.
+	// churnEvery is the interval at which the soak changes loads and a policy file, and replaces one temporary workload.
 	churnEvery  = 5 * time.Second
 	sampleEvery = 10 * time.Second
-	// temporary is the number of temporary workloads that exist at a time. Each exists for temporary * churnEvery.
+	// temporary is the number of temporary workloads that exist at the same time. Each is deleted after temporary * churnEvery.
 	temporary = 6
 )
 
-// churn changes the cluster during a soak.
+// churn changes the loads, policies and workloads in the lab during a soak.
 type churn struct {
 	lab    *lab.Lab
 	target *adapters.Gpuscaler
@@ -45,7 +45,7 @@ func soak(ctx context.Context, t lab.Target, span time.Duration) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Events expire soon, because with the default of an hour their number would grow during the whole soak
+	// With the default of an hour, no Event would expire during the soak, and the number of objects would grow all the time.
 	l, err := lab.New(ctx, "--event-ttl=2m")
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func soak(ctx context.Context, t lab.Target, span time.Duration) error {
 		}
 		if time.Since(sampled) >= sampleEvery {
 			sampled = time.Now()
-			// not fatal, because the machine may be slow; flat requires a minimum number of samples
+			// A missing sample is not an error, because the machine may be slow. The method flat requires a minimum number of samples.
 			if err := c.sample(ctx, samples); err != nil {
 				printProgress("no sample: %v", err)
 			}
@@ -118,7 +118,7 @@ behavior:
 	}), c.target.Policies.Put(name, policy))
 }
 
-// write repeats a write until the API server accepts it.
+// write repeats a write for up to two minutes, until the API server accepts it.
 func (c *churn) write(ctx context.Context, do func(context.Context) error) error {
 	return stack.Poll(ctx, 2*time.Minute, do)
 }
@@ -131,7 +131,7 @@ func (c *churn) remove(ctx context.Context, name string) error {
 	}), c.target.Policies.Remove(name))
 }
 
-// sample measures the processes of gpuscaler and the objects in the API server.
+// sample measures the heap, goroutines, open files and memory of each process of gpuscaler, and counts the objects in the API server.
 func (c *churn) sample(ctx context.Context, s measured) error {
 	pods, err := c.target.Pods(ctx)
 	if err != nil {

@@ -91,7 +91,7 @@ var redisFaults = []fault{
 func prometheusLink(l *lab.Lab) *faults.TCP { return l.Source }
 func redisLink(l *lab.Lab) *faults.TCP      { return l.Redis }
 
-// network breaks a connection.
+// network breaks a connection with breakIt until the fault ends. link selects the proxy of the connection.
 func network(link func(*lab.Lab) *faults.TCP, breakIt func(*faults.TCP)) inject {
 	return func(_ context.Context, l *lab.Lab) (repair, error) {
 		p := link(l)
@@ -105,7 +105,7 @@ func network(link func(*lab.Lab) *faults.TCP, breakIt func(*faults.TCP)) inject 
 
 func delayed(d time.Duration) func(*faults.TCP) { return func(p *faults.TCP) { p.Delay(d) } }
 
-// replies makes a server answer every request with the same text.
+// replies makes the proxy of a connection respond to each request with the same text. The requests do not reach the server.
 func replies(text string) func(*faults.TCP) {
 	return func(p *faults.TCP) {
 		p.Answer(func(c net.Conn) {
@@ -165,7 +165,8 @@ func lie(value string) inject {
 	}
 }
 
-// blip serves the value 0 for two seconds. It waits for the end itself, so it returns no repair.
+// blip makes the gateway report 0 waiting requests for two seconds, and then the correct values. The fault is over when blip returns, so
+// there is nothing to repair.
 func blip(ctx context.Context, l *lab.Lab) (repair, error) {
 	zero := "0"
 	l.Gateway.Value.Store(&zero)
@@ -174,7 +175,7 @@ func blip(ctx context.Context, l *lab.Lab) (repair, error) {
 	return nil, nil
 }
 
-// stamped gives the samples of the gateway a time that is ahead by the given duration.
+// stamped adds timestamps to the samples of the gateway. The timestamps are ahead of the clock by the given duration; negative: behind.
 func stamped(ahead time.Duration) inject {
 	return func(ctx context.Context, l *lab.Lab) (repair, error) {
 		update := repeatedly(200*time.Millisecond, func(l *lab.Lab) {
@@ -184,14 +185,14 @@ func stamped(ahead time.Duration) inject {
 		end, err := update(ctx, l)
 		return func(ctx context.Context) error {
 			err := end(ctx)
-			time.Sleep(300 * time.Millisecond) // wait for an update that has begun, because it would set the stamp again
+			time.Sleep(300 * time.Millisecond) // wait for a concurrent update, which would otherwise set the stamp after the next line
 			l.Gateway.Stamp.Store(nil)
 			return err
 		}, err
 	}
 }
 
-// loseTarget removes the gateway from the service discovery.
+// loseTarget removes the gateway from the scrape targets of Prometheus until the fault ends.
 func loseTarget(_ context.Context, l *lab.Lab) (repair, error) {
 	file := filepath.Join(l.Stack.Dir, "prometheus", "targets", "gateway.json")
 	text, err := os.ReadFile(file)

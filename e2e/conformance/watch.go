@@ -25,13 +25,14 @@ const (
 	readTimeout = 3 * time.Second
 )
 
-// watcher records every value that the adapter serves, once a second, and every change of the replicas of Deployments and HPAs.
+// watcher reads each metric from the adapter once a second and records the values. It also records every change of spec.replicas of the
+// Deployments and of status.desiredReplicas of the HPAs.
 type watcher struct {
 	reader rest.Interface
 
 	mu      sync.Mutex
 	record  judge.Record
-	current map[string]int32 // current value of each field, by workload and field
+	current map[string]int32 // current number of replicas, by "WORKLOAD FIELD"
 }
 
 // watch starts the recording, which continues until ctx ends.
@@ -67,7 +68,7 @@ func restClient(l *lab.Lab, timeout time.Duration) (rest.Interface, error) {
 	return c.RESTClient(), nil
 }
 
-// repeat calls get once a second until ctx ends, and adds the values to the list `name` of the record.
+// repeat calls get once a second until ctx ends, and appends each value to the list `to` as a read of the workload `name`.
 func (w *watcher) repeat(ctx context.Context, name string, get func() (float64, error), to *[]judge.Read) {
 	for ctx.Err() == nil {
 		read := judge.Read{Began: time.Now(), Workload: name}
@@ -89,7 +90,7 @@ func (w *watcher) repeat(ctx context.Context, name string, get func() (float64, 
 	}
 }
 
-// read reads a metric as an HPA does and returns the sum of all items.
+// read reads an external metric through the API server, as the HPA controller does, and returns the sum of all items.
 func (w *watcher) read(ctx context.Context, m lab.Metric) (sum float64, err error) {
 	body, err := w.reader.Get().AbsPath("/apis/external.metrics.k8s.io/v1beta1/namespaces/"+lab.Namespace+"/"+m.Name).
 		Param("labelSelector", m.Selector).DoRaw(ctx)
@@ -131,7 +132,7 @@ func (w *watcher) followReplicas(ctx context.Context, config *rest.Config) error
 	return ctx.Err()
 }
 
-// observe records a change of the replicas of an object.
+// observe records a change of the number of replicas of a Deployment or an HPA. The first observation of an object is not a change.
 func (w *watcher) observe(object any) {
 	c := judge.Change{At: time.Now()}
 	switch o := object.(type) {
@@ -152,7 +153,7 @@ func (w *watcher) observe(object any) {
 	}
 }
 
-// forget deletes the record, which would otherwise grow from run to run.
+// forget deletes the recorded reads and changes of the previous run.
 func (w *watcher) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

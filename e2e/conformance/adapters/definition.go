@@ -25,37 +25,40 @@ import (
 	deployment "github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// definition describes an external metrics adapter. Its text may contain variables: $(KUBECONFIG) of an administrator, $(PROMETHEUS) and
-// $(REDIS), the addresses of the sources, $(PORT) for --secure-port, $(CERTIFICATE), $(KEY) and $(CA), files of its serving certificate,
-// and $(NAMESPACE) of the workloads.
+// definition is a YAML file that describes an external metrics adapter. Its command and its environment may contain these variables:
+//   - $(KUBECONFIG): a kubeconfig of an administrator
+//   - $(PROMETHEUS) and $(REDIS): the addresses of the data sources
+//   - $(PORT): the port at which the adapter must serve HTTPS
+//   - $(CERTIFICATE), $(KEY) and $(CA): the files of its serving certificate
+//   - $(NAMESPACE): the namespace of the workloads
 type definition struct {
-	Name string `json:"name"` // name of the target, in the table and in the name of its record
-	// Command starts the adapter: the path of the program and its arguments. Empty: the adapter is running already.
+	Name string `json:"name"` // name of the adapter in the table of results, and of its CSV file with results
+	// Command is the path of the adapter's program, followed by its arguments. Empty: the adapter runs already, at Address.
 	Command []string `json:"command,omitempty"`
 	Env     []string `json:"env,omitempty"`
-	// Address is the address of a running adapter, as host:port.
+	// Address is the host:port of a running adapter. Empty: Command starts the adapter.
 	Address string `json:"address,omitempty"`
-	// Workloads are the metrics of the workloads. A workload without a metric is not used. Empty: the metric gateway_waiting with the label
-	// app for the workloads of the gateway.
+	// Workloads contains the metric of each workload that the adapter scales. Empty: only the workloads whose load the gateway measures, with
+	// the metric gateway_waiting and the label app.
 	Workloads map[string]metricOf `json:"workloads,omitempty"`
 }
 
 type metricOf struct {
 	Metric string            `json:"metric"`
 	Labels map[string]string `json:"labels,omitempty"`
-	// Divisor is the number by which the adapter divides the load; default 1. With 10, the value is the number of replicas.
+	// Divisor is the number by which the adapter divides the load before it serves the value; 0: 1. With 10, it serves replicas.
 	Divisor float64 `json:"divisor,omitempty"`
 }
 
 // adapterProcess is the name of the adapter's process.
 const adapterProcess = "adapter"
 
-// definedTarget is a target that a definition describes.
+// definedTarget is an adapter that a definition describes.
 type definedTarget struct {
 	definition
 	lab *lab.Lab
 	api *faults.TCP
-	// waitFor is how long a running adapter may take until it serves the metrics of this cluster.
+	// waitFor is the time within which the adapter must be available through the API server.
 	waitFor time.Duration
 }
 
@@ -183,7 +186,7 @@ func (d *definedTarget) parts(certify func(time.Time) error) lab.Parts {
 	}
 }
 
-// hpa returns the HPA of a workload. Its stabilization window of scale-downs is the same as in gpuscaler's policies.
+// hpa returns the HPA of a workload. Its stabilization window for scale-downs is as long as in gpuscaler's policies.
 func (d *definedTarget) hpa(w lab.Workload, m lab.Metric) *autoscalingv2.HorizontalPodAutoscaler {
 	h := deployment.HPA(lab.Namespace, w.Name, 12)
 	window := int32(scaleDownSeconds)

@@ -22,14 +22,13 @@ import (
 	deployment "github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// lease is gpuscaler's lease duration. The default of 15 s would only prolong the runs.
+// lease is gpuscaler's lease duration. With the default of 15 s, the runs would be longer and would show nothing else.
 const lease = 8 * time.Second
 
-// scaleDownSeconds is the stabilization window of scale-downs. It is the same for gpuscaler's policies, KEDA's HPAs and the HPAs of other
-// adapters.
+// scaleDownSeconds is the stabilization window for scale-downs, which is the same for all adapters.
 const scaleDownSeconds = 5
 
-// Gpuscaler runs gpuscaler as the target, with two replicas as in the chart's defaults.
+// Gpuscaler is gpuscaler as the adapter under test, with two replicas as in the chart's defaults.
 type Gpuscaler struct {
 	*controller.Controller
 	lab  *lab.Lab
@@ -81,13 +80,13 @@ func (g *Gpuscaler) Start(ctx context.Context, l *lab.Lab) error {
 	return nil
 }
 
-// certify issues the serving certificate.
+// certify replaces gpuscaler's serving certificate. notAfter is its expiry; zero: a time long after the run.
 func (g *Gpuscaler) certify(notAfter time.Time) error {
 	return g.lab.Certify(g.cert, stack.Identity{User: "gpuscaler", DNS: []string{controller.Name + "." + controller.Namespace + ".svc"},
 		NotAfter: notAfter})
 }
 
-// write writes the PlatformConfig and the policies, each with the given additional text. A reading is stale after 6 s.
+// write writes the PlatformConfig and the policies. It appends toPlatform to the PlatformConfig and toPolicies to each policy.
 func (g *Gpuscaler) write(toPlatform, toPolicies string) error {
 	platform := fmt.Sprintf(`
 dataSources:
@@ -120,7 +119,7 @@ behavior:
 		g.Policies.Put("policies", strings.Join(policies, "---\n")))
 }
 
-// route returns a kubeconfig with which a pod reaches the API server through its own proxy.
+// route starts a proxy in front of the API server for one pod, and returns the path of a kubeconfig with the proxy's address.
 func (g *Gpuscaler) route(ctx context.Context, pod, path string) (string, error) {
 	p, file, err := g.lab.Routed(ctx, path, path+"-"+pod)
 	if err != nil {
@@ -192,7 +191,7 @@ func named[T client.Object](o T, namespace, name string) T {
 	return o
 }
 
-// process returns the process of the leader if leads is true, and otherwise the process of a standby.
+// process returns the process of the leader if leads is true, or the process of a standby if leads is false.
 func (g *Gpuscaler) process(ctx context.Context, leads bool) (*stack.Process, error) {
 	leader, err := g.Leader(ctx)
 	if err != nil {

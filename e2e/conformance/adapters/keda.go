@@ -23,8 +23,8 @@ const (
 	kedaWebhooks = "keda-webhooks-1"
 )
 
-// kedaTarget runs KEDA as the target. As in the defaults of KEDA's chart, there are one operator, one metrics adapter and the webhooks.
-// Each is restarted when it exits.
+// kedaTarget is KEDA as the adapter under test. As in the defaults of KEDA's chart, there is one process of the operator, one of the
+// metrics adapter and one of the webhooks. Each process is restarted when it exits.
 type kedaTarget struct {
 	lab *lab.Lab
 	*keda.Keda
@@ -68,8 +68,8 @@ func (k *kedaTarget) Start(ctx context.Context, l *lab.Lab) error {
 	return nil
 }
 
-// scaledObject returns a ScaledObject with the same query and the same target value as gpuscaler's policy. It keeps KEDA's defaults: a poll
-// every 30 s, and a query for each read of an HPA.
+// scaledObject returns a ScaledObject with the same query and the same target value as gpuscaler's policy. KEDA's other settings have their
+// defaults: KEDA polls every 30 s, and also queries the source for each read of the HPA.
 func (k *kedaTarget) scaledObject(w lab.Workload) string {
 	trigger := fmt.Sprintf(`{type: prometheus, metadata: {serverAddress: %q, threshold: "%d", query: '%s'}}`,
 		k.lab.SourceURL(), lab.PerReplica, w.Query())

@@ -12,10 +12,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 )
 
-// product contains the paths of gpuscaler's code, relative to the directory e2e.
+// product contains the paths of gpuscaler's code, relative to the directory e2e. A change of these files changes the version.
 var product = []string{"../cmd", "../pkg", "../go.mod", "../go.sum"}
 
-// Version returns the last commit that changed gpuscaler's code. It adds a plus sign if files have uncommitted changes.
+// Version returns the last commit that changed gpuscaler's code, with a plus sign if files of the code have uncommitted changes. It returns
+// "binary" if the environment selects a binary.
 func (*Gpuscaler) Version(ctx context.Context) (string, error) {
 	if os.Getenv(controller.BinaryVariable) != "" {
 		return "binary", nil

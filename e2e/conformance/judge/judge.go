@@ -1,6 +1,6 @@
-// Package judge evaluates how an external metrics adapter behaved during a fault. Its input is the record of a run: the reads of the
-// metrics and the numbers of replicas. The load is constant during a run, so every decrease below the correct value is wrong. The package
-// does no I/O.
+// Package judge evaluates how an external metrics adapter behaved in a run, which is one injection of a fault. Its input is what was
+// recorded in the run: the reads of the metrics and the changes of the replicas. The load is constant during a run, so every decrease below
+// the correct value is wrong. The package does no I/O.
 package judge
 
 import (
@@ -18,7 +18,7 @@ type Read struct {
 	Refused      string // why the read returned no value; empty: it returned Value
 }
 
-// Change is a change of a number of replicas.
+// Change is a change of the number of replicas in a Deployment or an HPA.
 type Change struct {
 	At       time.Time
 	Workload string
@@ -29,19 +29,19 @@ type Change struct {
 // Fields whose changes are recorded.
 const (
 	Replicas = "spec.replicas"          // of the Deployment
-	Desired  = "status.desiredReplicas" // of the HPA; not judged, because only spec.replicas has an effect
+	Desired  = "status.desiredReplicas" // of the HPA; a decrease is not a defect, because only spec.replicas changes the workload
 )
 
 // Record contains everything that was recorded during a run, in the order of time.
 type Record struct {
 	Reads   []Read
 	Changes []Change
-	// Control are reads of an object from the API server, which do not involve the adapter.
+	// Control contains control reads: reads of a Namespace from the API server, which do not involve the adapter.
 	Control []Read
 }
 
-// Unreachable returns the number of control reads since a time, and how many of them were refused. If many are refused after the fault, the
-// machine is too slow to show whether the adapter recovers.
+// Unreachable returns how many control reads failed since a time, and the number of all control reads since that time. If many control
+// reads fail after the fault, the machine is too slow to show whether the adapter recovers.
 func (r Record) Unreachable(since time.Time) (refused, all int) {
 	for _, read := range r.Control {
 		if read.Began.Before(since) {
@@ -60,16 +60,16 @@ type Correct struct {
 	Replicas int32
 }
 
-// equal compares with a tolerance for rounding errors, because a metrics server may add numbers in any order.
+// equal compares a value with the correct value. It tolerates rounding errors, because a metrics server may add numbers in any order.
 func (c Correct) equal(value float64) bool { return math.Abs(value-c.Value) <= 1e-6*math.Abs(c.Value) }
 
-// Decrease is a wrong decrease.
+// Decrease is a decrease of a served value or of replicas below the correct number.
 type Decrease struct {
 	Workload string  `json:"workload"`
 	Field    string  `json:"field"` // Served or Replicas
 	From     float64 `json:"from"`
 	To       float64 `json:"to"`
-	After    float64 `json:"afterSeconds"` // since the fault was injected
+	After    float64 `json:"afterSeconds"` // seconds since the start of the fault
 }
 
 // Served is the Field of a decrease of the served value.
@@ -84,8 +84,8 @@ type Verdict struct {
 	Decreases []Decrease `json:"decreases,omitempty"`
 	Reads     int        `json:"reads"`
 	Refused   int        `json:"refused"`
-	Refusal   string     `json:"refusal,omitempty"` // the first refusal
-	Raised    int        `json:"raised,omitempty"`  // number of reads with a value above the correct one
+	Refusal   string     `json:"refusal,omitempty"` // error of the first refused read
+	Raised    int        `json:"raised,omitempty"`  // number of reads with a value above the correct value
 	// Recovered is true if every workload's last read has the correct value and its replicas are correct.
 	Recovered bool `json:"recovered"`
 	// Recovery is the time in seconds from the end of the fault until all values and replicas were correct and stayed correct.
@@ -108,7 +108,7 @@ type Run struct {
 	Injected, Ended time.Time
 }
 
-// Judge returns the verdict on a run. Before the fault, all values and replicas are correct.
+// Judge returns the verdict on a run. The caller makes sure that all values and replicas were correct before the fault.
 func (run Run) Judge(r Record) Verdict {
 	v := Verdict{Recovered: true}
 	for name, correct := range run.Correct {
@@ -180,7 +180,8 @@ func (run Run) replicas(v *Verdict, r Record, name string, correct Correct) {
 	v.recovered(now == correct.Replicas, at.Sub(run.Ended))
 }
 
-// recovered adds one value to the verdict: whether it is correct in the end, and how long after the end of the fault it became correct.
+// recovered updates the verdict with one value of a workload: whether the value is correct at the end of the run, and how long after the
+// end of the fault it became correct.
 func (v *Verdict) recovered(correct bool, after time.Duration) {
 	v.Recovered = v.Recovered && correct
 	v.Recovery = max(v.Recovery, after.Seconds())

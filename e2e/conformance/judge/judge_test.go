@@ -28,7 +28,8 @@ func replicas(seconds float64, from, to int32) judge.Change {
 	return judge.Change{At: at(seconds), Workload: "a", Field: judge.Replicas, From: from, To: to}
 }
 
-// The fault lasts from second 2 to second 5, and the correct value is six.
+// Judge finds wrong decreases, refused reads and the time of the recovery. The fault lasts from second 2 to second 5, and the correct value
+// and the correct number of replicas are six.
 func TestVerdict(t *testing.T) {
 	for _, c := range []struct {
 		story     string
@@ -96,7 +97,7 @@ func TestControlReadsSinceATime(t *testing.T) {
 	}
 }
 
-// A run has recovered when all its workloads have. A workload without any read has not recovered.
+// A run has recovered if all its workloads have recovered. A workload without a read has not recovered.
 func TestVerdictOnSeveralWorkloads(t *testing.T) {
 	run := judge.Run{Correct: map[string]judge.Correct{"a": {6, 6}, "b": {40, 4}}, Injected: at(1), Ended: at(2)}
 	record := judge.Record{Reads: reads(6, 6, 6, 6)}

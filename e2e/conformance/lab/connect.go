@@ -19,14 +19,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// RefreshRegistration patches the APIService whenever it is unavailable, until ctx ends. A patch makes the API server check the
-// availability at once. In a real cluster, a change of the Service's EndpointSlices has this effect. Without it, the next check would be up
-// to 30 s later.
+// RefreshRegistration patches the adapter's APIService whenever it is unavailable, until ctx ends. A patch makes the API server check at
+// once whether the adapter is available. In a real cluster, a change of the Service's EndpointSlices has this effect. Without the patch,
+// the API server would check up to 30 s later.
 func (l *Lab) RefreshRegistration(ctx context.Context) {
 	for ctx.Err() == nil {
 		if l.Stack.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1") != nil {
 			patch := fmt.Sprintf(`{"metadata":{"annotations":{"e2e.gpuscaler.io/checked":"%d"}}}`, time.Now().UnixMilli())
-			// the patch fails while there is no APIService, and the next one follows
+			// The patch fails while there is no APIService. The loop repeats it after 500 ms.
 			_ = l.Stack.Client.Patch(ctx, Registration(), client.RawPatch(types.MergePatchType, []byte(patch)))
 		}
 		select {
@@ -84,8 +84,8 @@ func (l *Lab) Supervise(ctx context.Context, name string) {
 	}
 }
 
-// Certify replaces tls.crt and then tls.key in a directory. For a moment they do not match, as when cert-manager and the kubelet replace
-// them.
+// Certify issues a certificate and replaces tls.crt and then tls.key in a directory. For a moment, the certificate and the key do not
+// match, which an adapter must also tolerate when it reads the files of a renewed Secret.
 func (l *Lab) Certify(dir string, id stack.Identity) error {
 	next := filepath.Join(dir, "next")
 	if _, _, err := l.Stack.CA.IssueFiles(id, next); err != nil {
@@ -94,8 +94,8 @@ func (l *Lab) Certify(dir string, id stack.Identity) error {
 	return errors.Join(os.Rename(next+".crt", filepath.Join(dir, "tls.crt")), os.Rename(next+".key", filepath.Join(dir, "tls.key")))
 }
 
-// Routed starts a proxy in front of the API server. It copies a kubeconfig and replaces the API server's address in the copy by the address
-// of the proxy.
+// Routed starts a proxy in front of the API server. It copies the kubeconfig `from` to the path `to`, and replaces the API server's address
+// in the copy with the address of the proxy.
 func (l *Lab) Routed(ctx context.Context, from, to string) (*faults.TCP, string, error) {
 	config, err := clientcmd.LoadFromFile(from)
 	if err != nil {
@@ -114,7 +114,7 @@ func (l *Lab) Routed(ctx context.Context, from, to string) (*faults.TCP, string,
 // terminationGrace is the time after which the kubelet kills a process that received SIGTERM.
 const terminationGrace = 30 * time.Second
 
-// Terminate ends a process as a kubelet does. Its exit code does not matter.
+// Terminate ends a process as a kubelet does: with SIGTERM, and with SIGKILL after terminationGrace. It ignores the exit code.
 func Terminate(p *stack.Process) error {
 	_ = p.Terminate(terminationGrace)
 	return nil

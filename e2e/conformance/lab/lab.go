@@ -21,29 +21,29 @@ import (
 	deployment "github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// Lab is a cluster with workloads and with the adapter under test. Its parts can be made to fail.
+// Lab is a cluster with workloads, data sources and the adapter under test. Faults use its fields to make components fail.
 type Lab struct {
 	Stack    *stack.Stack
 	Exporter *exporter.Exporter // metrics pages of the model servers
 	Gateway  *GatewayPage
 
 	Prometheus *faults.Prometheus // proxy of the HTTP responses from Prometheus to the adapter
-	Source     *faults.TCP        // the adapter's connections to Prometheus
-	Redis      *faults.TCP        // the adapter's connections to Redis
+	Source     *faults.TCP        // proxy of the connections from the adapter to Prometheus
+	Redis      *faults.TCP        // proxy of the connections from the adapter to Redis
 	Etcd       *faults.TCP        // proxy of the connections from the API server to etcd
 	Path       *faults.TCP        // proxy of the connections from the API server to the adapter; nil until the adapter is started
 
-	Parts    Parts           // the parts of the running adapter
+	Parts    Parts           // processes and functions of the running adapter, set by Target.Start
 	Lifetime context.Context // ends when the adapter is stopped
-	Version  string          // of the adapter
+	Version  string          // version of the adapter; empty: unknown
 }
 
 // New starts the cluster and creates the workloads with their correct number of replicas. apiServer contains additional flags of the API
 // server.
 func New(ctx context.Context, apiServer ...string) (*Lab, error) {
 	l := &Lab{Gateway: &GatewayPage{}}
-	// While the API server is down, kwok cannot renew the heartbeats of the nodes. Without this flag, all pods would then be marked as not
-	// ready, and kwok, unlike a kubelet, would not report them as ready again.
+	// While the API server is down, kwok cannot send the heartbeats of the nodes. Without this flag, the controller manager would mark all
+	// pods as not ready, and kwok, unlike a kubelet, would not report the pods as ready after the fault.
 	nodes := []string{"--node-monitor-grace-period=1h"}
 	k8s, err := stack.Up(ctx, stack.Options{Out: io.Discard, APIServer: apiServer, ControllerManager: nodes, Etcd: func(url string) (string,
 		error) {

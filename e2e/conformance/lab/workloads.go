@@ -15,7 +15,7 @@ const (
 	Namespace = "conformance"
 	// PerReplica is the target per replica: a workload has one replica for each 10 waiting requests or jobs.
 	PerReplica = 10
-	// Series is the gateway's metric of the waiting requests of each workload, by namespace and app.
+	// Series is the name of the gateway's metric: the number of waiting requests, with the labels namespace and app.
 	Series = "gateway_waiting"
 )
 
@@ -47,7 +47,7 @@ var Workloads = []Workload{
 // Replicas returns the correct number of replicas.
 func (w Workload) Replicas() int32 { return int32(math.Ceil(float64(w.Waiting) / PerReplica)) }
 
-// Query returns the PromQL query of the load; empty: it is in Redis.
+// Query returns the PromQL query of the load. It returns an empty string for a load that is measured in Redis.
 func (w Workload) Query() string {
 	switch w.Origin {
 	case Gateway:
@@ -58,16 +58,16 @@ func (w Workload) Query() string {
 	return ""
 }
 
-// GatewayPage is the metrics page of the gateway.
+// GatewayPage serves the metrics page of the gateway, and can serve wrong values.
 type GatewayPage struct {
 	faults.Switch
-	Value atomic.Pointer[string] // replaces every value; nil: the loads
-	Stamp atomic.Pointer[string] // the timestamp that is added to each sample; nil: none
-	// Loads replaces the loads of the workloads, by app; nil: the workloads have their own loads.
+	Value atomic.Pointer[string] // value of every sample; nil: the load of each workload
+	Stamp atomic.Pointer[string] // timestamp of each sample, in milliseconds since 1970; nil: samples without a timestamp
+	// Loads contains the load of each workload, by app; nil: the field Waiting of each workload.
 	Loads atomic.Pointer[map[string]int]
 }
 
-// present returns the number of waiting requests by app.
+// present returns the number of waiting requests, by app, of the workloads that the page shows during the fault f.
 func (g *GatewayPage) present(f faults.Fault) map[string]int {
 	if f == faults.Empty {
 		return nil

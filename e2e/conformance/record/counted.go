@@ -10,13 +10,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/components"
 )
 
-// Names of the targets whose results are in the repository.
+// Names of the adapters whose results are in the repository.
 const (
 	Gpuscaler = "gpuscaler"
 	KEDA      = "keda"
 )
 
-// required is the number of runs of each fault that the record must have, by target. For a target that is not listed it is 1.
+// required is the number of runs of each fault that the record must have, by adapter. For an adapter without an entry, the number is 1.
 var required = map[string]int{Gpuscaler: 5, KEDA: 2}
 
 // Required returns the number of runs of each fault that the record must have for a target.
@@ -25,15 +25,15 @@ func Required(target string) int { return max(1, required[target]) }
 // InRepository is true for a target whose results are in the repository.
 func InRepository(target string) bool { return required[target] > 0 }
 
-// Results are the runs in one or more records. A run has a target, a fault and the version of the target.
+// Results contains the runs of one or more CSV files. A run has a target (the adapter under test), a fault and the version of the target.
 type Results struct {
 	All []Result
-	// versions limits the runs that count, by target: only runs of this version of the target count. gpuscaler has no entry, because its
-	// version changes with every commit, and the record could never grow.
+	// versions is the only version of a target whose runs count, by target. gpuscaler has no entry: its version changes with every commit, so
+	// that there would never be enough runs of one version.
 	versions map[string]string
 }
 
-// Read reads records. For KEDA, only the runs of the version in this repository count.
+// Read reads the CSV files with the given paths. For KEDA, only the runs of the version that this repository builds count.
 func Read(records ...string) (Results, error) {
 	keda, err := components.Version(KEDA)
 	if err != nil {
@@ -50,8 +50,8 @@ func Read(records ...string) (Results, error) {
 	return s, nil
 }
 
-// Of returns the runs of a fault that count, in the order of time. A run with an older definition of the fault does not count. After a
-// failed run, the runs up to and including it stop counting when enough runs of other versions have passed.
+// Of returns the runs of a fault that count, in the order of time. A run with an older definition of the fault does not count. A failed run
+// and the runs before it do not count if enough runs of other versions have passed after it.
 func (s Results) Of(target string, f Fault) []Result {
 	runs := s.present(target, f)
 	for i, r := range slices.Backward(runs) {
@@ -65,8 +65,9 @@ func (s Results) Of(target string, f Fault) []Result {
 	return runs
 }
 
-// Done returns how many of the required runs of a fault exist for a version of a target. If another version failed, its failed run and all
-// runs before it must be repeated. A fault that does not apply to the target needs no second run.
+// Done returns how many of the required runs of a fault exist for the current version of a target. If another version failed a run, that
+// run and all runs before it must be repeated. For a fault that does not apply to the target, Done returns the highest integer, because one
+// run is enough.
 func (s Results) Done(target, version string, f Fault) int {
 	runs := s.present(target, f)
 	if n := len(runs); n > 0 && runs[n-1].Outcome == Inapplicable {
@@ -80,7 +81,8 @@ func (s Results) Done(target, version string, f Fault) int {
 	return len(runs)
 }
 
-// present returns the runs of a fault with its current definition.
+// present returns the runs of a fault with its current definition, in the order of time. It excludes runs of other versions of a target
+// whose version is in s.versions.
 func (s Results) present(target string, f Fault) (runs []Result) {
 	for _, r := range s.All {
 		want, fixed := s.versions[target]
@@ -106,7 +108,7 @@ func passed(runs []Result) (n int) {
 	return n
 }
 
-// Missing returns a line about the runs of a target that the results lack.
+// Missing returns a line that lists the faults with fewer than the given number of runs. It returns an empty string if there are none.
 func (s Results) Missing(t Versioned, faults []Fault, runs int) string {
 	var lacking []string
 	for _, f := range faults {

@@ -1,4 +1,5 @@
-// Package record stores the results of conformance runs in a CSV file, decides which runs count, and prints the results as a table.
+// Package record stores the results of conformance runs in a CSV file (the record), decides which runs count, and prints the results as a
+// table. A run is one injection of a fault while an external metrics adapter (the target) serves HPAs.
 package record
 
 import (
@@ -14,13 +15,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/conformance/judge"
 )
 
-// Fault identifies a fault of which the record contains runs.
+// Fault identifies the fault of a run.
 type Fault struct {
 	Name       string
 	Definition string // hash of the fault's settings; only runs with the same hash count
 }
 
-// Result is one run of a fault: a line of the record.
+// Result is the result of one run of a fault. It is one line of the CSV file.
 type Result struct {
 	Target     string
 	Fault      string
@@ -28,13 +29,13 @@ type Result struct {
 	Version    string // version of the target; empty: unknown
 	At         time.Time
 	Load       float64 // load of the machine, averaged over the minute before the end of the run; 0: unknown
-	Outcome    string  // recovered, lost or Inapplicable
+	Outcome    string  // Recovered, Lost or Inapplicable
 	Recovery   float64 // seconds from the end of the fault until all values and replicas were correct and stayed correct
 	Served     int     // wrong decreases of served values
 	Replicas   int     // wrong decreases of spec.replicas
-	Refused    int     // refused reads, of Reads
-	Reads      int
-	Note       string // the first wrong decrease, or the reason why the fault does not apply to the target
+	Refused    int     // number of reads that returned no value
+	Reads      int     // number of all reads
+	Note       string  // the first wrong decrease, or the reason why the fault does not apply to the target
 }
 
 // Outcomes of a run.
@@ -44,7 +45,7 @@ const (
 	Inapplicable = "not applicable"
 )
 
-// Judged adds a verdict.
+// Judged sets the outcome and the counts of a result from a verdict.
 func (r *Result) Judged(v judge.Verdict) {
 	r.Outcome, r.Recovery, r.Refused, r.Reads = Lost, v.Recovery, v.Refused, v.Reads
 	if v.Recovered {
@@ -84,7 +85,7 @@ func (r Result) String() string {
 	return text
 }
 
-// columns is the first line of a record.
+// columns is the first line of the CSV file.
 const columns = "target,fault,definition,version,at,load,outcome,recovery,served,replicas,refused,reads,note"
 
 func (r Result) line() []string {
@@ -122,7 +123,7 @@ func parseResult(line []string) (Result, error) {
 	return r, nil
 }
 
-// Append adds a line to a record with one write, so that several commands may continue the same record.
+// Append adds a line to the CSV file with one write, so that several commands can append to the same file at the same time.
 func Append(path string, r Result) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -144,7 +145,7 @@ func Append(path string, r Result) error {
 	return errors.Join(w.Error(), err)
 }
 
-// readRecord returns the results in a record. It returns no results if the file does not exist.
+// readRecord returns the results in a CSV file. It returns no results and no error if the file does not exist.
 func readRecord(path string) (all []Result, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

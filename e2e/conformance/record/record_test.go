@@ -17,8 +17,8 @@ var (
 	thirdFault  = Fault{Name: "third", Definition: "d3"}
 )
 
-// history writes a record of runs of gpuscaler, one a minute, and reads it. In runs, "A+" is a run of version A that passed, "A-" a run
-// with a wrong decrease, and "A?" a run without recovery.
+// history writes a CSV file with runs of gpuscaler, one a minute, and reads it. In the string runs, "A+" is a run of version A that passed,
+// "A-" is a run with a wrong decrease, and "A?" is a run after which version A did not recover.
 func history(t *testing.T, f Fault, runs string) Results {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "record.csv")
@@ -41,7 +41,7 @@ func history(t *testing.T, f Fault, runs string) Results {
 	return s
 }
 
-// All versions of gpuscaler count together until one of them fails a run.
+// The runs of all versions of gpuscaler count together until one version fails a run.
 func TestRunsThatCount(t *testing.T) {
 	for _, c := range []struct {
 		runs                string
@@ -53,12 +53,12 @@ func TestRunsThatCount(t *testing.T) {
 		{"A+ A-", "A", 2, 2, 1},                   // the failure of the current version is part of the result
 		{"A+ A- A+", "B", 0, 3, 1},                // another version, which may contain the fix, must repeat all runs
 		{"A+ A- B+ B+", "B", 2, 4, 1},             // the failure counts until the other version has passed often enough
-		{"A+ A? B+ C+ C+ C+ C+", "C", 5, 5, 0},    // and no longer
+		{"A+ A? B+ C+ C+ C+ C+", "C", 5, 5, 0},    // five runs of other versions passed, so the failure of A does not count
 		{"A- A+ A+ A+ A+ A+", "A", 6, 6, 1},       // further runs of the same version do not remove its failure
-		{"A- B+ B+ B- B+ C+ C+", "C", 2, 6, 1},    // after the second failure the runs begin again, and the first failure no longer counts
-		{"A- B+ B+ B- B+ C+", "C", 1, 6, 2},       // four passed after the first one
+		{"A- B+ B+ B- B+ C+ C+", "C", 2, 6, 1},    // five other runs passed after the failure of A, so only the failure of B counts
+		{"A- B+ B+ B- B+ C+", "C", 1, 6, 2},       // only four other runs passed after the failure of A, so both failures count
 		{"A- B+ B+ B+ B+ B+ B-", "B", 6, 6, 1},    // a failure after the fix
-		{"A? B+ B+ B+ B+ B+ A+", "B", 5, 5, 0},    // a later run of the old version is not a run of the fix
+		{"A? B+ B+ B+ B+ B+ A+", "B", 5, 5, 0},    // a later run of the failed version A does not count for its fix in version B
 		{"A+ A+ A+ A+ A+ A+ A+ A+", "B", 8, 8, 0}, // more runs than required
 	} {
 		s := history(t, firstFault, c.runs)

@@ -39,12 +39,12 @@ func (s Results) targets() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// title returns the name of a target, followed by its version if only runs of this version count.
+// title returns the name of a target. If only the runs of one version of the target count, title adds this version.
 func (s Results) title(target string) string {
 	return strings.TrimSpace(target + " " + s.versions[target])
 }
 
-// cells returns the columns of one target for one fault.
+// cells returns the four columns of one target in the row of one fault, as markdown.
 func cells(runs []Result, required int) string {
 	if n := len(runs); n > 0 && runs[n-1].Outcome == Inapplicable {
 		return fmt.Sprintf(" not applicable: %s | | | |", runs[n-1].Note)
@@ -76,8 +76,8 @@ type totals struct {
 	served, replicas, refused, reads int
 	decreased                        int       // runs with a wrong decrease
 	lost                             int       // runs without recovery
-	recoveries                       []float64 // of the other runs, sorted
-	loads                            []float64 // machine load during the runs, sorted, without unknown loads
+	recoveries                       []float64 // recovery times in seconds of the runs with a recovery, sorted
+	loads                            []float64 // load of the machine in the runs in which it is known, sorted
 }
 
 func sum(runs []Result) (t totals) {
@@ -131,13 +131,13 @@ func (s Results) Summary(faults []Fault) string {
 	return b.String()
 }
 
-// The results are between these two lines of the page.
+// WithResults and UpdatePage write the results between these two lines of e2e/README.md.
 const (
 	beginning = "<!-- make conformance writes the results from here -->\n"
 	ending    = "<!-- to here -->\n"
 )
 
-// WithResults returns the page with its results replaced by these results.
+// WithResults returns a copy of the page's text in which s replaces the results.
 func (s Results) WithResults(page string, faults []Fault) (string, error) {
 	before, rest, found := strings.Cut(page, beginning)
 	_, after, ended := strings.Cut(rest, ending)
@@ -147,7 +147,7 @@ func (s Results) WithResults(page string, faults []Fault) (string, error) {
 	return before + beginning + "\n" + s.Summary(faults) + "\n" + s.Table(faults) + "\n" + ending + after, nil
 }
 
-// UpdatePage replaces the results in a page by these results.
+// UpdatePage replaces the results in the page with the given path by s.
 func (s Results) UpdatePage(path string, faults []Fault) error {
 	old, err := os.ReadFile(path)
 	if err != nil {
