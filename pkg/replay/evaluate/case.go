@@ -226,7 +226,8 @@ func (c *Case) typicalColdStart() time.Duration {
 	return a.NodeLaunch.Median + a.GPUReady.Median + a.ImagePull.Median + a.ModelLoad.Median
 }
 
-// workload returns the case as a workload of the simulator. An actuator from factory scales it; if factory is nil, the policy does.
+// workload returns the case as a workload of the simulator. The parameter factory creates the actuator that scales the workload. If factory
+// is nil, the policy scales it.
 func (c *Case) workload(factory autoscaler.Factory) simulator.Workload {
 	w := simulator.Workload{
 		Key: c.Policy.Workload.Key, Actuator: factory, Traffic: c.Traffic, Service: c.Service, SLO: c.SLO.Wait, GPUs: max(1, c.GPUs),
@@ -278,7 +279,7 @@ func (c *Case) leastHourly() float64 {
 	return perGPU * float64(max(1, c.GPUs))
 }
 
-// withoutSeries returns a copy of the case without time series, which only a report needs.
+// withoutSeries returns a copy of the case without time series. Only a report needs them.
 func (c *Case) withoutSeries() *Case {
 	withoutSeries := *c
 	withoutSeries.SeriesPoints = 0

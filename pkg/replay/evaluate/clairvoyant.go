@@ -75,7 +75,7 @@ type certificate struct {
 	safe []baseline.Step
 }
 
-// boundProgress is the context and the progress callback of the computation of a bound.
+// boundProgress contains the context of the computation of a bound, and the function that is called with its progress.
 type boundProgress struct {
 	ctx    context.Context
 	report func(kind string, p lowerbound.Progress)

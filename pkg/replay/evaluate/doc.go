@@ -22,6 +22,15 @@
 // every run of real servers with first-in-first-out queues, and runs are compared with it. Package lowerbound has the proofs; the report
 // lists the relaxations.
 //
+// # Terms
+//
+//   - case: one policy with its traffic, its service and its SLO
+//   - trial: the cases that run together in one simulated cluster
+//   - run: one simulation of a trial, with one way to scale the replicas; it is a row of the report
+//   - knob, setting: a parameter of a policy or of a baseline, and its value
+//   - report part: the end of the traffic, which the results cover; the train part before it is for learning and tuning
+//   - bound: a lower bound of the cost at which the SLO can be met
+//
 // # Files
 //
 //	evaluate, trial, run            the order of the runs; one run of all cases; its row in the report

@@ -94,7 +94,8 @@ func (t trial) named() Run {
 	return Run{Name: "gpuscaler", Variant: Ours, Words: words + ", decided by the engine of the controller"}
 }
 
-// fill simulates the trial and stores the results in row. It does not change the name, the variant and the description of row.
+// fill simulates the trial (all cases in one cluster) and stores the results in row. It does not change the name, the variant and the
+// description of row.
 func (t trial) fill(ctx context.Context, row *Run, by actuatorFactories, progress Progress) error {
 	what := row.Name + " " + row.Variant
 	r, err := t.run(ctx, by, func(now time.Duration) { progress(what, float64(now)/float64(t[0].Horizon())) })
@@ -230,8 +231,8 @@ func (r *Report) compare() {
 	}
 }
 
-// saved returns the share of the parameter of by which cost is less than of. For example, saved(3, 4) is 0.25. It is negative if cost is
-// greater, and nil if the parameter of is 0.
+// saved returns the saving of cost relative to the parameter of, as a share: saved(3, 4) is 0.25. It is negative if cost is greater, and
+// nil if the parameter of is 0.
 func saved(cost, of float64) *float64 {
 	if !(of > 0) {
 		return nil

@@ -28,7 +28,7 @@ func onNodes(c *Case) {
 }
 
 // On an existing node a replica is ready in seconds, but a new node takes minutes. The lower bound uses the short cold start. The plan of
-// the clairvoyant run must use the long one, because otherwise each replica on a new node is ready minutes too late.
+// the clairvoyant run must use the cold start on a new node, because otherwise each replica on a new node is ready minutes too late.
 func TestPlanOnNodesUsesTheTypicalColdStart(t *testing.T) {
 	c := small(t, func(c *Case) { c.ColdStart, c.Bound, c.SLO.Share = 0, true, 0.9; onNodes(c) })
 	if least, usual := c.leastColdStart(), c.typicalColdStart(); least > 10*time.Second || usual < 5*time.Minute {

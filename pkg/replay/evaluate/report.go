@@ -48,7 +48,7 @@ type Traffic struct {
 	Start         time.Time `json:"start,omitzero"`          // start time
 	Duration      float64   `json:"durationSeconds"`         // from the start to the end of the replay
 	Requests      int64     `json:"requests"`                // total requests
-	Train         float64   `json:"trainSeconds,omitempty"`  // length of the train part; all results cover the rest, the report part
+	Train         float64   `json:"trainSeconds,omitempty"`  // length of the train part; results cover only the report part after it
 	TrainRequests int64     `json:"trainRequests,omitempty"` // requests in the train part
 	Spot          string    `json:"spot,omitempty"`          // name of the spot trace
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Knob.Write writes a value into the policy document. The written text must parse to the same value, for every knob and position, also for
+// Knob.Write writes a value into the policy document. For every knob and position, the written text must parse to the same value, even for
 // small targets.
 func TestWrittenValueEqualsTheSimulatedValue(t *testing.T) {
 	p := &scaling.Policy{MaxReplicas: 9, Panic: scaling.Panic{Threshold: 2}, CooldownPeriod: 5 * time.Minute, Signals: []scaling.Signal{

@@ -41,8 +41,9 @@ func assumption(t *testing.T, r *Report, name string) string {
 	return ""
 }
 
-// The requests of a log without tokens do the work that the log records, and not the mean of the profile (6.6 s). Three replicas with 8
-// slots serve 2 requests per second of 1 s each with a utilization of 1/12. If the requests take 20 s each, the replicas are overloaded.
+// The requests of a log without tokens have the recorded service times, and not the mean service time of the profile (6.6 s). Three
+// replicas with 8 slots serve 2 requests per second of 1 s each with a utilization of 1/12. If the requests take 20 s each, the replicas
+// are overloaded.
 func TestRecordedServiceTimesAreTheWorkOfTheRequests(t *testing.T) {
 	replay := func(change func(*Case)) *Report {
 		return evaluateCase(t, small(t, func(c *Case) {
@@ -98,7 +99,7 @@ func TestBaselinesAreScaledToRecordedServiceTimes(t *testing.T) {
 }
 
 // If all requests arrive in the first microsecond, the traffic has no length, and a rate over this length would be infinite. The number of
-// replicas at the start must be what the requests need within a second, on each machine.
+// replicas at the start must be the number that serves the requests within a second, on each machine.
 func TestReplicasAtTheStartOfTrafficWithoutLength(t *testing.T) {
 	for requests, want := range map[int]int32{1: 1, 4: 4, 100: 8} {
 		c := Case{Initial: AutoInitial, Service: simulator.Service{Slots: 1, Fixed: time.Second},

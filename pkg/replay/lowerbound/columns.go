@@ -1,12 +1,12 @@
 package lowerbound
 
-// columns defines the columns of a layer. A column represents one backlog, or several, at the end of a slot. g is the number of units that
-// a replica serves in a slot.
+// columns defines the columns of the layer (the table of the dynamic program) for one slot. A column represents one backlog, or several, at
+// the end of the slot. A backlog is the units of work that wait. g is the number of units that a replica serves in a slot.
 //
-// Each small backlog has its own (fine) column. Of the larger backlogs, each g consecutive ones share a (coarse) column, which rounds them
-// down to the smallest of them. In a coarse column, the work served since the beginning is a multiple of g. While the queue is not empty,
-// each slot serves a multiple of g, so a backlog that was rounded once needs no further rounding. A backlog is therefore rounded only when
-// it enters the coarse columns, and by less than g units.
+// Each small backlog has its own column, a fine column. Every g consecutive larger backlogs share a column, a coarse column, which stands
+// for the smallest of them. In a coarse column, the work served since the beginning is a multiple of g. While the queue is not empty, each
+// slot serves a multiple of g, so a backlog that was rounded once needs no further rounding. A backlog is therefore rounded only when it
+// first belongs to a coarse column, and by less than g units.
 //
 //	backlog   0 1 2 ... fine-1 | fine + g j,  j = 0..coarse-1
 //	served    A_t ...          | g (top - j)
@@ -39,7 +39,7 @@ func (c *columns) column(served, g int64) int {
 }
 
 // move is the transition through one slot with n replicas. It computes the least cost of each backlog after the slot from the least cost of
-// each backlog before it.
+// each backlog before the slot.
 type move struct {
 	from, to *columns
 	late     []int64 // price of the late jobs in the slot, by column after the slot
@@ -73,8 +73,8 @@ func (m *move) shift(to, down, started []int64) {
 	m.coarsen(to, down[rest:fine], started[rest:fine], rest)
 }
 
-// fine computes the new columns with one backlog each from old columns with one backlog each. It returns the index of the first old column
-// that it did not move.
+// fine computes the new fine columns (one backlog each) from the old fine columns. It returns the index of the first old column that it did
+// not move.
 func (m *move) fine(to, down, started []int64) (rest int) {
 	to = to[:m.to.fine]
 	cells, late := to, m.late
@@ -93,7 +93,7 @@ func (m *move) fine(to, down, started []int64) (rest int) {
 	return rest + both
 }
 
-// moveFine sets cells[q] to the minimum of down[q] and started[q], plus the cost of the slot. The cells after them, for which down has no
+// moveFine sets cells[q] to the minimum of down[q] and started[q], plus the cost of the slot. The remaining cells, for which down has no
 // value, become unreachable. It also stores the minimum in down[q] (see shift for the reason).
 func (m *move) moveFine(cells, down, started, late []int64) {
 	inside, late, started := cells[:len(down)], late[:len(down)], started[:len(down)]
@@ -109,8 +109,8 @@ func (m *move) moveFine(cells, down, started, late []int64) {
 // by returns the number of units by which the backlog decreases in the slot. It is negative if more work arrives than is served.
 func (m *move) by() int64 { return m.serve*m.n - (m.to.arrived - m.from.arrived) }
 
-// coarsen moves backlogs from columns with one backlog each to columns that share g backlogs. down and started contain the costs of the
-// columns to move, and first is the index of the first of them.
+// coarsen moves the backlogs of fine columns (one backlog each) to coarse columns (g backlogs each). down and started contain the costs of
+// the columns to move, and first is the index of the first of these columns.
 func (m *move) coarsen(to, down, started []int64, first int) {
 	g := int(m.serve)
 	beyond := int(int64(first)-m.by()) - m.to.fine // units by which the new backlog exceeds the backlog of the first coarse column
@@ -122,8 +122,8 @@ func (m *move) coarsen(to, down, started []int64, first int) {
 	}
 }
 
-// coarse moves the columns that share g backlogs. If the slot reduces the backlog enough, the smallest backlogs get columns of their own.
-// The others stay in columns that share g backlogs.
+// coarse moves the coarse columns, in each of which g backlogs share a column. If the slot reduces the backlog enough, the smallest
+// backlogs move to fine columns, with one backlog each.
 func (m *move) coarse(to, down, started []int64) {
 	j := 0
 	for ; j < len(down); j++ {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// An hour in slots of 10 s with up to 32 replicas must need few solves and little memory. Neither depends on the load of the machine. The
-// limits are about a tenth above the measured values.
+// For an hour in slots of 10 s with up to 32 replicas, Solve must need few dynamic programs (solves) and little memory. The limits are
+// about a tenth above the measured values, which do not depend on the load of the machine.
 func TestAnHourNeedsFewSolvesAndLittleMemory(t *testing.T) {
 	const solves, tables, allocated = 8, 2_900_000, 8_500_000
 	r := rand.New(rand.NewPCG(7, 7))

@@ -41,6 +41,15 @@
 // bound is computed without these reductions. During the search for lambda, n is limited to a window around the known schedules; the
 // reported lower bound is from a program over all n.
 //
+// # Terms
+//
+//   - backlog: the units of work that wait at the end of a slot
+//   - layer: the table of the dynamic program for one slot; its rows are numbers of replicas, and its columns are backlogs
+//   - lambda: the price of a late job
+//   - known schedule: a valid schedule that was found so far; it may miss the SLO
+//   - program, solve: one computation of all layers, for one lambda
+//   - window: the range of replicas in each slot to which a program is limited
+//
 // # Two bounds
 //
 // Fluid returns the slot model of a request log. Real servers are not fluid and real time has no slots, so that a run can cost less than

@@ -92,7 +92,7 @@ func TestRelaxedProblemIsNotMoreExpensive(t *testing.T) {
 		}
 		for name, relax := range relaxed {
 			if name == "less work in a slot" && p.LateShare > 0 {
-				continue // this problem has fewer jobs, so fewer may be late: it can be stricter
+				continue // this problem has fewer jobs, so fewer jobs may be late: it can be stricter
 			}
 			q := p
 			q.Arrivals = slices.Clone(p.Arrivals)
@@ -170,7 +170,8 @@ func TestBoundIsValidWithLittleMemory(t *testing.T) {
 	}
 }
 
-// TestNoStartBeforeTheColdStart begins with too few replicas: the backlog during the cold start decides whether the SLO can be kept.
+// TestNoStartBeforeTheColdStart begins with too few replicas. Whether the SLO can be kept depends on the backlog during the first cold
+// start.
 func TestNoStartBeforeTheColdStart(t *testing.T) {
 	p := Problem{
 		Arrivals: []int64{2, 2, 2, 2, 2, 2}, UnitsPerReplicaSlot: 1, MaxReplicas: 4, InitialReplicas: 1,

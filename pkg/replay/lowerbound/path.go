@@ -5,8 +5,8 @@ import (
 	"sort"
 )
 
-// run computes the layers forward and returns the minimum of the Lagrangian, or a value >= unreachable if there is no schedule. It stores
-// the values of every stride-th slot for back.
+// run computes the layers from the first slot to the last and returns the minimum of the Lagrangian, or a value >= unreachable if there is
+// no schedule. It stores the layer of every stride-th slot, so that back can find the schedule.
 func (g *lattice) run(tick func(slot int)) int64 {
 	stride := stride(g.tl.slots)
 	from := &g.kept[0]
@@ -24,8 +24,8 @@ func (g *lattice) run(tick func(slot int)) int64 {
 	return g.finish().value
 }
 
-// back returns the cheapest schedule of the last run. It computes the slots between two stored layers again. dropped is true if the cost of
-// that schedule is valid only because work beyond the last column was dropped.
+// back returns the cheapest schedule of the last run. It computes the layers between two stored layers again. dropped is true if the cost
+// of that schedule is valid only because work beyond the last column was dropped.
 func (g *lattice) back() (schedule []int32, dropped bool) {
 	slots := g.tl.slots
 	stride := stride(slots)
@@ -51,8 +51,8 @@ func (g *lattice) back() (schedule []int32, dropped bool) {
 	return trace.schedule, trace.dropped
 }
 
-// stride returns the number of slots between two stored layers for which the tables need the least memory. The number of stored layers is
-// then about the same as the number of layers that are computed again between two of them.
+// stride returns the number of slots between two stored layers. With this number, the tables need the least memory: there are about as many
+// stored layers as layers that are computed again between two of them.
 func stride(slots int) int { return int(math.Ceil(math.Sqrt(float64(slots)))) }
 
 // tracer finds the cheapest path through the layers, from the last slot to the first, and records the number of replicas in each slot.

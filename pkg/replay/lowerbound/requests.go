@@ -72,7 +72,7 @@ func Fluid(requests []Request, s Setup) (Problem, error) {
 //     first x of service. Count only that work. At any time, the run has then processed at most as much as a fluid queue with the same
 //     replicas, so request i is on time in the fluid queue with the deadline r_i + W + x.
 //   - Now use a fluid queue with slots: requests arrive at the start of their slot, deadlines are at the end of their slot, and a replica
-//     that is ready at any time of a slot counts for the whole slot. Each of these changes only helps, so no request is later.
+//     that is ready at any time of a slot counts for the whole slot. None of these three changes makes a request later.
 //   - The third change adds less than one slot at the start and at the end of the life of a replica. The start cost is therefore reduced by
 //     two slots, and the total by one slot for each replica that is ready at the beginning.
 //   - The replicas that count in a slot existed together at its beginning, because each was launched a cold start before it was ready.

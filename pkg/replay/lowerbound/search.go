@@ -148,8 +148,8 @@ func (s *search) price() {
 }
 
 // settle improves lambda with dynamic programs that use only the numbers of replicas in the window, and returns the last lambda. It ends
-// when a program finds no better value than the known schedules have. A program with a window finds valid schedules, but its value is not a
-// lower bound.
+// when a program finds no schedule with a lower Lagrangian than the known schedules. A program with a window finds valid schedules, but its
+// value is not a lower bound.
 func (s *search) settle(lambda int64) int64 {
 	for s.solves < s.o.MaxSolves-1 {
 		model := s.model(lambda)

@@ -87,7 +87,7 @@ func Solve(p Problem, o Options) (out Interval, err error) {
 	default:
 		s.price()
 	}
-	if s.best.schedule == nil { // no schedule was found, because backlogs were clamped or MaxSolves was reached
+	if s.best.schedule == nil { // no schedule was found: some backlogs have no column, or MaxSolves was reached
 		s.meet(bestEffort(&p))
 	}
 	return s.interval(), nil

@@ -100,7 +100,7 @@ func randomProblem(r *rand.Rand) Problem {
 	return p
 }
 
-// randomJobs divides the work of each slot into jobs. Some jobs have no work. Each is due some slots later.
+// randomJobs divides the work of each slot into jobs. Some jobs have no work. Each job is due some slots after its arrival.
 func randomJobs(r *rand.Rand, p Problem) []Job {
 	jobs, end, due := []Job{}, int64(0), int32(1)
 	for i, a := range p.Arrivals {

@@ -17,8 +17,8 @@ func (s *search) ceiling(t int) int {
 }
 
 // window limits the number of replicas in each slot to a range around the numbers of the given schedules. The range has a margin of some
-// replicas. It also includes the values of the six slots before and after, so that the program can start a replica earlier or later. In the
-// last slots, if all their work may be unserved, the range begins at 0, because an early stop can be cheaper.
+// replicas. It also includes the numbers of the six slots before and after, so that the program can start a replica earlier or later. In
+// the last slots, if all their work may be unserved, the range begins at 0, because an early stop can be cheaper.
 func (s *search) window(around []line) {
 	const reach = 6
 	margin := int32(max(2, s.p.MaxReplicas/16))
