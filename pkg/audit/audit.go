@@ -20,17 +20,17 @@ const hoursPerMonth = 730.0
 // Options configure Run.
 type Options struct {
 	SLO       evaluate.SLO
-	Replay    time.Duration // the replay covers the last part of the period, of this length; 0: the whole period, negative: no replay
-	ColdStart time.Duration // cold start of gpuscaler's replicas in the replay; 0: the simulator draws each one from its assumptions
-	// Budget is the maximum time that all replays together may run. Report.Missing lists the workloads that were not replayed within it. 0:
-	// no limit.
+	Replay    time.Duration // length of the replayed part at the end of the period; 0: the whole period, negative: no replay
+	ColdStart time.Duration // cold start of gpuscaler's replicas in the replay; 0: the simulator draws each cold start from its assumptions
+	// Budget is the maximum time that all replays together may run; 0: no limit. Report.Missing lists the workloads that were not replayed
+	// within this time.
 	Budget time.Duration
 	// Progress is called with the current task and the completed share, 0..1, from several goroutines. It may be nil.
 	Progress func(what string, done float64)
 }
 
-// Report is the result of an audit. Each cost is in $ per month of 730 hours, extrapolated from the time that has measurements. Each share
-// is 0..1. A value that is not known is null.
+// Report is the result of an audit. Each cost is in $ per month of 730 hours, extrapolated from the time that has measurements. Each
+// share is from 0 to 1. An unknown value is null.
 type Report struct {
 	Schema  string    `json:"schema"`
 	Cluster string    `json:"cluster,omitempty"`
@@ -65,8 +65,8 @@ type Figures struct {
 	Ledger   Ledger   `json:"gpuHoursByCause"`
 }
 
-// Total contains the sums over all workloads. Because some workloads cannot be replayed, Measured contains the measured cost of only the
-// replayed workloads, for comparison with Gpuscaler.
+// Total contains the sums over all workloads. Some workloads cannot be replayed. For a comparison with Gpuscaler, Measured contains the
+// measured cost of only the replayed workloads.
 type Total struct {
 	Figures
 	Replayed  int      `json:"replayedWorkloads"`
@@ -87,7 +87,7 @@ type Line struct {
 	of *Workload
 }
 
-// PoolLine contains the GPU time and the price of one pool (a group of nodes).
+// PoolLine contains the GPU time and the price of one pool: the nodes with one instance type, capacity type and price.
 type PoolLine struct {
 	Name     string   `json:"name"`
 	GPUHours float64  `json:"gpuHours"`
@@ -103,7 +103,7 @@ type Waste struct {
 	GPUHours float64  `json:"gpuHoursPerMonth"`
 	Cost     *float64 `json:"costPerMonth"` // cost in $; null if the price is unknown
 	Text     string   `json:"text"`
-	Next     string   `json:"next"` // what the user can do to reduce it
+	Next     string   `json:"next"` // what the user can do to reduce the waste
 }
 
 // Snapshot returns the snapshot from which the report was computed.
@@ -136,7 +136,7 @@ func Run(ctx context.Context, s *Snapshot, o Options) (*Report, error) {
 	return r, nil
 }
 
-// measure computes all parts of the report except the replay and sets them in the report.
+// measure computes all parts of the report except the replay, and stores them in the report.
 func (r *Report) measure(s *Snapshot) {
 	total := sums{}
 	for i := range s.Workloads {
@@ -184,8 +184,8 @@ func (a *account) figures(share float64) (out Figures) {
 	return out
 }
 
-// sums adds the accounts of workloads and pools. Each cost is converted to a cost per month before it is added, because the workloads were
-// measured for different lengths of time.
+// sums adds up the accounts of workloads and pools. Each cost is converted to a cost per month before it is added, because the workloads
+// were measured for different lengths of time.
 type sums struct {
 	account
 	monthly  float64
@@ -218,7 +218,7 @@ func (t *sums) addPool(a *poolAccount) {
 	}
 }
 
-// figures returns the results of all workloads together. The SLO is met if every workload meets it.
+// figures returns the results of all workloads together. The SLO counts as met if every workload meets it.
 func (t *sums) figures(share float64) Figures {
 	out := t.account.figures(share)
 	out.Cost = nil
@@ -231,8 +231,7 @@ func (t *sums) figures(share float64) Figures {
 	return out
 }
 
-// measuredCost returns the cost per month of a workload, or nil if it is unknown. The parameter from is the index of the first step that it
-// uses; it uses all later steps too.
+// measuredCost returns the cost per month of a workload, or nil if it is unknown. It uses the steps from the index from to the end.
 func (s *Snapshot) measuredCost(w *Workload, from int) *float64 {
 	cost, hours := 0.0, 0.0
 	for i := from; i < s.Steps; i++ {
@@ -260,7 +259,7 @@ func known(v float64) *float64 {
 	return &v
 }
 
-// compare compares two values that can be unknown (nil). An unknown value is less than every known value.
+// compare compares two values that can be nil (unknown). nil is less than every known value.
 func compare(a, b *float64) int {
 	switch {
 	case a == nil && b == nil:

@@ -33,7 +33,7 @@ func behavior(window time.Duration) *hpa.Behavior {
 	return b
 }
 
-// stories returns, for each cause of waste, a workload whose autoscaler has the settings that lead to this waste.
+// stories returns, for each cause of waste, a workload whose autoscaler has the settings that cause this waste.
 func stories(t testing.TB) map[Cause]autoscaled {
 	t.Helper()
 	queue := func(target float64) []baseline.KEDATrigger {
@@ -59,8 +59,8 @@ func stories(t testing.TB) map[Cause]autoscaled {
 	}
 }
 
-// fromZero is a workload with a request every five minutes, whose replica is removed after three minutes without one. Most requests start
-// a replica, and are the first that it serves.
+// fromZero is a workload with a request every five minutes. Its replica is removed after three minutes without a request. Most requests
+// start a replica, and are the first request that this replica serves.
 func fromZero(t testing.TB) autoscaled {
 	t.Helper()
 	queue := []baseline.KEDATrigger{{Measure: measure.InSystem, Target: 6}}
@@ -142,7 +142,8 @@ func TestFreeNodesAreStuck(t *testing.T) {
 	}
 }
 
-// Missing data counts neither as idle GPUs nor as a cost of 0: the cost per month does not change, and the report lists the missing data.
+// Missing data counts neither as idle GPUs nor as a cost of 0: the cost per month must not change, and the report must list the missing
+// data.
 func TestGapsAreNotZero(t *testing.T) {
 	story := stories(t)[Floor]
 	story.preset = "flat"
@@ -151,7 +152,7 @@ func TestGapsAreNotZero(t *testing.T) {
 	for i := 60; i < 120; i++ {
 		for _, v := range append(gaps.Workloads[0].lists(), gaps.Workloads[0].heldLists()...) {
 			if len(*v) == 0 {
-				continue // the snapshot of this workload has no such series
+				continue // the snapshot of this workload does not contain this series
 			}
 			(*v)[i] = []float64{math.NaN(), math.Inf(1), -1}[i%3]
 		}

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// Cause says what a paid GPU was used for in one step of the snapshot, for example served, or why it was not used, for example cooldown.
+// Cause is the use of a paid GPU in one step of the snapshot, for example served, or the reason why it was not used, for example
+// cooldown.
 type Cause uint8
 
 // Values of Cause. The documentation of package audit describes them.
@@ -30,16 +31,16 @@ var causeNames = [numCauses]string{"served", "start", "headroom", "floor", "sche
 var causeWords = [numCauses]string{"served", "start", "headroom", "floor", "schedule", "cooldown", "wrong metric", "stuck node",
 	"node change", "not measured"}
 
-// String returns the name in text and HTML reports.
+// String returns the name of the cause in text and HTML reports.
 func (c Cause) String() string { return causeWords[c] }
 
 // Waste reports whether GPU time of the cause did not serve requests.
 func (c Cause) Waste() bool { return c != Served && c != NotMeasured }
 
-// MarshalJSON writes the name in JSON.
+// MarshalJSON writes the name of the cause in JSON reports.
 func (c Cause) MarshalJSON() ([]byte, error) { return json.Marshal(causeNames[c]) }
 
-// Ledger has the GPU hours of each cause. Their sum is the GPU time in the steps in which the number of GPUs is known.
+// Ledger contains the GPU hours of each cause. Their sum is the GPU time of the steps in which the number of GPUs is known.
 type Ledger [numCauses]float64
 
 // Sum returns the GPU hours of all causes.
@@ -50,7 +51,7 @@ func (l *Ledger) Sum() (sum float64) {
 	return sum
 }
 
-// Waste returns the GPU hours that did not serve requests.
+// Waste returns the GPU hours of the causes that did not serve requests.
 func (l *Ledger) Waste() (sum float64) {
 	for c, v := range l {
 		if Cause(c).Waste() {

@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// maxBytes is the size of the largest snapshot that ReadSnapshot reads. For comparison: the snapshot of 1,000 workloads over a week in
-// steps of five minutes has 100 MiB.
+// maxBytes is the size of the largest snapshot that ReadSnapshot reads. A snapshot of 1,000 workloads over a week in steps of five
+// minutes has 100 MiB.
 const maxBytes = 256 << 20
 
 // MarshalJSON writes the values with five significant digits, and null for a missing value.
@@ -65,7 +65,8 @@ func WriteSnapshot(w io.Writer, s *Snapshot) error {
 	return err
 }
 
-// ReadSnapshot reads a snapshot. It refuses a file that is truncated, too large, or of another version. name is used in errors.
+// ReadSnapshot reads a snapshot. It refuses a file that is truncated, too large, or of another version. The parameter name is the name of
+// the file in errors.
 func ReadSnapshot(name string, r io.Reader) (*Snapshot, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
 	if err != nil {

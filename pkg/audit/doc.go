@@ -4,9 +4,9 @@
 //
 // # Data
 //
-// A Snapshot has values for each step of a period: replicas, GPUs that pods hold, requests, and GPUs of nodes. A value that is missing is
-// null in the file and NaN in memory, never 0. Time without a value is not charged to any cause; the report lists it as not measured.
-// Costs per month are computed from the measured time alone. Package collect reads a snapshot from a cluster and a Prometheus server.
+// A Snapshot has values for each step of a period: replicas, GPUs that pods hold, requests, and GPUs of nodes. A missing value is null in
+// the file and NaN in memory, never 0. Time without a value is not assigned to any cause; the report lists it as not measured. Costs per
+// month are computed from the measured time alone. Package collect reads a snapshot from a cluster and a Prometheus server.
 //
 // # How the GPU time of a step is divided
 //

@@ -1,7 +1,7 @@
 package audit
 
-// These names make the recordings of the simulator available to tests outside the package. They read them by way of Prometheus queries,
-// with package collect, which imports this package.
+// These names export the recordings of the simulator to tests outside the package. Those tests read the recordings by Prometheus queries,
+// with package collect. They cannot be in this package, because package collect imports it.
 var (
 	Simulated = simulated
 	Stories   = stories

@@ -26,9 +26,9 @@ const (
 	maxArrivalGaps = 0.1 // maximum share of the replayed steps in which the number of requests is missing
 )
 
-// shares contains the targets of gpuscaler that the replay tries, in this order. A target is the number of requests in flight per replica,
-// as a share of the slots of a replica. The replay stops at the first target that meets the SLO: it is the cheapest, because a higher
-// target needs fewer replicas.
+// shares contains the targets of gpuscaler that the replay tries, in this order. A target is the number of requests in flight per
+// replica, as a share of the slots of a replica (the requests that it serves at the same time). The replay stops at the first target that
+// meets the SLO. It is the cheapest, because a higher target needs fewer replicas.
 var shares = []float64{0.8, 0.6, 0.4}
 
 // Forecast contains the results of the replay of one workload. Costs are in $ per month.
@@ -47,7 +47,7 @@ type Forecast struct {
 	Hourly   float64  `json:"hourlyPerReplica"`  // price of a replica in $ per hour
 }
 
-// errNoForecast is wrapped by errors that say why a workload cannot be replayed.
+// errNoForecast is wrapped by the errors that contain the reason why a workload cannot be replayed.
 var errNoForecast = errors.New("not replayed")
 
 // window returns the index of the first step that the replay covers.
@@ -99,8 +99,8 @@ func (s *Snapshot) forecast(ctx context.Context, w *Workload, o *Options) (*Fore
 	return out, nil
 }
 
-// hourly returns the mean price in $ per hour of a replica in the replayed steps. The parameter from is the index of the first of them. If
-// no pod held GPUs in these steps, it returns the mean over the whole period.
+// hourly returns the mean price in $ per hour of a replica in the replayed steps, which begin at the index from. If no pod held GPUs in
+// these steps, it returns the mean over the whole period.
 func (s *Snapshot) hourly(w *Workload, from int) (float64, error) {
 	for _, begin := range []int{from, 0} {
 		cost, gpus := 0.0, 0.0
@@ -117,8 +117,8 @@ func (s *Snapshot) hourly(w *Workload, from int) (float64, error) {
 	return 0, fmt.Errorf("%w: the price of its GPUs is unknown", errNoForecast)
 }
 
-// traffic returns the requests of the replayed time as a trace of rates. If the number of requests of a step is missing, the step gets the
-// rate of the step before it.
+// traffic returns the requests of the replayed time as a trace of rates. If the number of requests of a step is missing, the step has the
+// rate of the previous step.
 func (s *Snapshot) traffic(w *Workload, from int, out *Forecast) (*trace.Trace, error) {
 	switch {
 	case w.Slots <= 0:

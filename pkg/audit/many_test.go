@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// many returns the sample with n workloads: copies of its workloads with names of their own, and as many GPUs of nodes.
+// many returns the sample with n workloads, which are copies of its workloads under other names, and a sufficient number of GPUs on
+// nodes.
 func many(t testing.TB, n int) *Snapshot {
 	t.Helper()
 	s, err := Sample()
@@ -107,7 +108,7 @@ func TestCanceledReplaysEndTheAudit(t *testing.T) {
 	}
 }
 
-// The highest recent need is the maximum over the steps of the past, for short and long pasts.
+// recent must be the maximum need over the steps of the past, for short and long pasts.
 func TestRecentNeedIsTheHighestOfThePast(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	w := &Workload{Slots: 1}

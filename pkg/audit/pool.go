@@ -32,7 +32,7 @@ func (s *Snapshot) poolAccount(p *Pool) (out poolAccount) {
 		}
 		out.hours += step
 		out.paid += p.GPUs.at(i) * step
-		f = max(0, f) // negative if a pod is counted earlier than its node
+		f = max(0, f) // negative if a scrape contains a pod earlier than its node
 		out.ledger[StuckNode] += min(f, stuck[i]) * step
 		out.ledger[NodeChange] += (f - min(f, stuck[i])) * step
 	}
@@ -52,7 +52,7 @@ func (s *Snapshot) heldIn(pool string, i int) (sum float64) {
 		}
 	}
 	for k := range s.Workloads {
-		if len(s.Workloads[k].Held) == 0 { // no data about this workload: its pods may be in this pool, so the sum is unknown
+		if len(s.Workloads[k].Held) == 0 { // without data about this workload, its pods may be in this pool, so the sum is unknown
 			return math.NaN()
 		}
 		add(s.Workloads[k].Held)
@@ -61,8 +61,8 @@ func (s *Snapshot) heldIn(pool string, i int) (sum float64) {
 	return sum
 }
 
-// stuck returns, for each step, the number of GPUs on stuck nodes. They are the GPUs of whole nodes that are free in a period of at least
-// StuckNodeAge that includes the step. The parameter node is the number of GPUs of a node.
+// stuck returns, for each step, the number of GPUs on stuck nodes: whole nodes that are free for at least StuckNodeAge, in a time that
+// includes the step. The parameter node is the number of GPUs of a node.
 func (s *Snapshot) stuck(free []float64, node float64) []float64 {
 	out := make([]float64, len(free))
 	least := max(1, int(StuckNodeAge/s.step()))

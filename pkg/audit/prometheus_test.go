@@ -20,8 +20,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promtest"
 )
 
-// The audit reads the history of simulated workloads with its Prometheus queries. Cost, SLO and waste agree with what the simulator
-// recorded, for several seeds and numbers of slots.
+// The audit reads the history of simulated workloads with its Prometheus queries. Cost, SLO and waste must agree with the values that the
+// simulator recorded, for several seeds and numbers of slots.
 func TestAuditByPrometheusAgreesWithTheSimulator(t *testing.T) {
 	const length = 8 * time.Hour
 	all := audit.Stories(t)
@@ -76,10 +76,11 @@ func audited(t *testing.T, truth *simulator.Result, a *audit.Autoscaled, length 
 	return r
 }
 
-// life is the time in which one of the numbered nodes or replicas exists, as indexes of scrapes: from <= i < to.
+// life is the time in which a node or replica with a number exists, as indexes of scrapes: from <= i < to.
 type life struct{ number, from, to int }
 
-// lives returns the time of each node or replica. The number exists is the number of them in each scrape; these have the lowest numbers.
+// lives returns the life of each node or replica. The parameter exist contains the number of existing nodes or replicas in each scrape.
+// The nodes or replicas with the lowest numbers are the existing ones.
 func lives(exist []int32) (out []life) {
 	var open []life
 	for i, n := range append(slices.Clone(exist), 0) {
@@ -95,7 +96,7 @@ func lives(exist []int32) (out []life) {
 	return out
 }
 
-// recording builds the series of a Prometheus server.
+// recording collects the series that a simulated Prometheus server has stored.
 type recording struct {
 	scrapes int
 	series  []promtest.Series
@@ -118,8 +119,8 @@ func unixTime(scrape int) func(int) float64 {
 	return func(int) float64 { return float64(audit.Midnight.Add(time.Duration(scrape+1) * audit.Scraped).Unix()) }
 }
 
-// scrapes returns the series that kube-state-metrics and vLLM export for the replicas of a simulated workload. Each replica has a node of
-// its own, which registers when it is launched: the simulator has no series of the time in between.
+// scrapes returns the series that kube-state-metrics and vLLM export for the replicas of a simulated workload. Each replica has its own
+// node, which registers when it is launched, because the simulator does not record the time between launch and registration.
 func scrapes(truth *simulator.Result, a *audit.Autoscaled) []promtest.Series {
 	l, pool := &truth.Series.Loads[0], &truth.Series.Pools[0]
 	r := &recording{scrapes: len(l.Ready)}

@@ -11,7 +11,7 @@ import (
 )
 
 // replay replays the traffic of each workload with gpuscaler in the simulator, and adds the results to the report. Several replays run at
-// the same time, one on each core. They begin in the order of the workloads, the most expensive first.
+// the same time, one on each core. The most expensive workloads are replayed first.
 func (r *Report) replay(ctx context.Context, o *Options) error {
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if o.Budget > 0 {
@@ -45,8 +45,8 @@ func (r *Report) replay(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// sumForecasts adds the sums of the forecasts to Total, and a Gap for each workload without one. failed contains the reason for each
-// workload without a forecast.
+// sumForecasts adds the sums of the forecasts to Total, and adds a Gap for each workload without a forecast. The parameter failed
+// contains the reason for each such workload.
 func (r *Report) sumForecasts(failed []error) {
 	var cost, measured, least float64
 	for i := range r.Workloads {

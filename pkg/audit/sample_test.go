@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
 
-// The embedded sample is a recording of the simulator. The test records it again and compares, so that the figures of --sample can be
-// reproduced.
+// The embedded sample is a recording of the simulator. The test records it again and compares both, so that the figures of --sample can
+// be reproduced.
 func TestSampleIsRecordedFromTheSimulator(t *testing.T) {
 	var all []autoscaled
 	of := stories(t)

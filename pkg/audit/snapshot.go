@@ -22,7 +22,7 @@ const (
 	maxWorkloads = 5_000
 	maxPools     = 1_000
 	maxName      = 253 // length of the longest name of a Kubernetes object
-	maxCount     = 1e9 // a greater value of a series is an error of its exporter and counts as missing
+	maxCount     = 1e9 // a greater value is an error of the exporter and counts as missing
 )
 
 // Snapshot is the history of the GPU workloads of one cluster. It contains names, settings of autoscalers and metrics, and no queries,
@@ -61,7 +61,7 @@ type Workload struct {
 	Waiting  Values `json:"waiting,omitempty"`       // mean waiting requests, sum over the replicas
 	Activity Values `json:"activeGPUs,omitempty"`    // sum of the GPU activity, 1 for a GPU that is always active
 	Started  Values `json:"started,omitempty"`       // requests whose service began in the step
-	OnTime   Values `json:"onTime,omitempty"`        // of the started requests, those that waited at most Snapshot.Wait
+	OnTime   Values `json:"onTime,omitempty"`        // started requests that waited at most Snapshot.Wait
 }
 
 // Key returns NAMESPACE/NAME.
@@ -216,7 +216,7 @@ func (w *Workload) heldLists() (out []*Values) {
 	return out
 }
 
-// Values are the values of a series by step. A missing value is NaN, and null in JSON.
+// Values contains the values of a series by step. A missing value is NaN in memory, and null in JSON.
 type Values []float64
 
 // at returns the value of step i, or NaN if it is missing or not plausible.
@@ -240,7 +240,7 @@ func plausible(v float64) float64 {
 	return v
 }
 
-// clip returns a text from the file for an error message. It removes control characters and shortens the text to the length of a name.
+// clip prepares a text from the file for an error message. It removes control characters and shortens the text to the length of a name.
 func clip(text string) string {
 	text = printable.Clean(text)
 	if len(text) > maxName {

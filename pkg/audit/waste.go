@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
-// leastWaste is a share of the GPU time of a workload or pool. The report does not list a cause that wastes less than this share.
+// leastWaste is a share of the GPU time of a workload or pool. The report omits a cause that wastes less than this share.
 const leastWaste = 0.005
 
 const forecastNext = "see `gpuscaler replay` for a replay of a recorded trace with settings of your own"
@@ -59,8 +59,8 @@ func (w *Workload) explain(c Cause, s *Snapshot) (text, next string) {
 	return "", ""
 }
 
-// otherMetric returns the next step for replicas that a metric keeps. GPU utilization needs another metric; any other metric may only need
-// another target.
+// otherMetric returns the next step for the user if a metric keeps unneeded replicas. A metric of GPU utilization must be replaced by
+// another metric. For every other metric, another target may be enough.
 func (w *Workload) otherMetric() string {
 	if strings.Contains(strings.ToUpper(w.metrics()), "GPU") {
 		return "scale on requests in flight or queue depth; GPU utilization is high with a single request"

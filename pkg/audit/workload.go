@@ -7,8 +7,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
-// startAllowance is added to the cooldown of an autoscaler. A replica that was requested for a past demand can become ready after the
-// demand has ended, and the autoscaler removes it one cooldown later. startAllowance covers the time until the replica is ready.
+// startAllowance is added to the cooldown of an autoscaler when needed replicas are computed. A replica that was requested for a past
+// demand can become ready after the demand has ended, and the autoscaler removes it one cooldown later. startAllowance covers the time
+// until the replica is ready.
 const startAllowance = 10 * time.Minute
 
 // account has the GPU time, the cost and the requests of one workload, summed over all steps of the audit.
@@ -42,11 +43,11 @@ func (s *Snapshot) timeline(w *Workload) []demand {
 		d := &out[i]
 		d.held = heldAt(w.Held, i)
 		d.ready, d.running, d.waiting, d.active = w.Ready.at(i), w.Running.at(i), w.Waiting.at(i), w.Activity.at(i)
-		if d.held == 0 { // without pods, no pod reports requests: they are 0, not unknown
+		if d.held == 0 { // without pods, no pod reports requests, so their numbers are 0 and not unknown
 			d.ready, d.running, d.waiting, d.active = 0, 0, 0, 0
 		}
 		if math.IsNaN(d.waiting) {
-			d.waiting = 0 // some servers do not report their queue; the need is then computed from the running requests alone
+			d.waiting = 0 // some servers do not report their queue, so the need is computed from the running requests alone
 		}
 		at := s.From.Add(time.Duration(i) * s.step())
 		for _, c := range windows {
@@ -60,8 +61,9 @@ func (s *Snapshot) timeline(w *Workload) []demand {
 	return out
 }
 
-// setRecent sets recent of each step to the highest need of this step and of the given number of steps before it. It looks at each step
-// at most twice: highest contains the steps whose need no later step reaches, so the needs in it decrease.
+// setRecent sets the field recent of each step to the highest need of this step and of the given number of previous steps. The list
+// highest contains the steps whose need no later step reaches, so the needs in it decrease. Each step is added to the list and removed
+// from it at most once.
 func setRecent(all []demand, w *Workload, past int) {
 	type need struct {
 		step     int
@@ -136,7 +138,7 @@ func (d *demand) split(w *Workload) (out Ledger) {
 	layer := func(c Cause, replicas float64) {
 		to := min(max(replicas*per, above), ready)
 		part := min(idle, to-above)
-		if above < out[Served] { // the first GPUs already count as served; only the others are idle
+		if above < out[Served] { // the first GPUs already count as served, so only the other GPUs are idle
 			part = min(idle, max(0, to-max(above, out[Served])))
 		}
 		out[c] += part
@@ -180,8 +182,8 @@ func (s *Snapshot) account(w *Workload) (out account) {
 	return out
 }
 
-// price returns the mean price in $ per hour of the GPUs that a workload holds in step i. priced is false if the price of any of these GPUs
-// is unknown.
+// price returns the mean price in $ per hour of the GPUs that a workload holds in step i. priced is false if the price of at least one of
+// these GPUs is unknown.
 func (s *Snapshot) price(w *Workload, i int, held float64) (mean float64, priced bool) {
 	if held == 0 {
 		return 0, true

@@ -34,8 +34,8 @@ type Options struct {
 	Progress func(what string, done float64)
 }
 
-// Read reads the history of the workloads. If a metric has no series, or if a response exceeds the limits of the server, Read adds an entry
-// to Missing of the snapshot. Any other failed query is an error.
+// Read reads the history of the workloads from a Prometheus server. If a metric has no series, or if a response exceeds the limits of the
+// server, Read adds an entry to Missing of the snapshot. Any other failed query is an error.
 func Read(ctx context.Context, server Server, workloads []audit.Workload, o Options) (*audit.Snapshot, error) {
 	s := &audit.Snapshot{
 		Schema: audit.SnapshotSchema, Cluster: o.Cluster, From: o.From, Step: o.Step.Seconds(), Steps: int(o.To.Sub(o.From) / o.Step),
@@ -70,14 +70,14 @@ type reader struct {
 	o      *Options
 	s      *audit.Snapshot
 	byKey  map[string]*audit.Workload
-	part   string // what is being read, such as "waits"
+	part   string // data that is being read, such as "waits", for messages
 
 	scraped audit.Values      // 1 in each step in which kube-state-metrics was scraped, missing in all other steps
 	poolOf  map[string]string // name of the pool of each node
 }
 
 // byWorkload evaluates an expression whose result has the labels namespace and workloadLabel. It stores each value in a series of the
-// value's workload; the parameter of selects the series. It reports whether any workload had a value.
+// workload with these labels. The parameter of returns the series of a workload. byWorkload reports whether any workload had a value.
 func (r *reader) byWorkload(ctx context.Context, expr string, of func(*audit.Workload) *audit.Values) (found bool, err error) {
 	_, err = r.over(ctx, expr, func(m model.Metric, step int, value float64) {
 		if w := r.byKey[string(m["namespace"])+"/"+string(m[workloadLabel])]; w != nil {
@@ -108,8 +108,8 @@ func (r *reader) gap(what, why, next string) {
 	r.s.Missing = append(r.s.Missing, audit.Gap{What: what, Why: why, Next: next})
 }
 
-// readHeld reads the GPUs that pods hold, by workload and pool. If kube-state-metrics was scraped in a step, a workload without pods holds
-// 0 GPUs. If it was not scraped, the number is missing.
+// readHeld reads the GPUs that pods hold, by workload and pool. In a step with a scrape of kube-state-metrics, a workload without pods
+// holds 0 GPUs. In a step without a scrape, the number is missing.
 func (r *reader) readHeld(ctx context.Context) error {
 	if _, err := r.over(ctx, "count("+r.metric("kube_node_info")+")", func(_ model.Metric, step int, _ float64) {
 		r.set(&r.scraped, step, 1)
@@ -162,7 +162,7 @@ func (r *reader) readHeld(ctx context.Context) error {
 	return nil
 }
 
-// known marks the steps without a scrape of kube-state-metrics as missing.
+// known sets the values of steps without a scrape of kube-state-metrics to missing.
 func (r *reader) known(values audit.Values) audit.Values {
 	for i := range values {
 		if r.scraped == nil || math.IsNaN(r.scraped[i]) {
@@ -259,8 +259,8 @@ func (r *reader) readWaits(ctx context.Context) error {
 	return err
 }
 
-// bucket finds the histogram bucket for the wait of the SLO: the one with the greatest upper bound that does not exceed the wait. It
-// returns the upper bound in seconds as a number (limit) and as the value of the label le (text).
+// bucket finds the histogram bucket for the wait that the SLO allows: the bucket with the greatest upper bound that does not exceed this
+// wait. It returns the upper bound in seconds as a number (limit) and as the value of the label le (text).
 func (r *reader) bucket(ctx context.Context, metric string) (limit float64, text string, err error) {
 	v, err := r.server.Instant(ctx, fmt.Sprintf("count by (le) (last_over_time(%s[%s]))", r.metric(metric+"_bucket"), r.period()), r.o.To)
 	if err != nil {
@@ -275,7 +275,7 @@ func (r *reader) bucket(ctx context.Context, metric string) (limit float64, text
 	return limit, text, nil
 }
 
-// readActivity reads the GPU activity: the activity of the graphics engine, or GPU_UTIL if that is missing.
+// readActivity reads the GPU activity: the activity of the graphics engine or, if that metric is missing, GPU_UTIL.
 func (r *reader) readActivity(ctx context.Context) error {
 	for metric, factor := range map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE": "1", "DCGM_FI_DEV_GPU_UTIL": "0.01"} {
 		values := map[*audit.Workload]audit.Values{}

@@ -146,7 +146,8 @@ func TestEachMissingSeriesIsReported(t *testing.T) {
 	}
 }
 
-// together is a server that answers a range query only when the given number of them are waiting.
+// together is a server that answers range queries only when the given number of queries are waiting, so that the test sees queries at the
+// same time.
 type together struct {
 	number  int
 	mu      sync.Mutex
@@ -201,7 +202,7 @@ func (tooLarge) Range(_ context.Context, expr string, _ v1.Range) (model.Matrix,
 	return nil, fmt.Errorf("%w: more than 20 series\nthe query was: %s of http://user:hunter2@prom", history.ErrTooLarge, expr)
 }
 
-// A part that is too large is reported, without the query and without the address of the server.
+// If the response for a part of the data is too large, the report says so, without the query and without the address of the server.
 func TestTooLargeResponsesAreReportedWithoutTheQuery(t *testing.T) {
 	s, err := Read(t.Context(), tooLarge{}, chat(), Options{From: midnight, To: midnight.Add(time.Hour), Step: 5 * time.Minute,
 		Wait: 10 * time.Second, Matchers: map[string]string{"cluster": "hunter2"}})

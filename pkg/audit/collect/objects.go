@@ -22,9 +22,9 @@ const gpuResource = corev1.ResourceName("nvidia.com/gpu")
 // defaultWindow is used, in seconds, if the manifest sets no scale-down window of an HPA or no cooldown of a ScaledObject.
 const defaultWindow = 300
 
-// Workloads returns the workloads that request nvidia.com/gpu and that one of the autoscalers (HPAs and ScaledObjects) scales. targets
-// contains the Deployments and StatefulSets. Workloads returns a Gap for each autoscaler whose target is of another kind or does not exist,
-// whose target another autoscaler scales too, or that has a malformed field.
+// Workloads returns the workloads that request nvidia.com/gpu and are scaled by one of the autoscalers (HPAs and ScaledObjects). The
+// parameter targets contains the Deployments and StatefulSets. Workloads returns a Gap for each autoscaler whose target is of another
+// kind or does not exist, whose target another autoscaler scales too, or that has a malformed field.
 func Workloads(autoscalers, targets []*unstructured.Unstructured) (out []audit.Workload, gaps []audit.Gap) {
 	byKey := map[string]*unstructured.Unstructured{}
 	for _, t := range targets {
@@ -72,7 +72,8 @@ func Workloads(autoscalers, targets []*unstructured.Unstructured) (out []audit.W
 	return out, gaps
 }
 
-// malformedGap returns the gap of an autoscaler that has a malformed field. A default value in its place would be a wrong result.
+// malformedGap returns the gap of an autoscaler that has a malformed field. With a default value instead of this field, the result would
+// be wrong.
 func malformedGap(u *unstructured.Unstructured, malformed string) audit.Gap {
 	return audit.Gap{What: fmt.Sprintf("%s %s/%s", u.GetKind(), u.GetNamespace(), u.GetName()), Why: malformed,
 		Next: "correct the object and audit again"}
@@ -127,9 +128,9 @@ func metricName(m autoscalingv2.MetricSpec) string {
 	return ""
 }
 
-// scaledObject reads the fields that the audit uses. Of a trigger it reads the type, and the schedule of a cron trigger: the other metadata
-// can contain addresses, queries and credentials. If the schedule of a cron trigger is invalid, noSchedule is the reason. KEDA sets
-// a number that is absent to its default value.
+// scaledObject reads the fields of a ScaledObject that the audit uses. Of a trigger, it reads only the type and the schedule of a cron
+// trigger, because other metadata can contain addresses, queries and credentials. If the schedule of a cron trigger is invalid,
+// noSchedule is the reason. A number that is absent has KEDA's default value.
 func scaledObject(u *unstructured.Unstructured, a *audit.Autoscaler) (kind, name, malformed, noSchedule string) {
 	number := func(otherwise int64, path ...string) int {
 		v, found, err := unstructured.NestedInt64(u.Object, append([]string{"spec"}, path...)...)
@@ -163,7 +164,7 @@ func scaledObject(u *unstructured.Unstructured, a *audit.Autoscaler) (kind, name
 		m, _, _ := unstructured.NestedStringMap(trigger, "metadata")
 		n, _ := strconv.Atoi(m["desiredReplicas"])
 		if _, err := baseline.NewCron(m["timezone"], m["start"], m["end"], 1); err != nil {
-			noSchedule = "a cron trigger has no valid timezone, start and end" // without their text, which can be any text
+			noSchedule = "a cron trigger has no valid timezone, start and end" // the message omits the values, which can be any text
 			continue
 		}
 		a.Schedules = append(a.Schedules, audit.Schedule{

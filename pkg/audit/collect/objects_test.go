@@ -61,7 +61,8 @@ func TestAutoscalersOfGPUWorkloadsAreFound(t *testing.T) {
 	}
 }
 
-// If a field has the wrong type, the workload is not audited, because every other value would be a guess. The gap contains the field.
+// If a field has the wrong type, the workload is not audited, because any default value would be a guess. The gap contains the name of
+// the field.
 func TestMalformedObjectsAreGaps(t *testing.T) {
 	targets := []*unstructured.Unstructured{deployment(t, "embed", `nvidia.com/gpu: "1"`), deployment(t, "web", `cpu: "2"`)}
 	scaledObject := func(target, fields string) *unstructured.Unstructured {
@@ -91,7 +92,8 @@ func TestMalformedObjectsAreGaps(t *testing.T) {
 	}
 }
 
-// The types of triggers are only shown, so the audit continues if they are malformed. A malformed schedule is a gap, without its text.
+// The report only shows the types of triggers, so the audit continues if a type is malformed. A malformed schedule is a gap, without its
+// text.
 func TestMalformedTriggersDoNotStopTheAudit(t *testing.T) {
 	broken := object(t, `{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: a, namespace: team}, spec: {
 	scaleTargetRef: {name: embed}, triggers: [7, {type: 3}, {type: cron, metadata: {desiredReplicas: "1e9"}}]}}`)

@@ -18,14 +18,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/usage"
 )
 
-// workloadLabel is the label that the queries add: the name of the Deployment or StatefulSet in the name of a pod.
+// workloadLabel is a label that the queries add. Its value is the name of the Deployment or StatefulSet that the name of a pod contains.
 const workloadLabel = "audit_workload"
 
-// safe is a character class with the characters that Kubernetes uses in the generated parts of names.
+// safe is a regular expression for one of the characters that Kubernetes uses in the generated parts of names.
 const safe = "[bcdfghjklmnpqrstvwxz2456789]"
 
-// metric returns a selector of a metric. Its matchers are Options.Matchers and those in the parameter pairs: label, value, label, value,
-// and so on.
+// metric returns a selector of a metric. Its matchers are Options.Matchers and the matchers in the parameter pairs: label, value, label,
+// value, and so on.
 func (r *reader) metric(name string, pairs ...string) string {
 	all := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -37,8 +37,8 @@ func (r *reader) metric(name string, pairs ...string) string {
 	return (&parser.VectorSelector{LabelMatchers: all}).String()
 }
 
-// original returns an expression in which the labels namespace and pod have the values that the exporter wrote. Where Prometheus stored
-// them as exported_namespace and exported_pod, it copies them back.
+// original returns an expression in which the labels namespace and pod have the values that the exporter wrote. If Prometheus stored
+// these values as exported_namespace and exported_pod, the expression copies them back.
 func (r *reader) original(expr string) string {
 	for _, label := range []string{"namespace", "pod"} {
 		expr = fmt.Sprintf(`label_replace(%s, "%s", "$1", "exported_%s", "(.+)")`, expr, label, label)
@@ -46,7 +46,8 @@ func (r *reader) original(expr string) string {
 	return expr
 }
 
-// owner adds the label workloadLabel to an expression with the label pod. Its value is the pod's workload, found from the pod's name.
+// owner adds the label workloadLabel to an expression with the label pod. Its value is the workload of the pod, which owner derives from
+// the pod's name.
 func owner(expr string) string {
 	for _, pattern := range []string{"(.+)-[0-9]+", "(.+)-" + safe + "{1,10}-" + safe + "{5}"} {
 		expr = fmt.Sprintf(`label_replace(%s, "%s", "$1", "pod", "%s")`, expr, workloadLabel, pattern)
@@ -66,16 +67,17 @@ func (r *reader) mean(metric string) string {
 	return byOwner(r.original(fmt.Sprintf("avg_over_time(%s[%s])", r.metric(metric), r.step())))
 }
 
-// youngPod is added to the length of a step. A pod that started within this time and had no series at the beginning of the step counts its
-// requests from 0. The time covers the cold start, after which the model server exports its first sample.
+// youngPod is added to the length of a step. For a pod that started within this time and had no series at the beginning of the step,
+// requests are counted from 0. The time covers the cold start, after which the model server exports its first sample.
 const youngPod = 30 * time.Minute
 
-// increase returns a query for the increase of a counter in each step, summed over the pods of each workload. It is the difference of the
-// values at the end and at the beginning of the step. For a pod that became ready in the step it is the highest value. PromQL's increase
-// ignores the first value of a series, so it would not include the requests that waited for a new replica: these are the late ones.
+// increase returns a query for the increase of a counter in each step, summed over the pods of each workload. The increase is the
+// difference of the values at the end and at the beginning of the step. For a pod that became ready in the step, it is the highest value.
+// PromQL's increase ignores the first value of a series, so it would omit the requests that waited for a new replica, which are the late
+// requests.
 //
-// The query uses PromQL's increase for pods whose counter was reset or whose series ended. It also uses it for a series of an older pod
-// that begins in the step after a gap in the scrapes. kube_pod_start_time is the age of the pod.
+// The query uses PromQL's increase for pods whose counter was reset or whose series ended. It also does so for a series of an older pod
+// that begins in the step after a gap in the scrapes. kube_pod_start_time provides the age of the pod.
 func (r *reader) increase(metric string, pairs ...string) string {
 	all, step := r.metric(metric, pairs...), r.step()
 	grown := r.original(fmt.Sprintf("(%s - %s offset %s >= 0)", all, all, step))

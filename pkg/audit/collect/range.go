@@ -16,7 +16,8 @@ import (
 // chunkSteps is the greatest number of steps of one query: with steps of five minutes, a query covers at most one day.
 const chunkSteps = 288
 
-// parallelQueries is the greatest number of queries that run at the same time. A Prometheus server runs 20 by default, for all its users.
+// parallelQueries is the greatest number of queries that run at the same time. A Prometheus server runs 20 queries by default, for all
+// its users.
 const parallelQueries = 4
 
 // over evaluates an expression for each step and calls the function take for each value, in the order of the steps. It reports whether the
@@ -44,7 +45,7 @@ func (r *reader) over(ctx context.Context, expr string, take func(m model.Metric
 		}
 		for i, m := range chunks {
 			if tooLarge[i] != nil {
-				// without the text of the error, which contains the query
+				// the gap omits the text of the error, which contains the query
 				r.gap("a part of the "+r.part, "a response of the Prometheus server is too large", "use a shorter --since, a longer --step, "+
 					"or a --matcher")
 				return found, nil
@@ -55,7 +56,7 @@ func (r *reader) over(ctx context.Context, expr string, take func(m model.Metric
 	return found, nil
 }
 
-// each calls the function take for each value of a response that belongs to a step. It reports whether there was any.
+// each calls the function take for each value of a response that belongs to a step. It reports whether there was such a value.
 func (r *reader) each(m model.Matrix, take func(m model.Metric, step int, value float64)) (found bool) {
 	for _, s := range m {
 		for _, p := range s.Values {

@@ -44,7 +44,7 @@ var colors = map[audit.Cause]string{
 	audit.Start: "clay", audit.WrongMetric: "red", audit.StuckNode: "orange", audit.NodeChange: "slate", audit.NotMeasured: "grey",
 }
 
-// drawn are the causes in the order of charts and legends.
+// drawn contains the causes in the order of charts and legends.
 var drawn = []audit.Cause{audit.Served, audit.Headroom, audit.Start, audit.Floor, audit.Schedules, audit.Cooldown, audit.WrongMetric,
 	audit.NotMeasured}
 

@@ -72,7 +72,7 @@ func TestHostileNamesAreEscaped(t *testing.T) {
 	}
 }
 
-// Without data the reports say what is missing, and no figure is 0 or NaN.
+// Without data the reports say which data is missing, and contain neither 0 nor NaN.
 func TestReportsWithoutData(t *testing.T) {
 	s, err := audit.Sample()
 	if err != nil {

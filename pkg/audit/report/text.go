@@ -106,7 +106,7 @@ func workloads(r *audit.Report) picture.Table {
 	return t
 }
 
-// largest returns the cause of the most waste, or - if there is none.
+// largest returns the cause of the most waste, or "-" if there is no waste.
 func largest(l *audit.Ledger) string {
 	best := audit.Served
 	for c := range l {
