@@ -30,7 +30,7 @@ type Bill struct {
 	Notes      []string       `json:"notes"` // limits of the accuracy of the measurement
 }
 
-// Unpriced is an offer (an instance type with a capacity type) without a known price, and the GPU-hours that used it.
+// Unpriced is an offer (an instance type with a capacity type) without a known price, and the number of GPU-hours on such instances.
 type Unpriced struct {
 	Offer
 	GPUHours float64 `json:"gpuHours"`
@@ -49,8 +49,8 @@ type Period struct {
 	Idle     time.Duration // a notebook is listed if it has been idle for at least this time
 }
 
-// Bill returns the sums of all intervals that were added to the ledger. The Period p must describe these intervals: Bill does not select
-// intervals by it.
+// Bill returns the sums of all intervals that were added to the ledger. The Period p only describes these intervals. Bill does not use it
+// to select intervals.
 func (l *Ledger) Bill(p Period) *Bill {
 	lines := l.sorted()
 	b := &Bill{

@@ -14,9 +14,10 @@ type IdleCause struct {
 	PerHour   float64  // dollars per hour, only for GPUs with a known price
 }
 
-// IdleCauses returns the reasons for idle GPUs, the most expensive first. For idle GPUs of a workload, the reason is the rule that sets its
-// replicas. The function why returns this rule, for example "schedule floor", or "" if the workload has no policy. For GPUs that no pod
-// uses, the reason contains the instance type and the capacity type. The sum of PerHour is the idle cost per hour of the bill.
+// IdleCauses returns the reasons for idle GPUs, the most expensive first. For idle GPUs of a workload, the reason is the rule that
+// determines the number of its replicas. The function why returns this rule, for example "schedule floor", or "" if the workload has no
+// policy. For GPUs that no pod uses, the reason contains the instance type and the capacity type. The sum of PerHour is the idle cost per
+// hour of the bill.
 func (b *Bill) IdleCauses(why func(namespace, workload string) string) []IdleCause {
 	hours := b.To.Sub(b.From).Hours()
 	if !(hours > 0) {

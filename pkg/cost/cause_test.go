@@ -7,7 +7,7 @@ import (
 )
 
 // One machine with four GPUs costs $8 per hour. Two GPUs run replicas that a schedule floor keeps (25% and 50% active), one GPU runs an
-// idle notebook without a policy, and one has no pod.
+// idle notebook without a policy, and one GPU has no pod.
 func TestIdleCausesNameTheRule(t *testing.T) {
 	hour := Interval{At: time.Unix(3600, 0), Hours: 1, Nodes: []Node{{
 		Name: "n", Offer: Offer{InstanceType: "g6e.12xlarge", CapacityType: Spot}, Observed: Price{Hourly: 8, From: "Karpenter"}, GPUs: 4,

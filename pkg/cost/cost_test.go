@@ -11,7 +11,7 @@ import (
 
 var noon = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
 
-// book returns prices of two instance types, one with a spot price.
+// book returns a price book with two instance types, of which one has a spot price.
 func book() *Book {
 	return NewBook([]Type{
 		{Name: "g6e.12xlarge", Region: "us-east-1", GPUs: 4, Hourly: map[string]float64{OnDemand: 10, Spot: 4}, From: "list 2026-07-20"},
@@ -77,7 +77,8 @@ func TestSourceOfThePrice(t *testing.T) {
 	}
 }
 
-// A machine with four GPUs runs for an hour at $10: one GPU is busy, one idle, one measured by memory only, and one free.
+// A machine with four GPUs runs for an hour at $10: one GPU is busy, one is idle, one has only a measurement of its memory, and one has
+// no pod.
 func TestBillOfOneMachine(t *testing.T) {
 	byMemory := Device{ID: "c", Model: "NVIDIA L40S", Slices: []Slice{{Pods: []Pod{pod("research", "train")}, Memory: Of(0.4)}}}
 	l := NewLedger(Options{Book: book(), Cluster: "prod", Teams: map[string]string{"chat": "assistants"}, Resolution: time.Hour})

@@ -4,9 +4,9 @@
 //
 // The rules:
 //
-//   - A price belongs to an instance and is charged while the instance runs, with or without pods. The GPUs of an instance share it
-//     equally. The MIG slices of a GPU share the GPU's part by their compute slices. The pods of a slice or of a whole GPU
-//     (time-slicing) share its price equally.
+//   - A price belongs to an instance and is charged while the instance runs, with or without pods. The GPUs of an instance have equal
+//     parts of the price. A GPU's part is divided among its MIG slices in proportion to their compute slices. The pods of a slice or of a
+//     whole GPU (time-slicing) have equal parts of its price.
 //   - Idle by activity: cost x (1 - activity). The activity is the mean of SM_ACTIVE, or of GR_ENGINE_ACTIVE if SM_ACTIVE is missing, or
 //     of GPU_UTIL/100 if both are missing.
 //   - Idle by memory: cost x (1 - framebuffer used / (used + free)), only if no activity is known. Model servers allocate memory in

@@ -37,13 +37,13 @@ type Slice struct {
 	UsedMiB  float64 // used framebuffer; 0 if Memory is unknown
 }
 
-// Fraction is a number from 0 to 1 that can be unknown. The zero Fraction is unknown; it is not the known number 0.
+// Fraction is a number from 0 to 1 that can be unknown. The zero Fraction is unknown, which differs from a known 0.
 type Fraction struct {
 	Value float64
 	Known bool
 }
 
-// Of returns a known fraction, limited to the range 0 to 1. NaN is unknown.
+// Of returns a known fraction, limited to the range from 0 to 1. For NaN it returns the unknown fraction.
 func Of(v float64) Fraction {
 	if v != v {
 		return Fraction{}

@@ -81,7 +81,7 @@ type charge struct {
 func (l *Ledger) node(m Interval, n *Node, price Price) {
 	gpus := max(n.GPUs, l.book.GPUs(n.InstanceType), len(n.Devices))
 	if gpus == 0 {
-		return // the price of a machine without GPUs is not charged to anything
+		return // a machine without GPUs is not part of the bill
 	}
 	c := charge{ledger: l, interval: m, node: n, price: price, perGPU: price.Hourly / float64(gpus)}
 	for i := range n.Devices {
@@ -126,8 +126,8 @@ func (c *charge) device(d *Device) {
 	}
 }
 
-// add adds the GPU-hours and the cost of a number of GPUs to the line of the bill with the given key, and returns the cost in dollars. s
-// contains the measurements of these GPUs; nil means that there are none.
+// add adds the GPU-hours and the cost of a number of GPUs to the line of the bill with the given key, and returns the cost in dollars.
+// The parameter s contains the measurements of these GPUs; nil: they were not measured.
 func (c *charge) add(k lineKey, gpus float64, s *Slice) float64 {
 	hours := gpus * c.interval.Hours
 	sum := Sum{GPUHours: hours, IdleGPUHours: hours * idle(k.use, s)}
@@ -190,8 +190,8 @@ func (l *Ledger) enter(k lineKey, at time.Time, s *Sum) {
 }
 
 func (l *Ledger) bucket(at time.Time) *Bucket {
-	// The parameter at is the end of an interval. Subtracting one nanosecond adds an interval that ends at 12:00 to the bucket before
-	// 12:00.
+	// The parameter at is the end of an interval. One nanosecond is subtracted so that an interval that ends at 12:00 is added to the bucket
+	// that ends at 12:00.
 	begin := at.Add(-1).Truncate(l.options.Resolution)
 	b := l.series[begin]
 	if b == nil {

@@ -17,8 +17,8 @@ type profile struct {
 	instances int     // maximum number of instances on one GPU
 }
 
-// migModel is a GPU model that supports MIG. A model that exists with different memory sizes has one migModel for each size; these have the
-// same name.
+// migModel is a GPU model that supports MIG. For a model with different memory sizes, there is one migModel with the same name for each
+// size.
 type migModel struct {
 	name      string
 	memoryMiB float64 // this entry applies to GPUs with at most this memory
@@ -101,7 +101,8 @@ const (
 	memoryMargin = 1.1
 	// maxSliceActivity is the highest acceptable activity of a slice, 0 to 1. A higher activity can delay requests.
 	maxSliceActivity = 0.8
-	// minGPUHours is the minimum number of GPU-hours of a workload. With fewer, the measurements may cover only the startup of its pods.
+	// minGPUHours is the minimum number of GPU-hours of a workload for an advice. With fewer GPU-hours, the measurements may cover only the
+	// startup of its pods.
 	minGPUHours = 6.0
 )
 
@@ -116,12 +117,12 @@ type SliceAdvice struct {
 	GPUHours     float64 `json:"gpuHours"`
 	Cost         float64 `json:"cost"`   // cost of the hours with a known price
 	Saves        float64 `json:"saves"`  // the part of Cost that is saved if other workloads use the rest of the GPU
-	Priced       bool    `json:"priced"` // false: no price is known, so the savings are unknown
+	Priced       bool    `json:"priced"` // false: no price is known, and Saves has no meaning
 }
 
-// MIGAdvice returns the workloads that fit in a MIG slice, those with the highest savings first. It omits pods with several GPUs (MIG
-// instances have no NVLink), GPUs that are already partitioned or shared, and GPUs whose activity or memory use is unknown for any part of
-// the period.
+// MIGAdvice returns the workloads that fit in a MIG slice, with the highest savings first. It omits pods with several GPUs (MIG instances
+// have no NVLink), GPUs that are already partitioned or shared, and GPUs whose activity or memory use is unknown for a part of the
+// period.
 func (l *Ledger) MIGAdvice() (out []SliceAdvice) {
 	type work struct{ namespace, workload string }
 	all := map[work]*podUse{}

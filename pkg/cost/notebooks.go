@@ -65,7 +65,8 @@ func (l *Ledger) recordPod(p *Pod, d *Device, s *Slice, m Interval, u use) {
 	}
 }
 
-// merge adds the data of another pod of the same workload. The field devices is not a sum: it is the value of the pod with the most GPUs.
+// merge adds the data of another pod of the same workload. The field devices is not added: it keeps the devices of the pod with the most
+// GPUs.
 func (u *podUse) merge(o *podUse) {
 	if len(o.devices) > len(u.devices) {
 		u.devices = o.devices

@@ -21,8 +21,8 @@ type Offer struct {
 	CapacityType string `json:"capacityType"`
 	Region       string `json:"region,omitempty"`
 	Zone         string `json:"zone,omitempty"`
-	// PriceChange is what a NodeOverlay of Karpenter does to the price: it replaces it ("1.5"), adds to it ("+0.2", "-0.2"), or adds a share
-	// of it ("+10%", "-20%"). Empty: nothing.
+	// PriceChange is the change of the price by a NodeOverlay of Karpenter: another price ("1.5"), an amount that is added or subtracted
+	// ("+0.2", "-0.2"), or a percentage that is added or subtracted ("+10%", "-20%"). Empty: no change.
 	PriceChange string `json:"priceChange,omitempty"`
 }
 
@@ -32,7 +32,7 @@ type Price struct {
 	From   string  // source of the price
 }
 
-// Known reports whether there is a price. A known price of 0 is valid, for example for a machine that the user owns.
+// Known reports whether the price is known. A known price can be 0, for example for a machine that the user owns.
 func (p Price) Known() bool { return p.From != "" }
 
 // Type is an instance type in one region.
@@ -43,8 +43,8 @@ type Type struct {
 	From         string             // source of the prices and its date
 }
 
-// Override is a price that the platform team sets for an instance type with a capacity type. It replaces all other prices of it. An empty
-// Region means every region.
+// Override is a price that the platform team sets for an instance type with a capacity type. It replaces all other prices of such
+// instances. An empty Region means every region.
 type Override struct {
 	InstanceType, CapacityType, Region string
 	Hourly                             float64
@@ -90,7 +90,7 @@ func (b *Book) With(overrides []Override, commitments []Commitment) *Book {
 // GPUs returns the number of GPUs of an instance type, or 0 if it is unknown.
 func (b *Book) GPUs(instanceType string) int { return b.gpus[instanceType] }
 
-// Price returns the price of an instance without a commitment. It is the first of these that is known: the override, the observed price
+// Price returns the price of an instance without a commitment. Three sources are used in this order: the override, the observed price
 // (Karpenter's metric, which contains the prices of the account), and the price of the type in the same region. Prices of other regions
 // are not used. The PriceChange of the offer applies to all prices except an override.
 func (b *Book) Price(o Offer, observed Price) Price {
@@ -116,7 +116,7 @@ func (b *Book) unchanged(o Offer, observed Price) Price {
 	return Price{}
 }
 
-// with returns the price after a change. A change that is not valid has no effect, and neither has a difference to an unknown price.
+// with returns the price after a change. An invalid change has no effect, and neither has a relative change of an unknown price.
 func (p Price) with(change string) Price {
 	number, share := strings.CutSuffix(change, "%")
 	n, err := strconv.ParseFloat(number, 64)

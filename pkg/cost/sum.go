@@ -52,7 +52,7 @@ func (s *Sum) Add(o *Sum) {
 	s.ActivityGPUHours += o.ActivityGPUHours
 }
 
-// Use says which kind of use a GPU-hour had.
+// Use is the kind of use of a GPU-hour.
 type Use string
 
 // Uses of a GPU-hour. Only Allocated has a namespace.
@@ -83,7 +83,7 @@ type lineKey struct {
 	instanceType, capacityType       string
 }
 
-// Group is the sum of the lines with the same name.
+// Group is the sum of the lines that have the same name, such as the same team.
 type Group struct {
 	Name string `json:"name"`
 	Sum

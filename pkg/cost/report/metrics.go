@@ -10,8 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/picture"
 )
 
-// families contains the metrics of a bill. If dollars is true, a line without a known price has no series of the metric, because a 0 would
-// be wrong.
+// families contains the metrics of a bill. If dollars is true and a line has no known price, the metric has no series for the line,
+// because a value of 0 would be wrong.
 var families = []struct {
 	name, help string
 	basis      string // value of the label basis; empty: the metric has no such label

@@ -66,8 +66,8 @@ func example() *cost.Bill {
 	return b
 }
 
-// render returns the output of the function write for the example bill. The test fails if the output differs from the file with this name
-// in testdata.
+// render returns the output of the function write for the example bill. It fails the test if the output differs from the file with the
+// given name in testdata.
 func render(t *testing.T, name string, write func(io.Writer, *cost.Bill) error) string {
 	t.Helper()
 	var got bytes.Buffer

@@ -89,7 +89,7 @@ func details(b *cost.Bill) (out []string) {
 }
 
 // groups returns the tables by team, namespace, workload, instance type, capacity type and use. The parameter limit is the maximum number
-// of rows of a table. If there are more, one last row contains the sum of the others.
+// of rows of a table. If a table has more rows, its last row contains the sum of the omitted rows.
 func groups(b *cost.Bill, limit int) (all []picture.Table) {
 	for _, g := range []struct {
 		title, name string
@@ -173,7 +173,8 @@ func prefixed(prefix, s string) string {
 	return prefix + picture.Clean(s)
 }
 
-// money formats the cost of a sum: "?" if no GPU-hour has a known price, and the cost with "+ ?" if only some have one.
+// money formats the cost of a sum. The result is "?" if no GPU-hour has a known price, and the cost with "+ ?" if only some GPU-hours
+// have a known price.
 func money(s *cost.Sum) string {
 	switch {
 	case !s.Priced():
@@ -222,7 +223,7 @@ func dollars(v float64) string {
 	return "$" + picture.Thousands(n) + "." + cents
 }
 
-// hours formats a number of GPU-hours: with three decimals if it is below 1, otherwise with one.
+// hours formats a number of GPU-hours: with three decimals if it is below 1, otherwise with one decimal.
 func hours(v float64) string {
 	if v < 1 {
 		return strconv.FormatFloat(v, 'f', 3, 64)
