@@ -1,8 +1,8 @@
 // Package golden compares generated text with a file of the repository. Only tests import it.
 //
 // A golden file is either the expected output of a test (testdata/report.txt) or a document that is generated from the code
-// (config/schema/reference.md). A test passes its text to Compare. `UPDATE_GOLDEN=1 go test ./pkg/x` writes the text to the file instead,
-// and `make generate` does so for every package; the change of the file is then reviewed in `git diff`.
+// (config/schema/reference.md). A test passes its text to Compare. `UPDATE_GOLDEN=1 go test ./pkg/x` writes the text to the file instead
+// of comparing, and `make generate` does this for every package. The change of the file is then reviewed in `git diff`.
 package golden
 
 import (
@@ -40,8 +40,8 @@ func Compare(tb testing.TB, file, got string) {
 	}
 }
 
-// write changes the file only if its content differs, so that unchanged files keep their time of modification and cached test results stay
-// valid.
+// write changes the file only if its content differs. Otherwise the modification time of the file would change, and cached test results
+// would become invalid.
 func write(file, text string) error {
 	if old, err := os.ReadFile(file); err == nil && string(old) == text {
 		return nil

@@ -37,8 +37,8 @@ func Elapsed(step time.Duration, seconds float64) Axis {
 	return a
 }
 
-// Calendar returns an axis with dates and times in UTC. begins contains the time at which each value of a series begins, in ascending
-// order. The last value ends at the time to.
+// Calendar returns an axis with dates and times in UTC. The parameter begins contains the time at which each value of a series begins, in
+// ascending order. The last value ends at the time to.
 func Calendar(from, to time.Time, begins []time.Time) Axis {
 	a := Axis{seconds: to.Sub(from).Seconds()}
 	for _, at := range begins {
@@ -79,7 +79,7 @@ func (a *Axis) x(seconds float64) float64 {
 	return Canvas * min(max(seconds/max(a.seconds, 1), 0), 1)
 }
 
-// held returns the values of a series with their positions on the axis. It omits values that begin after the end of the axis.
+// held returns the values of a series with their positions on the axis. It omits values that begin after the right end of the axis.
 func (a *Axis) held(values []float64) []Held {
 	out := make([]Held, min(len(values), len(a.edges)-1))
 	for i := range out {

@@ -12,7 +12,8 @@ type Bars struct {
 	Line   string // position of a dashed line in percent of the width; empty: no line
 }
 
-// Bar is one amount. Ours marks the bar of gpuscaler. Faint marks a bar that must not be compared with the others; Problem is the reason.
+// Bar is one amount. Ours marks the bar of gpuscaler. Faint marks a bar that must not be compared with the other bars, and Problem is the
+// reason.
 type Bar struct {
 	Name, Value, Problem string
 	Ours, Faint          bool

@@ -46,8 +46,8 @@ func NewChart(title, note string, axis Axis) *Chart {
 	return &Chart{Title: title, Note: note, axis: axis, XTicks: axis.ticks}
 }
 
-// Add adds a line to the chart. It is drawn above the series that were added before it. look is a style, such as Line. color is a color of
-// the palette: blue, green, orange, violet, red or slate.
+// Add adds a line to the chart, drawn over the series that were added before it. The parameter look is a style, such as Line. The
+// parameter color is a color of the palette: blue, green, orange, violet, red or slate.
 func (c *Chart) Add(name, look, color string, values []float64) {
 	c.Series = append(c.Series, Series{Name: name, Class: look + " " + color, Color: color, values: values, drawn: values})
 }
@@ -85,8 +85,8 @@ func (c *Chart) Draw() *Chart {
 	return c
 }
 
-// Paths returns the series in drawing order. Each stacked area reaches down to zero. Therefore the highest area is drawn first, and the
-// lower areas are drawn over it.
+// Paths returns the series in drawing order. The path of each stacked area extends down to zero. Therefore the highest area is drawn
+// first, and the lower areas are drawn over it.
 func (c *Chart) Paths() []Series {
 	if c.floor == nil {
 		return c.Series

@@ -12,8 +12,8 @@ import (
 // Canvas is the width of every plot in SVG units.
 const Canvas = 1000.0
 
-// Plot converts values to vertical positions. Height is the height of the plot in SVG units. Top is the value at the upper edge; 0 is at
-// the lower edge. If all values are 0, Top can be 0 too.
+// Plot converts values to vertical positions. Height is the height of the plot in SVG units. Top is the value at the upper edge, and 0 is
+// at the lower edge. Top is 0 if all values are 0.
 type Plot struct{ Height, Top float64 }
 
 // Y returns the vertical position of a value: its distance from the upper edge in SVG units.
