@@ -3,8 +3,8 @@ package lowerbound
 // columns defines the columns of the layer (the table of the dynamic program) for one slot. A column represents one backlog, or several, at
 // the end of the slot. A backlog is the units of work that wait. g is the number of units that a replica serves in a slot.
 //
-// Each small backlog has its own column, a fine column. Every g consecutive larger backlogs share a column, a coarse column, which stands
-// for the smallest of them. In a coarse column, the work served since the beginning is a multiple of g. While the queue is not empty, each
+// Each small backlog has its own column, a fine column. Every g consecutive larger backlogs share a column, a coarse column, which
+// represents the smallest of them. In a coarse column, the work served since the beginning is a multiple of g. While the queue is not empty, each
 // slot serves a multiple of g, so a backlog that was rounded once needs no further rounding. A backlog is therefore rounded only when it
 // first belongs to a coarse column, and by less than g units.
 //
