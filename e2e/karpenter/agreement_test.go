@@ -24,8 +24,8 @@ func recordingOf(c fastConfig) string {
 	return filepath.Join(filepath.Dir(c.Status), "recording.jsonl")
 }
 
-// agrees recomputes all decisions of a test's fast processes, including killed processes, from the recorded observations. The result must
-// be identical to the recorded decisions byte for byte.
+// agrees recomputes all decisions of a test's fast processes, including killed processes, from the recorded observations. The recomputed
+// decisions must be identical to the recorded decisions, byte for byte.
 func (g *fastProcess) agrees(t *testing.T) record.Verified {
 	t.Helper()
 	v, err := record.VerifyFiles(recordingOf(g.config), nil)
@@ -37,7 +37,7 @@ func (g *fastProcess) agrees(t *testing.T) record.Verified {
 }
 
 // sameAsSimulated simulates the day of the test with the same engine in the replay's simulator. The simulated group must pass through the
-// phases in live, which the group had with the real Karpenter.
+// same phases as the group with the real Karpenter, which the parameter live contains.
 func sameAsSimulated(t *testing.T, live []statemachine.Phase) {
 	t.Helper()
 	simulated, most, last := simulatedDay(t)
@@ -51,8 +51,8 @@ func sameAsSimulated(t *testing.T, live []statemachine.Phase) {
 }
 
 // simulatedDay runs the day of TestDayOfOneGroupFromZeroToZero in the simulator. The group scales from zero to two replicas and then to
-// six, but spot has capacity for only three. When spot has capacity again, the replicas return to it. In the end there are zero replicas.
-// It returns the phases of the group, the maximum number of nodes, and the number of nodes at the end.
+// six, but spot has capacity for only three. When spot has capacity again, the replicas return to spot. At the end of the day there are
+// zero replicas. simulatedDay returns the phases of the group, the maximum number of nodes, and the number of nodes at the end.
 func simulatedDay(t *testing.T) (phases []statemachine.Phase, most, last int) {
 	t.Helper()
 	begin := time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)

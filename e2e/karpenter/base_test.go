@@ -26,8 +26,8 @@ func (p pool) hasWeight(want int64) func(context.Context) error {
 	}
 }
 
-// With onDemandBaseCapacity 1 the first replica must be on-demand and all others on spot. Karpenter may consolidate both NodePools, but
-// must not change that. Karpenter launches nodes within half a minute of real time, so this test does not use the usual fast clock.
+// With onDemandBaseCapacity 1 the first replica must be on-demand and all others on spot. Karpenter's consolidation of both NodePools
+// must not change this. Karpenter launches nodes within half a minute of real time, so this test does not use the usual fast clock.
 func TestLongOnDemandBaseStaysOnDemand(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("two minutes: GPUSCALER_E2E_LONG=1, or make test-long")
@@ -72,8 +72,8 @@ func TestLongOnDemandBaseStaysOnDemand(t *testing.T) {
 	})
 	g.explained(t, "on-demand base: ")
 	g.write(t, "platform.yaml", platform(""))
-	// The demand is set to 0, so that no replica has to return to spot before the restore. gpuscaler would wait 15 minutes before such a
-	// return, unless spot has failed before.
+	// The demand is set to 0 before the restore, so that no replica must return to spot. gpuscaler would wait 15 minutes before a return,
+	// unless spot has failed before.
 	g.load(t, map[string]float64{"base/chat": 0})
 	stack.Eventually(t, 2*time.Minute, "without a base the NodePools are restored", func(context.Context) error {
 		for _, p := range pools {
@@ -85,8 +85,8 @@ func TestLongOnDemandBaseStaysOnDemand(t *testing.T) {
 	})
 }
 
-// Another writer changes an overridden field. gpuscaler must keep the new value, and after the third such change it must not override the
-// field again for a long time.
+// Another writer changes an overridden field. gpuscaler must keep the new value. After the third change by another writer, it must not
+// override the field again for a long time.
 func TestFieldThatIsOverwrittenThreeTimesIsNotOverridden(t *testing.T) {
 	t.Parallel()
 	p := pool{name: "fight-od", kind: "on-demand", weight: 20, nudge: allFields, by: clientSide}

@@ -20,15 +20,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// buffering returns a PlatformConfig with a group that provides nodes by a CapacityBuffer instead of raising the target early. The group
-// does not freeze consolidation, so only the buffer keeps an empty node.
+// buffering returns a PlatformConfig with a group that requests nodes early by a CapacityBuffer, and does not raise the target early. The
+// group does not freeze consolidation, so only the CapacityBuffer keeps an empty node.
 func buffering(pool string) string {
 	return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, buffer: true, consolidationFreeze: false, " +
 		"leadTime: 5m, nodePools: {spot: " + pool + "}}\n")
 }
 
-// soon returns chatPolicy with a schedule that sets minReplicas and begins within five minutes. When it begins, the replicas start on nodes
-// that the buffer has already provided.
+// soon returns chatPolicy with a schedule that sets minReplicas and begins within five minutes. When the schedule begins, the replicas
+// start on nodes that the CapacityBuffer has already provided.
 func soon(namespace string, replicas int) string {
 	from := time.Now().UTC().Truncate(time.Minute).Add(5 * time.Minute).Format("2006-01-02T15:04")
 	return chatPolicy(namespace) + fmt.Sprintf("  schedules:\n  - {name: peak, timezone: UTC, from: %q, until: \"2099-12-31\", "+
@@ -43,7 +43,7 @@ func buffer(ctx context.Context, namespace string) (*unstructured.Unstructured, 
 	return u, suite.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "gpuscaler-chat"}, u)
 }
 
-// held returns a check that the buffer has the given number of replicas and that Karpenter provides capacity for all of them.
+// held returns a check that the CapacityBuffer has the given number of replicas and that Karpenter provides capacity for all of them.
 func held(namespace string, want int64) func(context.Context) error {
 	return func(ctx context.Context) error {
 		u, err := buffer(ctx, namespace)
@@ -68,7 +68,7 @@ func noBuffer(namespace string) func(context.Context) error {
 	}
 }
 
-// requesting adds GPU requests to the Deployment chat of a namespace. They equal its GPU limits.
+// requesting adds GPU requests, equal to the GPU limits, to the Deployment chat of a namespace.
 func requesting(t *testing.T, namespace string) {
 	t.Helper()
 	patch := client.RawPatch("application/json-patch+json",
@@ -78,7 +78,7 @@ func requesting(t *testing.T, namespace string) {
 	}
 }
 
-// nodesOf lists a suite's nodes.
+// nodesOf returns the names of the nodes of a test.
 func nodesOf(ctx context.Context, t *testing.T, name string) (names []string) {
 	t.Helper()
 	var nodes corev1.NodeList
@@ -95,7 +95,7 @@ func nodesOf(ctx context.Context, t *testing.T, name string) (names []string) {
 // This test uses Karpenter with the feature gate CapacityBuffer enabled, and real time.
 func TestBufferKeepsNodesBeforePodsRequestThem(t *testing.T) {
 	t.Parallel()
-	// without a consent annotation, because a buffer is gpuscaler's own object and changes no NodePool
+	// the NodePool has no consent annotation, because a CapacityBuffer is gpuscaler's own object and changes no NodePool
 	p := pool{name: "buf-spot", kind: "spot", weight: 80, by: clientSide}
 	p.create(t)
 	chat(t, "buf", nil)
@@ -143,7 +143,7 @@ func TestBufferKeepsNodesBeforePodsRequestThem(t *testing.T) {
 	}
 	stack.Eventually(t, 20*time.Second, "no buffer, because all replicas are requested", noBuffer("buf"))
 
-	// The schedule that caused the buffer is removed while gpuscaler does not run. The next process must delete the buffer.
+	// The schedule that caused the CapacityBuffer is removed while gpuscaler does not run. The next process must delete the CapacityBuffer.
 	g.load(t, map[string]float64{"buf/chat": 0})
 	stack.Eventually(t, 40*time.Second, "the buffer is created again", held("buf", 3))
 	g.end(syscall.SIGKILL)
@@ -161,7 +161,8 @@ func TestBufferKeepsNodesBeforePodsRequestThem(t *testing.T) {
 	stack.Eventually(t, 10*time.Second, "the buffer is deleted when gpuscaler ends", noBuffer("buf"))
 }
 
-// Without the permission to write buffers, the group must report the missing permission. The policy is the same as in the test above.
+// Without the permission to write CapacityBuffers, the group must report the missing permission. The policy is the same as in the
+// previous test.
 func TestGroupReportsMissingPermissionForBuffers(t *testing.T) {
 	t.Parallel()
 	account := grant(t, "bare", false)

@@ -20,8 +20,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// grant applies the chart's ServiceAccount, roles and admission policies for a release of that name, with or without the permission to
-// write buffers. It returns a kubeconfig of the ServiceAccount.
+// grant applies the chart's ServiceAccount, roles and admission policies for a release with the given name, with or without the
+// permission to write CapacityBuffers. It returns a kubeconfig of the ServiceAccount.
 func grant(t *testing.T, name string, buffers bool) string {
 	t.Helper()
 	r := chart.Release{Name: name, Namespace: controller.Namespace,
@@ -36,8 +36,8 @@ func grant(t *testing.T, name string, buffers bool) string {
 	return account
 }
 
-// If the permission to write buffers is removed, gpuscaler must delete an existing buffer, because a buffer keeps nodes. A running leader
-// deletes it after at most two checks of the permission. If no leader runs, the next leader deletes it.
+// If the permission to write CapacityBuffers is removed, gpuscaler must delete an existing CapacityBuffer, because the buffer keeps
+// nodes. A running leader deletes it after at most two checks of the permission. If no leader runs, the next leader deletes it.
 func TestBufferIsDeletedWithoutPermissionToWriteIt(t *testing.T) {
 	t.Parallel()
 	account := grant(t, "turn", true)
@@ -73,8 +73,8 @@ func findsNoBuffers(s fastGroup) error {
 	return errors.New("no finding")
 }
 
-// A crashed controller has left a buffer. `gpuscaler restore` must delete it, or print the kubectl command if the account is not allowed to
-// delete it. The test is not parallel, because restore restores every NodePool.
+// A crashed controller has not deleted a CapacityBuffer. `gpuscaler restore` must delete it or, if the account is not allowed to delete
+// it, print the kubectl command. The test is not parallel, because restore restores every NodePool.
 func TestRestoreDeletesABufferOrPrintsTheCommand(t *testing.T) {
 	account := grant(t, "shorn", false)
 	binary, err := controller.Build(t.Context(), os.Stderr, suite.Dir)
@@ -117,7 +117,7 @@ func TestRestoreDeletesABufferOrPrintsTheCommand(t *testing.T) {
 		out, err := restoreAs(t, binary, account)
 		if err == nil || !strings.Contains(string(out), "kubectl delete capacitybuffers --all-namespaces") || !strings.Contains(string(out),
 			`"failed": 1`) {
-			return fmt.Errorf("%w: %s", err, out) // retried, because the API server applies the change of the role later
+			return fmt.Errorf("%w: %s", err, out) // the command is retried, because the API server applies the change of the role later
 		}
 		return nil
 	})
@@ -138,11 +138,11 @@ func TestRestoreDeletesABufferOrPrintsTheCommand(t *testing.T) {
 	}
 }
 
-// A user keeps a node with a buffer for another Deployment. gpuscaler must not change this buffer, and must report that the buffer keeps
-// the node.
+// A user keeps a node with a CapacityBuffer for another Deployment. gpuscaler must not change this buffer, and must report that the
+// buffer keeps the node.
 func TestForeignBufferIsReportedAsWhatKeepsANode(t *testing.T) {
 	t.Parallel()
-	// not WhenEmpty, with which Karpenter may report a new node as not empty for 15 minutes
+	// the policy is not WhenEmpty, because with it Karpenter may report a new node as not empty for 15 minutes
 	p := pool{name: "theirs-spot", kind: "spot", weight: 80, by: clientSide, after: "20s", edit: func(spec map[string]any) {
 		spec["disruption"].(map[string]any)["consolidationPolicy"] = "WhenEmptyOrUnderutilized"
 	}}

@@ -26,10 +26,10 @@ const (
 	claimed     = "example.com/gpu"
 )
 
-// Pods claim GPUs by dynamic resource allocation, on the real API server and scheduler and with a Karpenter that ignores such pods, which
-// is its default. The devices are demand of the group, and the zero limit is removed although Karpenter launches nothing. A scripted driver
-// then publishes the devices of a node: the scheduler allocates them, and a claim that two pods share counts once. Without claims the zero
-// limit is set again.
+// Pods claim GPUs by dynamic resource allocation, on the real API server and scheduler. Karpenter ignores such pods, as it does by
+// default. The devices must count as demand of the group, and the zero limit must be removed although Karpenter launches no node. A
+// scripted driver then publishes the devices of a node. The scheduler allocates the devices, and a claim that two pods share must count
+// once. After the claims are deleted, the zero limit must be set again.
 func TestClaimedGPUsAreDemandAndRemoveTheZeroLimit(t *testing.T) {
 	t.Parallel()
 	const ns = "claims"
@@ -91,8 +91,8 @@ func TestClaimedGPUsAreDemandAndRemoveTheZeroLimit(t *testing.T) {
 	stack.Eventually(t, time.Minute, "the zero limit is set again", claimLimit(spot.name, "0"))
 }
 
-// demandOf returns a check that the demand of a group is n, and that one of its findings contains the given text. If the text is empty, the
-// group must have no finding about claims.
+// demandOf returns a check that the demand of a group is n, and that the group has a finding with the given text. If the text is empty,
+// the group must have no finding about claims.
 func demandOf(n int64, finding string) func(fastGroup) error {
 	return func(s fastGroup) error {
 		all := strings.Join(s.Findings, "\n")
@@ -108,7 +108,7 @@ func demandOf(n int64, finding string) func(fastGroup) error {
 	}
 }
 
-// claimLimit returns a check of a NodePool's limit for the extended resource; "" means that it must have no limit.
+// claimLimit returns a check of a NodePool's limit for the extended resource; "" means that the NodePool must have no limit.
 func claimLimit(name, want string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var p karpv1.NodePool

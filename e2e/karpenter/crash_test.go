@@ -71,8 +71,8 @@ func (c *crash) put(t *testing.T, name, text string) {
 	}
 }
 
-// startInPast starts gpuscaler with a fast clock. The clock begins in the past and reaches real time at equalAt. The process leaves the
-// same overrides and timestamps as a controller that crashed a few minutes ago.
+// startInPast starts gpuscaler with a fast clock. The clock begins in the past and reaches real time at the time equalAt. When the
+// process is killed, its overrides and timestamps are the same as those of a controller that crashed a few minutes ago.
 func (c *crash) startInPast(t *testing.T, name string, equalAt time.Time) *fastProcess {
 	t.Helper()
 	dir := filepath.Join(suite.Dir, name+"past")
@@ -93,7 +93,7 @@ func (c *crash) startInPast(t *testing.T, name string, equalAt time.Time) *fastP
 }
 
 // restored returns a check that the named NodePools have exactly the content that they had before the test, including the owners of their
-// fields. Without names it checks all NodePools.
+// fields. If no name is given, it checks all NodePools.
 func (c *crash) restored(t *testing.T, names ...string) func(context.Context) error {
 	return func(context.Context) error {
 		var all error
@@ -120,15 +120,15 @@ func (c *crash) budgets(ctx context.Context, name string) int {
 	return len(list)
 }
 
-// present returns the overrides that must survive a crash, in one line of text.
+// present returns the overrides that must remain after a crash, in one line of text.
 func (c *crash) present(ctx context.Context) string {
 	return fmt.Sprintf("zero limit %s, limit cap %s, freeze budgets %d, fallback weight %s, probe limit %s",
 		c.pool("crash-zero").limitNow(ctx), c.pool("crash-cap-od").limitNow(ctx), c.budgets(ctx, "crash-freeze"),
 		c.weight(ctx, "crash-fallback-od"), c.pool("crash-probe-spot").limitNow(ctx))
 }
 
-// ownType returns an edit of a NodePool for a group: it sets a node label of the group, and the group's instance type if the map market has
-// one.
+// ownType returns an edit of a NodePool for a group. The edit sets a node label of the group. If the map market has an instance type for
+// the group, the edit also sets this instance type.
 func ownType(group string) func(spec map[string]any) {
 	return func(spec map[string]any) {
 		template := spec["template"].(map[string]any)
@@ -139,14 +139,15 @@ func ownType(group string) func(spec map[string]any) {
 	}
 }
 
-// The real binary is killed in every state with an override. The next leader continues, and every state ends with restored NodePools.
+// The test kills the real binary in every state with an override. The next leader must continue, and in the end all NodePools must be
+// restored.
 func TestLongKilledInEveryStateAllNodePoolsAreRestored(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("three minutes: GPUSCALER_E2E_LONG=1, or make test-long")
 	}
 	c := crashScene(t)
 	c.put(t, "platform", controller.Platform("mode: auto\n"))
-	// Delete the Service of another test.
+	// Delete the Service that another test has created.
 	_ = suite.Client.Delete(t.Context(), &corev1.Service{ObjectMeta: (&controller.Controller{}).Deployment().ObjectMeta})
 	if err := suite.Nodes(t.Context(), "crash-cpu", 2, 0); err != nil {
 		t.Fatal(err)
@@ -175,7 +176,7 @@ func TestLongKilledInEveryStateAllNodePoolsAreRestored(t *testing.T) {
 		}
 		return nil
 	}
-	// The schedule opens at a full minute, so the freeze, which begins two minutes earlier, can be up to a minute away.
+	// The schedule opens at a full minute, so the freeze, which begins two minutes earlier, may begin up to a minute later than now.
 	stack.Eventually(t, 100*time.Second, "the zero limit, the limit cap, the fallback and the probe are set, and consolidation is frozen",
 		unchanged)
 
@@ -193,8 +194,8 @@ func TestLongKilledInEveryStateAllNodePoolsAreRestored(t *testing.T) {
 	undrifted(t, c.pools...)
 }
 
-// generations returns metadata.generation of each NodePool with an override. A generation must change only if an override changes, because
-// Karpenter then validates the NodePool again.
+// generations returns metadata.generation of each NodePool with an override. A generation must change only if an override changes,
+// because Karpenter validates the NodePool again after each change.
 func (c *crash) generations(t *testing.T) map[string]int64 {
 	all := map[string]int64{}
 	for _, name := range []string{"crash-zero", "crash-freeze", "crash-fallback-spot", "crash-fallback-od", "crash-probe-spot",
@@ -225,7 +226,7 @@ func crashScene(t *testing.T) *crash {
 	}
 	for i, p := range c.pools {
 		if p.by == updated {
-			c.pools[i].weight++ // the weight that create has set
+			c.pools[i].weight++ // the weight that the method create sets
 		}
 		c.contents[p.name] = p.content(t)
 	}
@@ -242,7 +243,7 @@ func crashScene(t *testing.T) *crash {
 		d.Spec.Template.Spec.NodeSelector = map[string]string{"suite": "crash", "group": group}
 		workload.Create(t, suite.Client, d)
 	}
-	t.Cleanup(func() { // delete the nodes before the NodePools
+	t.Cleanup(func() { // delete the nodes before the NodePools are deleted
 		var list appsv1.DeploymentList
 		if err := suite.Client.List(context.Background(), &list, client.InNamespace("crash")); err != nil {
 			t.Error(err)
@@ -254,8 +255,8 @@ func crashScene(t *testing.T) *crash {
 	return c
 }
 
-// leftover runs and kills a fast process (see fastEnv) that froze consolidation half an hour ago. The budget of the freeze has expired.
-// gpuscaler must nevertheless remove this budget, because its schedule would apply again in a year.
+// leftover runs and kills a fast process (see fastEnv) that froze consolidation half an hour ago. The budget of this freeze has expired.
+// gpuscaler must nevertheless remove the budget, because its schedule would apply again in a year.
 func leftover(t *testing.T, c *crash) {
 	t.Helper()
 	equalAt := time.Now().Add(time.Minute)
@@ -276,8 +277,8 @@ func leftover(t *testing.T, c *crash) {
 	}
 }
 
-// crashed runs and kills a fast process (see fastEnv) while its groups have a zero limit, a limit cap for the spot wait timeout, a fallback
-// and a probe, and while a replica is moving between nodes.
+// crashed runs and kills a fast process (see fastEnv). At the time of the kill, its groups have a zero limit, a limit cap for the spot
+// wait timeout, a fallback and a probe, and a replica is moving between nodes.
 func crashed(t *testing.T, c *crash) {
 	t.Helper()
 	scale := func(group string, n int32) {
@@ -293,7 +294,7 @@ func crashed(t *testing.T, c *crash) {
 	}
 	lacks("probe", "move")
 	c.put(t, "platform", crashPlatform("zero", "cap", "fallback", "probe", "move"))
-	// The fast clock equals real time at about the time of the kill, because the fallback of 15 minutes must not end before the kill.
+	// The fast clock reaches real time at about the time of the kill, because the fallback of 15 minutes must not end before the kill.
 	g := c.startInPast(t, "crash-", time.Now().Add(45*time.Second))
 	scale("probe", 3)
 	scale("move", 3)
@@ -310,7 +311,7 @@ func crashed(t *testing.T, c *crash) {
 	is(time.Minute, "probe", "fallback")
 	is(time.Minute, "move", "fallback")
 	stack.Eventually(t, time.Minute, "on-demand replicas are ready", workload.HasReplicas(suite.Client, "crash", "move", 3))
-	is(time.Minute, "probe", "probing") // the phase continues until a pod uses the probe, which does not occur here
+	is(time.Minute, "probe", "probing") // the phase continues until a pod uses the node of the probe, which does not occur here
 	lacks("fallback")
 	scale("fallback", 3)
 	victim := ""
@@ -340,7 +341,7 @@ func crashed(t *testing.T, c *crash) {
 		})
 	g.end(syscall.SIGKILL)
 	t.Logf("killed %s behind real time, in the middle of the move of %s", time.Since(g.config.now()).Round(time.Second), victim)
-	// These Events must be deleted, because the next leader uses real time: by its clock the launches failed a minute ago. By the clock of
+	// These Events must be deleted, because the next leader uses real time. By its clock the launches failed a minute ago. By the clock of
 	// the killed process they failed half an hour ago, before the probe began.
 	refused := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}}
 	if err := suite.Client.DeleteAllOf(t.Context(), refused, client.InNamespace("default"),
@@ -403,7 +404,7 @@ const refusalBinding = `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"
 	`"metadata":{"name":"crash"},
 "spec":{"policyName":"crash","validationActions":["Deny"]}}`
 
-// midRelease kills the leader in the middle of a restore, between two writes, for each NodePool.
+// midRelease kills the leader for each NodePool between two writes of a restore.
 func midRelease(t *testing.T, c *crash, real *controller.Controller) {
 	t.Helper()
 	var refusals []*unstructured.Unstructured
@@ -418,7 +419,7 @@ func midRelease(t *testing.T, c *crash, real *controller.Controller) {
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(5 * time.Second) // until the API server applies the admission policy; otherwise the restore would succeed
+	time.Sleep(5 * time.Second) // wait until the API server applies the admission policy; otherwise the restore would succeed
 	c.put(t, "platform", controller.Platform("mode: auto\n"))
 	half := func(ctx context.Context) error {
 		for _, p := range c.pools {

@@ -27,9 +27,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// This test simulates a day with a clock that is thirty times as fast as real time. At night the group has no capacity. The nodes of a
-// schedule must be ready before it begins. When spot has no capacity, the group falls back to on-demand, and later returns to spot at a
-// limited rate. Consolidation must wait for a scheduled peak.
+// This test simulates a day with a clock that is thirty times as fast as real time. At night the group has no capacity. The nodes that a
+// schedule needs must be ready before it begins. When spot has no capacity, the group must fall back to on-demand, and must later return
+// to spot at a limited rate. There must be no consolidation before a scheduled peak.
 func TestDayOfOneGroupFromZeroToZero(t *testing.T) {
 	t.Parallel()
 	spot := pool{name: "day-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide, limit: int64(32)}
@@ -194,8 +194,8 @@ func unmarked(namespace string) func(context.Context) error {
 	}
 }
 
-// driftIsSeen checks that undrifted, which fails for drifted nodes, can fail: after a label in the NodePool's template changes, Karpenter
-// must report the nodes as drifted.
+// driftIsSeen checks that undrifted fails if nodes are drifted: after a label in the NodePool's template changes, Karpenter must report
+// the nodes as drifted.
 func driftIsSeen(t *testing.T, p pool) {
 	t.Helper()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"template":{"metadata":{"labels":{"touched":"yes"}}}}}`))
@@ -248,7 +248,8 @@ func lonelyJob(t *testing.T, namespace string, selector map[string]string) *core
 	return p
 }
 
-// watchReady returns a counter of the minimum number of ready pods of a Deployment since the call. It is updated until the test ends.
+// watchReady returns a counter of the minimum number of ready pods of a Deployment since the call of watchReady. The counter is updated
+// until the test ends.
 func watchReady(t *testing.T, namespace, name string) *atomic.Int64 {
 	t.Helper()
 	least := &atomic.Int64{}

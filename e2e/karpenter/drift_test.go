@@ -18,8 +18,8 @@ import (
 
 // The node of the only replica of a Deployment drifts, and the replica needs ten seconds to load its model. With maxReplicas 1, gpuscaler
 // may add no second replica: Karpenter launches a node, evicts the replica, and no replica is ready until its successor has loaded the
-// model. With maxReplicas 2, a second replica is ready on a node of the new template before the first one is deleted. The first one is
-// protected by karpenter.sh/do-not-disrupt in the pod template, or by the startupShield of the group.
+// model. With maxReplicas 2, a second replica must be ready on a node of the new template before the old replica is deleted. The old
+// replica is protected by karpenter.sh/do-not-disrupt in the pod template, or by the startupShield of the group.
 func TestOnlyReplicaLeavesADriftedNodeWithoutAGap(t *testing.T) {
 	t.Parallel()
 	for ns, c := range map[string]struct {
@@ -79,8 +79,8 @@ func TestOnlyReplicaLeavesADriftedNodeWithoutAGap(t *testing.T) {
 	}
 }
 
-// watchGap returns a counter of the time, in nanoseconds, in which no pod of the Deployment chat was ready. It is updated until the test
-// ends.
+// watchGap returns a counter of the time, in nanoseconds, in which no pod of the Deployment chat was ready. The counter is updated until
+// the test ends.
 func watchGap(t *testing.T, namespace string) *atomic.Int64 {
 	t.Helper()
 	total := &atomic.Int64{}

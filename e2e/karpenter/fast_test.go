@@ -25,7 +25,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// fastEnv is the environment variable that makes the test binary run as a fast process; its value is a fastConfig as JSON. A fast process
+// fastEnv is the environment variable that makes the test binary run as a fast process. Its value is a fastConfig as JSON. A fast process
 // runs gpuscaler's policy, engine and cluster packages with a clock that is faster than real time, so that intervals of minutes and hours
 // take seconds. Karpenter, the scheduler and the API server use real time. Timestamps that are read from the cluster are converted to the
 // fast clock.
@@ -69,19 +69,19 @@ func (c fastConfig) at(t time.Time) time.Time {
 	return c.Epoch.Add(time.Duration(float64(t.Sub(c.Epoch)) * c.Speed)).Round(0)
 }
 
-// fastTime converts a creation timestamp to the fast clock. The API server truncates these timestamps to seconds. fastTime adds almost a
-// second to them, because a time that is a second too early would be half a minute too early by the fast clock.
+// fastTime converts a creation timestamp to the fast clock. The API server truncates creation timestamps to seconds. fastTime adds almost
+// a second, because a time that is a second too early would be half a minute too early by the fast clock.
 func (c fastConfig) fastTime(t time.Time) time.Time {
 	return c.at(t.Add(time.Second - time.Millisecond))
 }
 
-// lens wraps an engine.Nodes. It returns the same observed state with the timestamps of the fast clock.
+// lens wraps an engine.Nodes. It returns the observed state of the wrapped engine.Nodes with the timestamps of the fast clock.
 type lens struct {
 	engine.Nodes
 	config fastConfig
 }
 
-// Orphans returns the orphaned overrides, annotations and buffers of this test only, because other tests use the same cluster.
+// Orphans returns only the orphaned overrides, annotations and buffers of this test, because other tests use the same cluster.
 func (l lens) Orphans(groups []*capacity.Group, of []scaling.Workload) (own []engine.Orphan, marks []capacity.Action) {
 	all, marks := l.Nodes.Orphans(groups, of)
 	for _, s := range all {
@@ -130,7 +130,8 @@ func (l lens) Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Obs
 	}
 }
 
-// demand is a Telemetry that reads the value of each policy's signal from the load file. A policy that is not in the file has no reading.
+// demand is a Telemetry that reads the value of each policy's signal from the load file. A policy that is missing in the file has no
+// reading.
 type demand struct {
 	config fastConfig
 	values map[string]float64

@@ -21,8 +21,8 @@ import (
 )
 
 // argo does for one NodePool what the source code of Argo CD does (v2.14: util/argo/managedfields, and normalizeTargetResources in
-// controller/sync.go), on a real API server. git is the NodePool in Git. trusted is the list managedFieldsManagers in the rule that
-// `gpuscaler manifests gitops` prints.
+// controller/sync.go), on a real API server. The field git is the NodePool in Git. The field trusted is the list managedFieldsManagers in
+// the rule that `gpuscaler manifests gitops` prints.
 type argo struct {
 	git     *unstructured.Unstructured
 	trusted []string
@@ -30,7 +30,7 @@ type argo struct {
 
 const argoManager = "argocd-controller"
 
-// normalize returns the live object and Git's object without the fields that differ and that a trusted manager owns.
+// normalize returns the live object and Git's object. From both it removes the fields that differ and that a trusted manager owns.
 func (a argo) normalize(live *unstructured.Unstructured) (normLive, normGit map[string]any, err error) {
 	was, err := typed.DeducedParseableType.FromUnstructured(live.Object)
 	if err != nil {
@@ -59,8 +59,8 @@ func (a argo) normalize(live *unstructured.Unstructured) (normLive, normGit map[
 	return was.AsValue().Unstructured().(map[string]any), desired.AsValue().Unstructured().(map[string]any), nil
 }
 
-// outOfSync returns the fields of Git's spec whose values differ in the live object and are not ignored. If there is one, Argo CD syncs the
-// object.
+// outOfSync returns the fields of Git's spec whose values differ in the live object and are not ignored. If there is such a field, Argo
+// CD syncs the object.
 func (a argo) outOfSync(live *unstructured.Unstructured) (fields []string, err error) {
 	normLive, normGit, err := a.normalize(live)
 	if err != nil {
@@ -102,8 +102,8 @@ func (a argo) reconcile(ctx context.Context, p pool) (synced []string, err error
 		client.ForceOwnership)
 }
 
-// respect copies the ignored fields of live into target. These are the fields that are missing in normalized, the result of normalize for
-// live.
+// respect copies the ignored fields of live into target. The ignored fields are those that are missing in normalized, the result of
+// normalize for live.
 func respect(target, normalized, live map[string]any) {
 	for key, value := range live {
 		n, there := normalized[key]
@@ -142,8 +142,8 @@ func nudgingGroup(pool string) string {
 `)
 }
 
-// weights returns a check of a NodePool's weight and GPU limit. If ours is true, gpuscaler must own a field of the NodePool. If it is
-// false, gpuscaler must own none.
+// weights returns a check of a NodePool's weight and GPU limit. If ours is true, gpuscaler must own a field of the NodePool. If ours is
+// false, gpuscaler must own no field.
 func weights(p pool, weight int64, limit string, ours bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		u := p.get(ctx)

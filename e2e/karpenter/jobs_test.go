@@ -21,9 +21,9 @@ import (
 // trainingTime is how long the pods of the Job run: fifteen minutes of gpuscaler's fast clock.
 const trainingTime = 30 * time.Second
 
-// The real CronJob controller creates a Job with two GPU pods in a group that has a zero limit and no demand. The zero limit is removed,
-// the pods get nodes, and these nodes stay until the pods complete, although the policy's own workload scales to zero meanwhile. Completed
-// pods do not count as demand: the nodes are removed and the zero limit is set again.
+// The real CronJob controller creates a Job with two GPU pods in a group that has a zero limit and no demand. The zero limit must be
+// removed, and the pods must get nodes. These nodes must stay until the pods complete, although the policy's own workload scales to zero
+// before that. Completed pods must not count as demand: the nodes are removed and the zero limit is set again.
 func TestPodsOfACronJobAreDemandUntilTheyComplete(t *testing.T) {
 	t.Parallel()
 	const ns = "batch"

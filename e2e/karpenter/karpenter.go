@@ -25,7 +25,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// init registers the type CustomResourceDefinition in the scheme in which Karpenter's packages register their types.
+// init registers the type CustomResourceDefinition in the scheme that contains Karpenter's types.
 func init() {
 	utilruntime.Must(apiextensionsv1.AddToScheme(stack.Scheme))
 }
@@ -36,7 +36,7 @@ const NodeClass = "default"
 // InstanceType is an instance type of the cloud, with the same price in each zone.
 type InstanceType struct {
 	Name string
-	// number of GPUs; at most 1, because a simulated node has the capacity that its claim requests; 0: no GPUs
+	// number of GPUs: 0 or 1, because a simulated node has the capacity that its NodeClaim requests
 	GPUs   int
 	Prices map[string]float64 // price in dollars per hour by capacity type: spot, on-demand
 	Zones  []string           // default: zone-a
@@ -61,15 +61,15 @@ type Options struct {
 	RegistrationDelay time.Duration
 }
 
-// Karpenter is a running Karpenter.
+// Karpenter is a running process of Karpenter.
 type Karpenter struct {
 	Process    *stack.Process
 	MetricsURL string
 	scarcity   string
 }
 
-// Start installs Karpenter's CRDs and a node class, and runs Karpenter as the administrator until the stack stops. It builds the component
-// if necessary.
+// Start installs Karpenter's CRDs and a node class, and runs Karpenter as the administrator until the stack stops. If the binary of
+// Karpenter does not exist, Start builds it.
 func Start(ctx context.Context, s *stack.Stack, o Options) (*Karpenter, error) {
 	paths, err := components.Ensure(ctx, os.Stderr, "karpenter")
 	if err != nil {
@@ -113,7 +113,7 @@ func Start(ctx context.Context, s *stack.Stack, o Options) (*Karpenter, error) {
 	return k, stack.AwaitReady(ctx, k.Process, fmt.Sprintf("http://127.0.0.1:%d/readyz", health))
 }
 
-// Scarce replaces the shortages of the cloud. They apply from the next launch; existing nodes are not removed.
+// Scarce replaces the shortages of the cloud. The new shortages apply from the next launch; existing nodes are not removed.
 func (k *Karpenter) Scarce(shortages ...Shortage) error {
 	text, err := json.Marshal(shortages)
 	if err != nil {

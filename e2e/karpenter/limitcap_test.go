@@ -22,7 +22,7 @@ import (
 )
 
 // An override must not cause drift, and a limit of 0 must not evict a pod. While the limit is 0, a user changes the template: Karpenter
-// must report drift, and must replace the nodes when the limit is removed.
+// must report drift, and must replace the nodes only after the limit is removed.
 func TestOverridesCauseNoDriftAndLimitsEvictNoPods(t *testing.T) {
 	t.Parallel()
 	spot := pool{name: "cap-spot", kind: "spot", weight: 80, nudge: allFields, by: updated, limit: int64(16), edit: atOnce}
@@ -174,7 +174,8 @@ func limited(t *testing.T, g *fastProcess, pools []pool, claims *claimWatch, gro
 	})
 }
 
-// reported returns the Events in the namespace default about objects whose names begin with the prefix, as sorted lines without duplicates.
+// reported returns the Events in the namespace default about objects whose names begin with the prefix, as sorted lines without
+// duplicates.
 func reported(ctx context.Context, prefix string) (said []string) {
 	var events corev1.EventList
 	if err := suite.Client.List(ctx, &events, client.InNamespace("default")); err != nil {
@@ -201,7 +202,7 @@ func both(pools []pool, want string, path ...string) func(context.Context) error
 	}
 }
 
-// touch edits a NodePool as a user does.
+// touch edits a NodePool in the way in which a user edits it.
 func touch(t *testing.T, p pool, patch string) {
 	t.Helper()
 	if err := suite.Client.Patch(t.Context(), p.object(), client.RawPatch(types.MergePatchType, []byte(patch)),
@@ -247,7 +248,7 @@ func watchClaims(t *testing.T, of string) *claimWatch {
 	t.Cleanup(cancel)
 	go func() {
 		for ctx.Err() == nil {
-			_ = look(ctx) // restart the watch at once
+			_ = look(ctx) // start the watch again at once
 			time.Sleep(100 * time.Millisecond)
 		}
 	}()

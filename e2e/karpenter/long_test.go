@@ -30,8 +30,8 @@ func TestLongConsolidationFreezeEndsWithoutGpuscaler(t *testing.T) {
 	chat(t, "freeze", map[string]string{"pool": frozen.name})
 	content := frozen.content(t)
 
-	// The schedule begins within two minutes and sets a minimum of one replica for one minute. gpuscaler must therefore freeze
-	// consolidation now.
+	// The schedule begins within two minutes and sets a minimum of one replica for one minute. gpuscaler must therefore freeze consolidation
+	// at once.
 	opens := time.Now().UTC().Truncate(time.Minute).Add(2 * time.Minute)
 	ends := opens.Add(time.Minute)
 	window := fmt.Sprintf("  schedules:\n  - {name: minute, timezone: UTC, from: %q, until: %q, minReplicas: 1}\n",

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/karpenter"
 )
 
-// market contains the instance type of each test with a capacity shortage, by the name of the test. The tests share one cluster, in which a
-// shortage applies to an instance type, so each test has its own.
+// market contains the instance type of each test with a capacity shortage, by the name of the test. The tests share one cluster, and a
+// shortage applies to an instance type. Therefore each test has its own instance type.
 var market = map[string]karpenter.InstanceType{
 	"day":   {Name: "g6e.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.78, "on-demand": 1.861}},
 	"zone":  {Name: "g5.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.42, "on-demand": 1.006}, Zones: []string{"zone-a", "zone-b"}},

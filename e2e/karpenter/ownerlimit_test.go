@@ -11,9 +11,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// The spot NodePool has reached its owner's limit of GPUs (or of nodes in the next test), so Karpenter launches the other nodes as
-// on-demand. gpuscaler must report the limit. It must not add surge replicas for a return to spot that the limit prevents, and must not
-// freeze consolidation. After the owner raises the limit, the replicas must return to spot.
+// The spot NodePool has reached its owner's limit of GPUs, or of nodes in the next test, so Karpenter launches the other nodes as
+// on-demand. gpuscaler must report the limit. It must not add replicas for a return to spot that the limit prevents, and must not freeze
+// consolidation. After the owner raises the limit, the replicas must return to spot.
 func TestSpotPoolAtItsOwnersLimitIsReportedAndReturnsAfterTheLimitIsRaised(t *testing.T) {
 	t.Parallel()
 	atOwnersLimit(t, "fullgpus", "nvidia.com/gpu", `{"spec":{"limits":{"nvidia.com/gpu":4}}}`)
@@ -38,8 +38,8 @@ func atOwnersLimit(t *testing.T, name, resource, raised string) {
 	chat(t, name, nil)
 	g := start(t, name, map[string]string{"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, " +
 		"nodePools: {spot: " + spot.name + ", on-demand: " + demand.name + "}}\n"), "chat.yaml": chatPolicy(name)})
-	// The test starts with two replicas. If Karpenter launches several nodes at once, it can exceed a limit of nodes, because it counts
-	// only nodes that exist already.
+	// The test starts with two replicas, because Karpenter can exceed a limit on the number of nodes if it launches several nodes at once:
+	// it counts only nodes that already exist.
 	g.load(t, map[string]float64{name + "/chat": 2})
 	g.group(t, time.Minute, "two nodes on spot", on(2, 0))
 	g.load(t, map[string]float64{name + "/chat": 4})

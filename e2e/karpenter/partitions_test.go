@@ -24,9 +24,10 @@ const (
 	wholeClass      = "whole.mig.example.com" // DeviceClass of a whole GPU
 )
 
-// A scripted DRA driver publishes one GPU as partitionable devices: the whole GPU, or up to two halves of it. A capacity group has the
-// DeviceClass of the halves as its resource. Its demand is the number of halves that pods have or wait for, on the real API server and
-// scheduler. A pod that claims the whole GPU is not demand of this group, and a finding reports it, because it uses the same GPU.
+// A scripted DRA driver publishes one GPU as partitionable devices: the whole GPU, or up to two halves of the GPU. A capacity group has
+// the DeviceClass of the halves as its resource. The demand of the group must be the number of halves that pods have or wait for, on the
+// real API server and scheduler. A pod that claims the whole GPU is not demand of this group. A finding must report such a pod, because
+// it uses the same GPU.
 func TestPartitionsOfAGPUAreDemandOfTheirDeviceClass(t *testing.T) {
 	t.Parallel()
 	const ns = "partitions"

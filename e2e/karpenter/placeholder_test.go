@@ -20,12 +20,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// The output of `gpuscaler manifests placeholder` must keep a node that Karpenter would otherwise remove as empty, and must free it for the
-// first replica of the workload. A copy of the placeholder with the lowest priority must not keep its node.
+// The output of `gpuscaler manifests placeholder` must keep a node that Karpenter would otherwise remove as empty, and must free this
+// node for the first replica of the workload. A copy of the placeholder with the lowest priority must not keep its node.
 func TestPlaceholderKeepsItsNodeUntilARealReplicaStarts(t *testing.T) {
 	t.Parallel()
-	// the NodePool held is for the placeholder and the workload, and the NodePool lost for the copy with the lowest priority, so that both
-	// do not share a node
+	// The NodePool held is for the placeholder and the workload. The NodePool lost is for the copy with the lowest priority, so that the
+	// copy and the placeholder do not share a node.
 	held := pool{name: "place-held", kind: "spot", weight: 10, by: serverSide}
 	lost := pool{name: "place-lost", kind: "spot", weight: 10, by: serverSide}
 	held.create(t)

@@ -90,7 +90,7 @@ func TestScaleInDeletesTheReplicaThatFreesANode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := pool{name: name + "-spot", kind: "spot", weight: 80, by: clientSide,
-				limit: int64(0)} // 0 until all four pods are pending, so that Karpenter launches nodes for them in one batch
+				limit: int64(0)} // 0 until all four pods are pending, so that Karpenter launches the nodes of all pods in one batch
 			p.create(t)
 			chat(t, name, nil)
 			g := startAt(t, 1, name, map[string]string{"platform.yaml": packing(on, "spot: "+p.name), "chat.yaml": chatPolicy(name)})
@@ -134,8 +134,8 @@ func TestScaleInDeletesTheReplicaThatFreesANode(t *testing.T) {
 			if (went == lonely) != on {
 				t.Errorf("%s was deleted; %s was alone on its node; packing is %t", went, lonely, on)
 			}
-			// Without packing, two half-empty nodes are left. Karpenter may consolidate them and move a ready replica, so the test does not
-			// wait for the removal of a node.
+			// Without packing, two half-empty nodes are left. Karpenter may consolidate these nodes and move a ready replica, so in this case the
+			// test does not wait for the removal of a node.
 			if on {
 				g.group(t, 90*time.Second, "its node is removed", on1(1))
 			}
@@ -180,8 +180,8 @@ func lonelyOf(t *testing.T, namespace string) (pods []corev1.Pod, lonely string)
 	return pods, lonely
 }
 
-// The oldest replica is on-demand, and the youngest on spot. A scale-in must delete the on-demand replica, which costs more. Without
-// gpuscaler, the ReplicaSet controller deletes the youngest replica, which runs on spot.
+// The oldest replica is on-demand, and the youngest replica is on spot. A scale-in must delete the on-demand replica, which costs more.
+// Without gpuscaler, the ReplicaSet controller deletes the youngest replica, which is on spot.
 func TestLongScaleInDeletesTheReplicaOnDemand(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("a minute and a half, as ages count by their order of magnitude: GPUSCALER_E2E_LONG=1, or make test-long")
@@ -275,8 +275,8 @@ func TestLongScaleInDeletesTheIdleReplica(t *testing.T) {
 	}
 }
 
-// An on-demand replica still loads its model when spot has capacity again. gpuscaler must prevent a move until the replica is ready.
-// Without gpuscaler, Karpenter moves it immediately, and the new replica must load the model again.
+// An on-demand replica still loads its model when spot has capacity again. gpuscaler must prevent a move of this replica until it is
+// ready. Without gpuscaler, Karpenter moves the replica immediately, and the new replica must load the model again.
 func TestLongLoadingReplicaIsNotMovedUntilItIsReady(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("a model of three minutes: GPUSCALER_E2E_LONG=1, or make test-long")
@@ -343,7 +343,7 @@ func TestLongLoadingReplicaIsNotMovedUntilItIsReady(t *testing.T) {
 	}
 }
 
-// loading makes the pods of a test's Deployment ready only after the duration d. This simulates the time in which they load a model.
+// loading makes the pods of a test's Deployment ready only after the duration d. This simulates the time for loading a model.
 func loading(t *testing.T, namespace string, d time.Duration) {
 	t.Helper()
 	deployment := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "chat"}}

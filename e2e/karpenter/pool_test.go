@@ -28,7 +28,7 @@ type pool struct {
 	edit       func(spec map[string]any) // changes the spec; nil means no change
 }
 
-// style is how a NodePool is created, which determines the owners of its fields.
+// style is the way in which a NodePool is created. It determines the field managers that own its fields.
 type style string
 
 const (
@@ -43,8 +43,8 @@ func (p pool) suite() string {
 	return name
 }
 
-// instance returns the instance type of the NodePool: the type that the map market has for the test, or the type that the other tests
-// share.
+// instance returns the instance type of the NodePool: the type that the map market contains for the test or, without such a type, the
+// type that the remaining tests share.
 func (p pool) instance() string {
 	if own, has := market[p.suite()]; has {
 		return own.Name
@@ -142,7 +142,8 @@ func (p pool) get(ctx context.Context) *unstructured.Unstructured {
 	return u
 }
 
-// content returns, as text, everything in a NodePool that a restore must restore: the spec, the annotations, and the owners of the fields.
+// content returns, as text, everything in a NodePool that gpuscaler must restore: the spec, the annotations, and the owners of the
+// fields.
 func (p pool) content(t *testing.T) string {
 	t.Helper()
 	u := p.get(t.Context())
@@ -166,7 +167,7 @@ func normal(raw []byte) string {
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return err.Error()
 	}
-	text, _ := json.Marshal(v) // the value was decoded from JSON
+	text, _ := json.Marshal(v) // cannot fail, because the value was decoded from JSON
 	return string(text)
 }
 

@@ -34,20 +34,20 @@ type fastProcess struct {
 	n       int
 }
 
-// start writes the policy files and runs a fast process until the end of the test. name is the namespace of the test's workloads and the
-// prefix of its NodePools.
+// start writes the policy files and runs a fast process until the end of the test. The parameter name is the namespace of the test's
+// workloads and the prefix of its NodePools.
 func start(t *testing.T, name string, files map[string]string) *fastProcess {
 	t.Helper()
 	return startAt(t, speed, name, files)
 }
 
-// startAt does the same as start with a clock of the given speed.
+// startAt does the same as start, with a clock of the given speed.
 func startAt(t *testing.T, speed float64, name string, files map[string]string) *fastProcess {
 	t.Helper()
 	return startAs(t, suite.account, speed, name, files)
 }
 
-// startAs does the same as startAt with the permissions of the given account.
+// startAs does the same as startAt, with the permissions of the given account.
 func startAs(t *testing.T, account string, speed float64, name string, files map[string]string) *fastProcess {
 	t.Helper()
 	dir := filepath.Join(suite.Dir, strings.ReplaceAll(t.Name(), "/", "-"))
@@ -155,7 +155,7 @@ func (g *fastProcess) tail(lines int) string {
 	return strings.Join(all[max(len(all)-lines, 0):], "\n")
 }
 
-// follow replaces the HPAs: it sets the replicas of each Deployment to the policy's target. It ignores workloads of other kinds.
+// follow does the work of the HPAs: it sets the replicas of each Deployment to the policy's target. It ignores workloads of other kinds.
 func (g *fastProcess) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		time.Sleep(200 * time.Millisecond)

@@ -19,8 +19,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// `gpuscaler restore` must restore the overrides of a schedule, while a controller runs and while none runs. This test uses the gpuscaler
-// binary and real time.
+// `gpuscaler restore` must restore the overrides of a schedule, both while a controller runs and while no controller runs. This test uses
+// the gpuscaler binary and real time.
 func TestRestoreWithARunningControllerAndWithoutOne(t *testing.T) {
 	pools := []pool{
 		{name: "restore-spot", kind: "spot", weight: 80, nudge: allFields, by: updated, limit: int64(16)},
@@ -93,7 +93,7 @@ func TestRestoreWithARunningControllerAndWithoutOne(t *testing.T) {
 	put(groups)
 	stack.Eventually(t, 30*time.Second, "with groups the overrides are set again", overridden)
 
-	// A user edits an overridden field. The user's value must remain, even after the restore.
+	// A user edits an overridden field. The user's value must remain, also after the restore.
 	edit := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"weight":50}}`))
 	if err := suite.Client.Patch(t.Context(), pools[0].object(), edit, client.FieldOwner("kubectl-edit")); err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func TestRestoreWithARunningControllerAndWithoutOne(t *testing.T) {
 	if err := restored(t.Context()); err != nil {
 		t.Error(err)
 	}
-	restore(t, c.Binary, 0) // the second run has nothing to restore
+	restore(t, c.Binary, 0) // nothing is left to restore for the second run
 }
 
 // restore runs `gpuscaler restore` with gpuscaler's account and requires that it restores at least the given number of NodePools.

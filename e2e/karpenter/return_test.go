@@ -31,9 +31,9 @@ func TestLongKarpenterReturnsToSpotUnlessWeightsOrBalancedPreventIt(t *testing.T
 	pairs := []pair{
 		{suite: "normal", weight: 20, spots: 80, policy: "WhenEmptyOrUnderutilized", returns: true, oneByOne: true},
 		{suite: "swapped", weight: 80, spots: 20, policy: "WhenEmptyOrUnderutilized"},
-		// no return: a spot node costs 0.60 of the on-demand price, so it saves too little
+		// no return expected: a spot node costs 0.60 of the on-demand price, so it saves too little
 		{suite: "half", weight: 20, spots: 80, policy: "Balanced"},
-		// returns: a spot node costs 0.30 of the on-demand price
+		// a return is expected: a spot node costs 0.30 of the on-demand price
 		{suite: "third", weight: 20, spots: 80, policy: "Balanced", returns: true},
 	}
 	for _, p := range pairs {
@@ -51,7 +51,7 @@ func TestLongKarpenterReturnsToSpotUnlessWeightsOrBalancedPreventIt(t *testing.T
 	for _, p := range pairs {
 		pool{name: p.suite + "-spot", kind: "spot", weight: p.spots, by: serverSide}.create(t)
 	}
-	// Karpenter evaluates all nodes again after 5 minutes without a change of the cluster. It can take longer here, because other tests
+	// Karpenter evaluates all nodes again after 5 minutes without a change of the cluster. Here it can take longer, because other tests
 	// change the cluster.
 	const shortest, longest = 6 * time.Minute, 15 * time.Minute
 	began, done := time.Now(), map[string]time.Duration{}

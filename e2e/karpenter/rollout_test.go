@@ -17,10 +17,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// Three replicas use all GPUs that the owner's limit allows. The default strategy of a Deployment starts a new pod before it removes an old
-// one. The new pod therefore waits for a GPU, and the rollout does not proceed. `gpuscaler lint` must report this before the rollout. While
-// the rollout waits, the target and the limit must not change. With the strategy that lint recommends, the rollout completes without a
-// fourth GPU, and at each moment at least two replicas are ready and the target is three.
+// Three replicas use all GPUs that the owner's limit allows. The default strategy of a Deployment starts a new pod before it removes an
+// old pod. The new pod therefore waits for a GPU, and the rollout does not proceed. `gpuscaler lint` must report this problem before the
+// rollout. While the rollout waits, the target and the limit must not change. With the strategy that lint recommends, the rollout must
+// complete without a fourth GPU, with at least two ready replicas and a target of three at each moment.
 func TestRolloutWithoutAFreeGPUIsForeseenAndCompletesWithTheAdvice(t *testing.T) {
 	t.Parallel()
 	const ns, gpus = "rollout", "3"
@@ -89,7 +89,7 @@ func rolledOut(namespace string, n int32) func(context.Context) error {
 
 func deployment(ctx context.Context, namespace string) *appsv1.Deployment {
 	d := &appsv1.Deployment{}
-	// if the command failed, the empty output does not match
+	// if the command failed, the empty Deployment does not match
 	_ = suite.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "chat"}, d)
 	return d
 }
@@ -103,8 +103,8 @@ func edit(t *testing.T, namespace, patch string) {
 	}
 }
 
-// lint returns the output of gpuscaler lint for policies, with the objects of the cluster. It also reports problems of other tests'
-// objects, so its error is ignored.
+// lint returns the output of gpuscaler lint for policies, with the objects of the cluster. Its exit code is ignored, because lint also
+// reports problems of other tests' objects.
 func lint(t *testing.T, paths string) string {
 	t.Helper()
 	for _, c := range policies.Commands() {

@@ -23,11 +23,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// One group has six NodePools: prepaid instances, spot in three zones, and on-demand in two zones. The owner's weights define the order in
-// which they are used. One zone refuses spot nodes and another zone loses them, so the group falls back to on-demand. The prepaid instances
-// must still be used first. When spot has capacity again, all replicas must leave on-demand. Without demand all six NodePools have a zero
-// limit, and at the end each has its owner's values. The NodePool of the prepaid instances has the capacity type on-demand and a limit
-// equal to the number of prepaid instances. The group lists it under reserved.
+// One group has six NodePools: prepaid instances, spot in three zones, and on-demand in two zones. The owner's weights define the order
+// in which Karpenter uses them. One zone refuses spot nodes and the spot nodes of another zone are lost, so the group falls back to
+// on-demand. Karpenter must still use the prepaid instances first. When spot has capacity again, all replicas must leave on-demand.
+// Without demand all six NodePools must have a zero limit, and at the end each of them must have its owner's values. The NodePool of the
+// prepaid instances has the capacity type on-demand and a limit equal to the number of prepaid instances. The group lists it under
+// reserved.
 func TestLongGroupOfSixNodePoolsFromPrepaidOverSpotToOnDemandAndBack(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("three minutes: GPUSCALER_E2E_LONG=1, or make test-long")
@@ -56,7 +57,7 @@ func TestLongGroupOfSixNodePoolsFromPrepaidOverSpotToOnDemandAndBack(t *testing.
 	asks := func(n float64) { g.load(t, map[string]float64{"six/chat": n}) }
 	asks(0)
 
-	// The Job can run only on a prepaid instance. If zero limits are set already, they are removed because of the Job, before the test
+	// The Job can run only on a prepaid instance. If zero limits are already set, the Job makes gpuscaler remove them before the test
 	// creates pods that can run on any node.
 	job := lonelyJob(t, "six", map[string]string{"pool": prepaid.name})
 	stack.Eventually(t, time.Minute, "the Job removes the zero limits", s.restored(t))
@@ -75,8 +76,8 @@ func TestLongGroupOfSixNodePoolsFromPrepaidOverSpotToOnDemandAndBack(t *testing.
 		t.Errorf("nothing had to be overridden: %v", err)
 	}
 
-	// Now zone-a rejects launches, zone-b interrupts all of its nodes and rejects launches, and zone-c is at its owner's limit. gpuscaler may
-	// add reserve replicas because of the interruptions. They also run on on-demand nodes.
+	// From now on, zone-a rejects launches, zone-b interrupts all of its nodes and rejects launches, and zone-c is at its owner's limit.
+	// gpuscaler may add reserve replicas because of the interruptions. These replicas also run on on-demand nodes.
 	scarce(t, short("zone-a", 1), short("zone-b", 0))
 	for _, claim := range s.claims(t, b) {
 		interrupt(t, &claim)
@@ -130,7 +131,7 @@ type six struct {
 }
 
 // returns waits until all replicas run on spot or prepaid instances and no override is left. The replicas move in batches. The number of
-// ready replicas must never fall below the demand.
+// ready replicas must never be below the demand.
 func (s *six) returns(t *testing.T, g *fastProcess, least *atomic.Int64) {
 	t.Helper()
 	g.group(t, 3*time.Minute, "a probe of spot", phase("probing", "returning"))
@@ -264,7 +265,7 @@ func retryOften(t *testing.T, namespace string) {
 			for i := range pods.Items {
 				if p := &pods.Items[i]; p.Spec.NodeName == "" {
 					text, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{"retry": fmt.Sprint(n)}}})
-					_ = suite.Client.Patch(ctx, p, client.RawPatch(types.MergePatchType, text)) // the pod may be gone
+					_ = suite.Client.Patch(ctx, p, client.RawPatch(types.MergePatchType, text)) // the pod may have been deleted
 				}
 			}
 			time.Sleep(500 * time.Millisecond)

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 )
 
-// Nodes that the cloud provider interrupts count as spot losses. Nodes that Karpenter removes do not.
+// Nodes that the cloud provider interrupts must count as spot losses. Nodes that Karpenter removes must not count as spot losses.
 func TestLongInterruptionsAreDistinguishedFromConsolidation(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("two minutes: GPUSCALER_E2E_LONG=1, or make test-long")

@@ -23,8 +23,8 @@ var suite struct {
 	epoch     time.Time
 }
 
-// speed is the factor by which the clock of a fast process is faster than real time: the 5 minutes before a zero limit is set take 10
-// seconds.
+// speed is the factor by which the clock of a fast process is faster than real time. For example, the 5 minutes before a zero limit is
+// set take 10 seconds.
 const speed = 30
 
 var release = chart.Release{Name: controller.Name, Namespace: controller.Namespace,

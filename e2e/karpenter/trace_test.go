@@ -23,9 +23,10 @@ import (
 )
 
 // This test replays forty minutes of a recorded spot market: AWS's g4dn in the Bamboo traces, from 3:04 to 3:44. The market has ten
-// machines, two after 15 minutes, and ten again after half an hour. As on AWS, an interruption is announced two minutes before, and a
-// launch without capacity fails. The clocks of gpuscaler and of the trace are thirty times as fast as real time, so forty minutes take
-// eighty seconds. Karpenter and the scheduler use real time, so by these clocks a node takes thirty times as long to start.
+// machines, only two machines after 15 minutes, and ten again after half an hour. As on AWS, an interruption is announced two minutes
+// before it occurs, and a launch without capacity fails. The clocks of gpuscaler and of the trace are thirty times as fast as real time,
+// so forty minutes take eighty seconds. Karpenter and the scheduler use real time, so by the fast clocks a node takes thirty times as
+// long to start.
 func TestLongFortyMinutesOfARecordedMarket(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("three minutes: GPUSCALER_E2E_LONG=1, or make test-long")
@@ -76,7 +77,7 @@ func TestLongFortyMinutesOfARecordedMarket(t *testing.T) {
 	g.explained(t, "nodes at risk: ", "spot fallback: ", "spot probe: ", "return to spot: ")
 }
 
-// bamboo reads the trace, or skips the test if the shared data are missing.
+// bamboo reads the trace. It skips the test if the shared data are missing.
 func bamboo(t *testing.T) *spotmarket.Trace {
 	t.Helper()
 	root, err := components.Root()
@@ -174,7 +175,7 @@ func (m *recorded) step(ctx context.Context) error {
 	return nil
 }
 
-// end ends the replay of the trace. From then on the capacity is unlimited.
+// end ends the replay of the trace. After that the capacity is unlimited.
 func (m *recorded) end(t *testing.T) {
 	t.Helper()
 	m.stop()

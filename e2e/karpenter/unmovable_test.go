@@ -23,8 +23,8 @@ import (
 )
 
 // Four pods run on-demand because spot has no capacity: pods of a Deployment, of a StatefulSet and of a LeaderWorkerSet, and a notebook
-// without a policy. A return to spot needs a second pod before the first one is deleted, which only a ReplicaSet can create. The other
-// three pods must therefore stay on-demand, and the group must report them.
+// without a policy. A return to spot needs a second pod before the old pod is deleted, and only a ReplicaSet can create this second pod.
+// The pods without a ReplicaSet must therefore stay on-demand, and the group must report them.
 func TestUnmovablePodsStayOnDemandAndAreReported(t *testing.T) {
 	t.Parallel()
 	spot := pool{name: "stuck-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide}
@@ -50,9 +50,9 @@ func TestUnmovablePodsStayOnDemandAndAreReported(t *testing.T) {
 	g.load(t, map[string]float64{"stuck/chat": 1, "stuck/db": 1, "stuck/llm": 1})
 	lonelyJob(t, "stuck", map[string]string{"suite": "stuck"})
 	g.group(t, 2*time.Minute, "four on-demand nodes without spot", on(0, 4))
-	// Karpenter tries to launch spot once for all pods or once for each pod, depending on how it batches them. The group falls back only
-	// after several failed launches, although its nodes are on-demand even after one. The phases fallback and returning are therefore both
-	// correct.
+	// Karpenter tries to launch spot once for all pods or once for each pod, depending on how it batches the pods. The group falls back only
+	// after several failed launches, although its nodes are on-demand even after one failed launch. The phases fallback and returning are
+	// therefore both correct.
 	g.group(t, 30*time.Second, "the group falls back, or returns", func(s fastGroup) error {
 		if phase("fallback")(s) != nil {
 			return phase("returning")(s)
@@ -95,7 +95,7 @@ func TestUnmovablePodsStayOnDemandAndAreReported(t *testing.T) {
 	g.load(t, map[string]float64{"stuck/chat": 0, "stuck/db": 1, "stuck/llm": 1})
 }
 
-// podUIDs returns the UIDs of pods that must exist.
+// podUIDs returns the UIDs of pods. It fails the test if a pod does not exist.
 func podUIDs(t *testing.T, namespace string, names []string) (uids []types.UID) {
 	t.Helper()
 	for _, name := range names {
@@ -151,7 +151,7 @@ func leaderWorkerSet(t *testing.T, namespace, name string) {
 		},
 	}
 	if err := client.IgnoreAlreadyExists(suite.Client.Create(t.Context(),
-		crd)); err != nil { // not deleted, because other tests watch it
+		crd)); err != nil { // the CRD is not deleted, because other tests watch it
 		t.Fatal(err)
 	}
 	resources := map[string]any{"limits": map[string]any{string(stack.GPU): "1"}}

@@ -19,9 +19,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// A spot market loses the capacity of one zone after the other, and then all of it. gpuscaler must not act while Karpenter can handle the
-// loss alone, and must not request capacity that no NodePool can provide. With `fallback: hard` it must limit the spot NodePool to its
-// current usage.
+// A spot market loses the capacity of one zone after the other, until no zone has capacity. gpuscaler must not act while Karpenter can
+// handle the loss alone, and must not request capacity that no NodePool can provide. With `fallback: hard` it must limit the spot
+// NodePool to its current usage.
 func TestLongMarketLosesZonesAndThenAllCapacity(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("three minutes: GPUSCALER_E2E_LONG=1, or make test-long")
