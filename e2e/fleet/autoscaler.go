@@ -19,10 +19,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// autoscaler adds and removes the nodes of one node group by rules of Cluster Autoscaler. It simulates Cluster Autoscaler for this test.
-// Each rule is quoted from its FAQ (github.com/kubernetes/autoscaler, cluster-autoscaler/FAQ.md, commit
-// 0024f2540ecebb95ac72ceb28da995f1f7bc0491) or from its code. Only the times are shorter. Rules that the test does not need are left out:
-// expanders, PodDisruptionBudgets, local storage, DaemonSets.
+// autoscaler simulates Cluster Autoscaler for this test: it adds and removes the nodes of one node group. Each rule is quoted from the
+// FAQ of Cluster Autoscaler (github.com/kubernetes/autoscaler, cluster-autoscaler/FAQ.md, commit
+// 0024f2540ecebb95ac72ceb28da995f1f7bc0491) or from its code. Only the times are shorter. The simulation omits rules that the test does
+// not need: expanders, PodDisruptionBudgets, local storage, DaemonSets.
 type autoscaler struct {
 	client client.Client
 	group  nodeGroup
@@ -30,7 +30,7 @@ type autoscaler struct {
 	mu       sync.Mutex
 	created  int                  // nodes that were ever created
 	most     int                  // the greatest number of nodes that existed at the same time
-	unneeded map[string]time.Time // since when a node is unneeded
+	unneeded map[string]time.Time // time since which a node is unneeded, by node
 	booked   bool                 // a ProvisioningRequest keeps the nodes
 }
 
@@ -38,7 +38,7 @@ type autoscaler struct {
 type nodeGroup struct {
 	name   string // prefix of the names of its nodes
 	labels map[string]string
-	gpus   int64 // of each node
+	gpus   int64 // number of GPUs of each node
 	max    int   // "sets min,max size [...] for a node group" (parameter nodes)
 }
 
@@ -71,7 +71,8 @@ func (a *autoscaler) run(ctx context.Context) {
 	}
 }
 
-// state is what one scan has read: the nodes of the group, their pods, and the pending pods that could run on a node of the group.
+// state is the result of reading the cluster for one scan: the nodes of the group, their pods, and the pending pods that could run on a
+// node of the group.
 type state struct {
 	nodes   []corev1.Node
 	pods    map[string][]corev1.Pod // by node
@@ -205,7 +206,7 @@ func (a *autoscaler) scaleDown(ctx context.Context, s *state) error {
 		if since, known := a.unneeded[name]; !known {
 			a.unneeded[name] = now
 		} else if now.Sub(since) > unneededTime {
-			clear(a.unneeded) // the pods of this node change which other nodes are unneeded
+			clear(a.unneeded) // the other nodes are examined again, because the evicted pods will run on them
 			return a.drain(ctx, &s.nodes[i], s.pods[name])
 		}
 	}
@@ -265,7 +266,8 @@ func (a *autoscaler) drain(ctx context.Context, n *corev1.Node, pods []corev1.Po
 	return a.client.Delete(ctx, n)
 }
 
-// lose removes a node and its pods at once, as when its machine fails. The pods are deleted as the pod garbage collector does later.
+// lose removes a node and its pods at once, as if its machine failed. The pods are deleted as the pod garbage collector would delete
+// them.
 func (a *autoscaler) lose(ctx context.Context, node string) error {
 	s, err := a.read(ctx)
 	if err != nil {

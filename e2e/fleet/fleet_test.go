@@ -23,7 +23,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// l40s are the labels of the group's nodes.
+// l40s contains the labels of the group's nodes.
 var l40s = map[string]string{"accelerator": "l40s"}
 
 // chatPolicy requests one replica for every ten requests in the gateway's queue. The queue is in the gateway, so it does not change when
@@ -102,7 +102,7 @@ func TestTargetIsCappedAtTheNodesThatTheAutoscalerMayAdd(t *testing.T) {
 	keepAndRelease(t, ns, chat, func() { set(1) })
 }
 
-// keepAndRelease is the end of the story: known demand, the advised command, and the removal of unneeded nodes.
+// keepAndRelease is the last part of the test: known demand, the advised command, and the removal of unneeded nodes.
 func keepAndRelease(t *testing.T, ns string, chat controller.Workload, calm func()) {
 	t.Helper()
 	from := time.Now().UTC().Truncate(time.Minute).Add(3 * time.Minute)
@@ -212,7 +212,7 @@ func replicas(ctx context.Context, ns string, want int32) error {
 
 func notebookNode(t *testing.T, ns string) string { return nodeOf(t, ns, "notebook", "") }
 
-// nodeOf returns a node that runs a pod of the Deployment. It never returns the node `except`.
+// nodeOf returns a node that runs a pod of the Deployment, other than the node `except`.
 func nodeOf(t *testing.T, ns, app, except string) string {
 	t.Helper()
 	list, err := pods(t.Context(), ns, app)

@@ -18,7 +18,7 @@ import (
 
 var suite controller.Suite
 
-// groups are the capacity groups of the PlatformConfig.
+// groups contains the capacity groups of the PlatformConfig.
 const groups = `
 capacityGroups:
 - {name: chat, resource: nvidia.com/gpu, nodeSelector: {accelerator: l40s}, maxNodes: 3, leadTime: 1m}

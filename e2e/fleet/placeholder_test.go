@@ -14,8 +14,8 @@ import (
 )
 
 // The autoscaler must add a node for the placeholder pod that `gpuscaler manifests placeholder` prints, and a real replica must use this
-// node at once. Placeholders have the lowest priority for which Cluster Autoscaler adds nodes. The test also shows that it adds none for a
-// lower priority.
+// node at once. Placeholders have the lowest priority for which Cluster Autoscaler adds nodes. The test also shows that Cluster
+// Autoscaler adds no node for a lower priority.
 func TestPlaceholderAddsANodeThatAReplicaUses(t *testing.T) {
 	ns, a100 := suite.Namespace(t, "placeholder"), map[string]string{"accelerator": "a100"}
 	nodes := &autoscaler{client: suite.Stack.Client, group: nodeGroup{name: "a100", labels: a100, gpus: 1, max: 1}}

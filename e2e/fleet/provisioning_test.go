@@ -23,11 +23,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// The API server accepts what `gpuscaler manifests provisioningrequest` prints. A provisioner that reads this ProvisioningRequest adds
-// exactly the nodes that the replicas use:
+// The API server must accept the output of `gpuscaler manifests provisioningrequest`. A provisioner that reads this ProvisioningRequest
+// must add exactly the nodes that the replicas use:
 //
-//  1. Nine replicas need more nodes than the provisioner may add: it adds none, and the request fails.
-//  2. Two replicas: two nodes are added. They stay while they are booked, although they are empty, and gpuscaler counts them.
+//  1. Nine replicas need more nodes than the provisioner may add: it adds no node, and the request fails.
+//  2. Two replicas: two nodes are added. While they are booked, they stay although they are empty, and gpuscaler counts them.
 //  3. The replicas run on these nodes.
 //  4. A request cannot be changed. When the booking has expired, the empty nodes are removed.
 func TestProvisioningRequestAddsTheNodesOfItsReplicas(t *testing.T) {
@@ -115,10 +115,10 @@ func request(t *testing.T, d *appsv1.Deployment, name string, replicas int) (r *
 	return r, nil
 }
 
-// provision does what Cluster Autoscaler does for a ProvisioningRequest of the class best-effort-atomic-scale-up: it adds the nodes for all
-// pods, or none. provision returns the condition that it sets. "Provisioned indicates that all of the requested resources were created",
-// and "Failed indicates that it is impossible to obtain resources to fulfill this ProvisioningRequest" (kubernetes/autoscaler at 3a1ecdc,
-// cluster-autoscaler/apis/provisioningrequest/autoscaling.x-k8s.io/v1/types.go).
+// provision does what Cluster Autoscaler does for a ProvisioningRequest of the class best-effort-atomic-scale-up: it adds the nodes for
+// all pods, or no node. provision returns the condition that it sets. "Provisioned indicates that all of the requested resources were
+// created", and "Failed indicates that it is impossible to obtain resources to fulfill this ProvisioningRequest" (kubernetes/autoscaler
+// at 3a1ecdc, cluster-autoscaler/apis/provisioningrequest/autoscaling.x-k8s.io/v1/types.go).
 func (a *autoscaler) provision(t *testing.T, r *unstructured.Unstructured) (condition string) {
 	t.Helper()
 	sets, _, _ := unstructured.NestedSlice(r.Object, "spec", "podSets")
@@ -151,8 +151,8 @@ func (a *autoscaler) provision(t *testing.T, r *unstructured.Unstructured) (cond
 	return "Provisioned"
 }
 
-// expire ends the booking: "BookingExpired indicates that the ProvisioningRequest had Provisioned condition before and capacity reservation
-// time is expired".
+// expire ends the reservation of the nodes: "BookingExpired indicates that the ProvisioningRequest had Provisioned condition before and
+// capacity reservation time is expired".
 func (a *autoscaler) expire(t *testing.T, r *unstructured.Unstructured) {
 	t.Helper()
 	a.report(t, r, "BookingExpired")

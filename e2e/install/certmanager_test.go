@@ -21,8 +21,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// cert-manager's controllers issue the certificates that the chart requests: a CA, a serving certificate, and a new one after its Secret
-// is deleted. The API server trusts each of them, and no pod restarts.
+// cert-manager's controllers issue the certificates that the chart requests: a CA, a serving certificate, and a new serving certificate
+// after its Secret is deleted. The API server must trust each serving certificate, and no pod may restart.
 func TestCertManagerIssuesCertificatesThatTheAPIServerTrusts(t *testing.T) {
 	serve(t, "cert-manager.io", "certificates")
 	serve(t, "cert-manager.io", "issuers")
@@ -57,8 +57,8 @@ func TestCertManagerIssuesCertificatesThatTheAPIServerTrusts(t *testing.T) {
 	stack.Eventually(t, 2*time.Minute, "two replicas with cert-manager's certificate", available(h.namespace, 2))
 	stack.Eventually(t, time.Minute, "registered and trusted", reached)
 
-	// cert-manager issues another certificate when the Secret is deleted. mountCertificate then updates the files at once, for which a
-	// kubelet needs up to a minute.
+	// cert-manager issues another certificate when the Secret is deleted. mountCertificate then updates the files at once. A kubelet needs
+	// up to a minute for this.
 	secret := &corev1.Secret{}
 	secret.Namespace, secret.Name = h.namespace, "gpuscaler-serving"
 	if err := cluster.Client.Delete(t.Context(), secret); err != nil {
@@ -79,8 +79,8 @@ func TestCertManagerIssuesCertificatesThatTheAPIServerTrusts(t *testing.T) {
 	h.uninstall("gpuscaler", false)
 }
 
-// mountCertificate acts as the kubelet: it waits until the Secret contains a certificate other than last, writes the files of the Secret,
-// and returns the certificate.
+// mountCertificate does the work of the kubelet: it waits until the Secret contains a certificate other than last, writes the files of
+// the Secret, and returns the certificate.
 func (h host) mountCertificate(t *testing.T, namespace string, last []byte) []byte {
 	t.Helper()
 	var secret corev1.Secret
@@ -113,7 +113,7 @@ func (h host) mountCertificate(t *testing.T, namespace string, last []byte) []by
 	return secret.Data["tls.crt"]
 }
 
-// servedBy returns an error unless the server behind the proxy port presents the certificate want.
+// servedBy returns an error unless the server behind the port of the proxy presents the certificate want.
 func servedBy(port string, want []byte) error {
 	c, err := tls.Dial("tcp", net.JoinHostPort("127.0.0.1", port), &tls.Config{InsecureSkipVerify: true}) // the certificate is compared below
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// The chart's resource requests must be sufficient for a large cluster: a thousand workloads with one pod each, whose targets are computed
-// every second from a queue length in Prometheus. config/guides/operation.md lists the measured values.
+// The chart's resource requests must be sufficient for a large cluster: a thousand workloads with one pod each. gpuscaler computes their
+// targets every second from a queue length in Prometheus. config/guides/operation.md lists the measured values.
 func TestResourceRequestsAreEnoughForAThousandWorkloads(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_COST") == "" {
 		t.Skip("set GPUSCALER_E2E_COST=1: a thousand Deployments take two minutes")
@@ -49,7 +49,7 @@ func TestResourceRequestsAreEnoughForAThousandWorkloads(t *testing.T) {
 	machine.mount(t, h.namespace)
 	defer h.uninstall("gpuscaler", false)
 	stack.Eventually(t, 2*time.Minute, "two replicas", available(h.namespace, 2))
-	time.Sleep(30 * time.Second) // the caches must be synced, the first ticks must run, and a garbage collection must follow
+	time.Sleep(30 * time.Second) // the caches are synced, the first ticks run, and a garbage collection follows
 	before := costs(t, h.namespace)
 	time.Sleep(30 * time.Second)
 	for pod, after := range costs(t, h.namespace) {

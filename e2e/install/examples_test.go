@@ -18,10 +18,10 @@ import (
 
 const clusterExamples = "../../config/examples/cluster"
 
-// Users copy the examples, so the API server must accept each object and each must have the effect that its comment describes.
+// Users copy the examples, so the API server must accept each object, and each object must have the effect that its comment describes.
 func TestClusterExamplesAreAcceptedAndWork(t *testing.T) {
 	serve(t, "karpenter.sh", "nodepools")
-	// in the order of their use: a file can need the objects of an earlier one
+	// in the order of their use, because a file can need the objects of an earlier file
 	files := []string{"priorityclasses.yaml", "resourcequotas.yaml", "nodepools.yaml", "gpu-server.yaml"}
 	all, err := filepath.Glob(clusterExamples + "/*.yaml")
 	if err != nil || len(all) != len(files) {
@@ -47,7 +47,8 @@ func TestClusterExamplesAreAcceptedAndWork(t *testing.T) {
 	quota(t)
 }
 
-// guarded checks that the pod of the example Deployment passes all guard-rails, and that it is refused without its PriorityClass.
+// guarded checks that the pod of the example Deployment passes all guard-rails, and that the API server rejects it without its
+// PriorityClass.
 func guarded(t *testing.T) {
 	t.Helper()
 	var server appsv1.Deployment

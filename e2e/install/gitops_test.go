@@ -62,7 +62,7 @@ func TestGitOpsRulesMatchTheSchemasOfArgoCDAndFlux(t *testing.T) {
 					spec[field] = value
 				}
 				stack.Eventually(t, time.Minute, "the API server accepts it",
-					// retried, because the client discovers a new API only after a delay
+					// the call is retried, because the client discovers a new API only after a delay
 					func(context.Context) error { return create(t, whole) })
 				for field := range rule["spec"].(map[string]any) { // a misspelled field must be rejected
 					spec[field+"s"] = spec[field]

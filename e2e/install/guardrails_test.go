@@ -64,7 +64,7 @@ var badPods = []struct {
 	}},
 	{"memory without a limit", "requests equal to limits for memory",
 		func(s *corev1.PodSpec) { delete(s.Containers[0].Resources.Limits, "memory") }},
-	{"fewer GPUs requested than allowed", "", func(s *corev1.PodSpec) { // the API server rejects it first
+	{"fewer GPUs requested than allowed", "", func(s *corev1.PodSpec) { // the API server itself rejects this pod
 		s.Containers[0].Resources.Limits["nvidia.com/gpu"] = resource.MustParse("2")
 		s.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse("1")
 	}},
@@ -116,7 +116,7 @@ func TestGuardRailsRejectOnlyInvalidPods(t *testing.T) {
 	h.upgrade("guard", map[string]any{"mode": "hpa", "guardrails": map[string]any{"enabled": true, "actions": []any{"Deny"}}})
 	defer h.uninstall("guard", false)
 	stack.Eventually(t, time.Minute, "the guard-rails are in force", func(ctx context.Context) error {
-		for _, c := range badPods { // the API server starts to apply each policy at a different time
+		for _, c := range badPods { // repeated for each policy, because the API server starts to apply each policy at a different time
 			pod := goodPod(production)
 			c.spoil(&pod.Spec)
 			if err := refusal(ctx, pod); err == nil {

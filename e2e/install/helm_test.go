@@ -24,7 +24,7 @@ type helm struct {
 	namespace string
 	config    *action.Configuration
 	chart     *helmchart.Chart
-	// edit changes the rendered manifests before they are applied; nil means no change.
+	// edit changes the rendered manifests before they are applied; nil: no change.
 	edit postrender.PostRenderer
 }
 
@@ -33,7 +33,7 @@ func newHelm(t *testing.T, namespace string) *helm {
 	flags := genericclioptions.NewConfigFlags(false)
 	flags.KubeConfig, flags.Namespace = &cluster.Kubeconfig, &namespace
 	config := new(action.Configuration)
-	// the driver "memory" stores no Secrets in the cluster, because the storage of releases is not under test
+	// the driver "memory" stores no Secrets in the cluster, because this test does not check the storage of releases
 	if err := config.Init(flags, namespace, "memory", func(string, ...any) {}); err != nil {
 		t.Fatal(err)
 	}

@@ -77,14 +77,14 @@ func restricted(t *testing.T, name string, labels ...string) string {
 	if err := cluster.Client.Create(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.Namespace(t.Context(), name); err != nil { // waits until it has its ServiceAccount
+	if err := cluster.Namespace(t.Context(), name); err != nil { // waits until the namespace has its ServiceAccount
 		t.Fatal(err)
 	}
 	return name
 }
 
-// modules contains the Go modules with the CRDs of each API group. Karpenter's CRDs are not in the list, because a package that the test
-// imports contains them.
+// modules contains the Go modules with the CRDs of each API group. It omits Karpenter's CRDs, because a package that the test imports
+// contains them.
 var modules = map[string]struct{ module, files string }{
 	"keda.sh":                     {"github.com/kedacore/keda/v2@v2.21.0", "config/crd/bases/*.yaml"},
 	"monitoring.coreos.com":       {"github.com/prometheus-operator/prometheus-operator@v0.92.0", "example/prometheus-operator-crd/*.yaml"},
@@ -93,7 +93,7 @@ var modules = map[string]struct{ module, files string }{
 	"kustomize.toolkit.fluxcd.io": {"github.com/fluxcd/kustomize-controller@v1.6.0", "config/crd/bases/*.yaml"},
 }
 
-// serve installs the CRDs of a group and waits until the API server serves them.
+// serve installs the CRDs of an API group and waits until the API server serves them.
 func serve(t *testing.T, group, resource string) {
 	t.Helper()
 	crds := apis.CRDs

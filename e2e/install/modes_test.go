@@ -20,15 +20,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// Mode auto is tested first: the APIs of Karpenter and KEDA are added to the cluster step by step, and each step checks what auto selects.
-// Then the test installs the explicit modes.
+// Mode auto is tested first: the test adds the APIs of Karpenter and KEDA to the cluster one after the other, and after each step checks
+// which mode auto selects. Then the test installs the explicit modes.
 func TestEachModeInstallsAndUninstallsInARestrictedNamespace(t *testing.T) {
 	bare(t)
 	both := map[string]any{"certificates": map[string]any{"source": "cert-manager"}, "guardrails": map[string]any{"enabled": true}}
 	authorized := map[string]any{"mode": "all", "metrics": map[string]any{"authorization": map[string]any{"enabled": true}}}
 	for _, step := range []struct {
 		name            string
-		group, resource string // served from this step on
+		group, resource string // API that is served from this step on
 		values          map[string]any
 		keda, karpenter bool
 	}{
@@ -65,7 +65,8 @@ func TestEachModeInstallsAndUninstallsInARestrictedNamespace(t *testing.T) {
 				stack.Eventually(t, time.Minute, "two pods", available(h.namespace, 2))
 			}
 			checkTypes(t, objects)
-			h.uninstall(step.name, false) // false: the hook would run in a pod, which kwok only simulates; another test runs the hook as a process
+			// false: without the hook, which would run in a pod that kwok only simulates; another test runs the hook as a process
+			h.uninstall(step.name, false)
 			stack.Eventually(t, time.Minute, "no object is left", func(context.Context) error {
 				if left := existing(t, objects); len(left) > 0 {
 					return fmt.Errorf("left: %v", left)
@@ -157,7 +158,7 @@ func checkTypes(t *testing.T, objects []*unstructured.Unstructured) {
 	}
 }
 
-// grant allows a ServiceAccount everything on some resources. Only the admission policies can then reject its requests.
+// grant allows a ServiceAccount every verb on some resources, so that only the admission policies can reject its requests.
 func grant(t *testing.T, namespace, account string, groups, resources []string) {
 	t.Helper()
 	role := &rbacv1.ClusterRole{Rules: []rbacv1.PolicyRule{{APIGroups: groups, Resources: resources, Verbs: []string{"*"}}}}

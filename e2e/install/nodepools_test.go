@@ -50,8 +50,8 @@ func pool(name, handedOver string) *v1.NodePool {
 	return p
 }
 
-// attempt is a patch of an object by gpuscaler's ServiceAccount. consent is the value of the object's consent annotation, by which its
-// owner allows changes. refused is a part of the expected error; empty: the patch must be accepted.
+// attempt is a patch of an object by gpuscaler's ServiceAccount. The field consent is the value of the object's consent annotation, with
+// which its owner allows changes. The field refused is a part of the expected error; empty: the patch must be accepted.
 type attempt struct{ consent, patch, refused string }
 
 // patch sends a JSON merge patch of a NodePool.
@@ -69,7 +69,7 @@ func exists(t *testing.T, o client.Object) {
 	t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), o) })
 }
 
-// The RBAC roles in this test allow gpuscaler's ServiceAccount everything. Only the admission policies limit its writes.
+// The RBAC roles in this test allow gpuscaler's ServiceAccount every write. Only the admission policies limit its writes.
 func TestAdmissionLimitsTheWritesOfGpuscaler(t *testing.T) {
 	serve(t, "karpenter.sh", "nodepools")
 	serve(t, "keda.sh", "scaledobjects")
@@ -97,7 +97,7 @@ func TestAdmissionLimitsTheWritesOfGpuscaler(t *testing.T) {
 }
 
 // inForce waits until the API server applies the admission policy for a kind, because it starts to apply each policy at a different time.
-// forbidden is a write that the policy rejects.
+// The parameter forbidden is a write that the policy rejects.
 func inForce(t *testing.T, kind string, forbidden func(context.Context) error) {
 	t.Helper()
 	stack.Eventually(t, 2*time.Minute, "the admission policy for "+kind+" is in force", func(ctx context.Context) error {
@@ -123,8 +123,8 @@ func scaledObject(namespace, name, consent string) *unstructured.Unstructured {
 	return o
 }
 
-// twoPatches tests that two patches cannot get around the admission policy. The first writes only what normally accompanies an override:
-// the ownership of a field and the record annotation. The second writes an override that the NodePool's owner does not allow.
+// twoPatches tests that two patches cannot get around the admission policy. The first patch writes only the ownership of a field and the
+// record annotation, which normally accompany an override. The second patch writes an override that the NodePool's owner does not allow.
 func twoPatches(t *testing.T, ours client.Client) {
 	byUs := client.FieldOwner("gpuscaler")
 	for _, name := range []string{"", "weight"} {
@@ -218,9 +218,9 @@ func heardBy(t *testing.T) (client.Client, *heard) {
 	return c, said
 }
 
-// withdrawn tests what happens when the owner removes the consent annotation during an override. The owner must get a warning, and
-// gpuscaler must not be able to write the NodePool. When the owner sets the annotation again, to the name of the field and the word
-// restore, gpuscaler must be able to restore the field.
+// withdrawn tests the removal of the consent annotation by the owner during an override. The owner must get a warning, and gpuscaler must
+// not be able to write the NodePool. When the owner sets the annotation again, to the name of the field and the word restore, gpuscaler
+// must be able to restore the field.
 func withdrawn(t *testing.T, ours client.Client) {
 	exists(t, pool("withdrawn", "weight"))
 	apply := func(weight any) error {
@@ -289,7 +289,7 @@ func scaledObjects(t *testing.T, namespace string, ours client.Client) {
 	}
 }
 
-// scales tests in which namespaces writes to /scale are accepted, and which.
+// scales tests in which namespaces writes to /scale are accepted, and which of these writes.
 func scales(t *testing.T, ours client.Client, listed, other string) {
 	probe := workload.Deployment(other, "scale-probe", 0)
 	exists(t, probe)

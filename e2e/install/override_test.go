@@ -39,8 +39,8 @@ spec:
       requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [TYPE]}]
 `
 
-// nudge creates two NodePools, one with kubectl and one with Argo CD, and waits until the chart's pods override their fields. The returned
-// check fails if an override remains.
+// nudge creates two NodePools, one with kubectl and one with Argo CD, and waits until the chart's pods override their fields. The
+// returned check fails if an override is left.
 func nudge(t *testing.T) (whole func() error) {
 	t.Helper()
 	before := map[string]string{}

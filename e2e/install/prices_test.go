@@ -43,8 +43,8 @@ status:
   conditions: [{type: Initialized, status: "True", reason: Initialized, message: "", lastTransitionTime: "2026-11-21T08:00:00Z"}]
 `
 
-// The chart mounts the price book of its values. After Helm and the kubelet have updated the file, the controller uses the new price
-// without a restart. If the price book is invalid, the last valid prices still apply.
+// The chart mounts the price book of its values. After Helm and the kubelet have updated the file, the controller must use the new price
+// without a restart. If the price book is invalid, the last valid prices must still apply.
 func TestMountedPriceBookIsReloaded(t *testing.T) {
 	serve(t, "karpenter.sh", "nodepools")
 	serve(t, "karpenter.sh", "nodeclaims")
@@ -115,7 +115,7 @@ func TestMountedPriceBookIsReloaded(t *testing.T) {
 	h.uninstall("gpuscaler", false)
 }
 
-// mountPrices acts as the kubelet: it replaces the file of the price book atomically by the content of the ConfigMap.
+// mountPrices does the work of the kubelet: it replaces the file of the price book atomically by the content of the ConfigMap.
 func (h host) mountPrices(t *testing.T, namespace string) {
 	t.Helper()
 	var config corev1.ConfigMap

@@ -30,8 +30,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// container is a shell script that starts gpuscaler as a container runtime would: as user 65532 without capabilities, and with a read-only
-// root file system that contains only the binary and the mounted files. Its arguments are the arguments of the container.
+// container is a shell script that starts gpuscaler as a container runtime would: as user 65532 without capabilities, and with a
+// read-only root file system that contains only the binary and the mounted files. The arguments of the script are the arguments of the
+// container.
 const container = `set -e
 root=$(mktemp -d)
 mount -t tmpfs none "$root"
@@ -66,20 +67,20 @@ mount -o remount,ro "$root"
 export KUBECONFIG=/kubeconfig
 exec setpriv --no-new-privs chroot --userspec=65532:65532 "$root" /gpuscaler "$@"`
 
-// confined reports whether this machine allows mount namespaces and setpriv, which the script container needs.
+// confined reports whether this machine allows mount namespaces and setpriv, which the script in the constant container needs.
 func confined() bool {
 	return exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /mnt && setpriv --no-new-privs true").Run() == nil
 }
 
-// host runs the chart's pods as processes of this machine. The working tree's binary replaces the image, and directories replace the
-// mounted ConfigMaps and Secrets. The Service has type ExternalName, because the API server accepts no other type of Service for a loopback
-// address.
+// host runs the chart's pods as processes of this machine. The working tree's binary is used instead of the image, and directories are
+// used instead of the mounted ConfigMaps and Secrets. The Service has type ExternalName, because the API server accepts no other type of
+// Service for a loopback address.
 type host struct {
 	binary, config string
 	serving        string // directory with the files of the serving certificate's Secret; empty: a self-signed certificate in memory
 	scaler         string // directory with the files of the external scaler's Secret
 	prices         string // directory with the file of the price book's ConfigMap; empty: the built-in price book
-	port           string // port of the proxy that replaces kube-proxy
+	port           string // port of the proxy that is used instead of kube-proxy
 	shell          string
 }
 
@@ -109,7 +110,7 @@ func (h host) change(o *unstructured.Unstructured) error {
 	switch {
 	case o.GetKind() == "Service" && o.GetName() == "gpuscaler":
 		o.Object["spec"] = map[string]any{"type": "ExternalName", "externalName": "localhost"}
-	case o.GetKind() == "Pod": // a pod of helm test
+	case o.GetKind() == "Pod": // a pod of `helm test`
 		o.SetLabels(map[string]string{stack.HostProcess: "true"})
 		containers, _, err := unstructured.NestedSlice(o.Object, "spec", "containers")
 		if err != nil {
@@ -143,7 +144,7 @@ func (h host) run(c map[string]any) {
 	if args[0] == "run" {
 		args = append(args, "--allow-loopback-pods")
 	}
-	if args[0] != "validate" { // it reads files only
+	if args[0] != "validate" { // the command validate reads only files
 		args = append(args, "--kubeconfig=$(KUBECONFIG_IN)")
 	}
 	c["args"] = args
@@ -206,10 +207,11 @@ func buildBinary(t *testing.T) string {
 	return binary
 }
 
-// configMaps are the suffixes of the names of the chart's ConfigMaps.
+// configMaps contains the suffixes of the names of the chart's ConfigMaps.
 var configMaps = []string{"platform", "policies"}
 
-// mount replaces the kubelet: it writes the files of the ConfigMaps, and of the external scaler's Secret if it exists, to directories.
+// mount does the work of the kubelet: it writes the files of the ConfigMaps, and of the external scaler's Secret if it exists, to
+// directories.
 func (h host) mount(t *testing.T, namespace string) {
 	t.Helper()
 	for _, of := range configMaps {
@@ -276,8 +278,8 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 		unprivileged(t, process.Pid())
 	}
 	validate(t, machine)
-	// `helm test` runs with the permissions of the chart's ServiceAccount. The two NodePools of the group do not exist, which it must
-	// report.
+	// `helm test` runs with the permissions of the chart's ServiceAccount. The two NodePools of the group do not exist, and `helm test` must
+	// report this.
 	if said, err := h.test("gpuscaler"); err == nil || strings.Count(said, "ERROR NodePoolMissing") != 2 {
 		t.Errorf("helm test does not report the missing NodePools of the group (%v):\n%s", err, said)
 	}
@@ -299,8 +301,8 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 		return cluster.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1")
 	})
 
-	// The pre-delete hook acquires the Lease and restores the NodePools: NodePools with an active override, and one with an override that a
-	// previous controller left. A ClusterRole of the release owns the APIService, so Kubernetes deletes both.
+	// The pre-delete hook acquires the Lease and restores the NodePools: NodePools with an active override, and a NodePool with an override
+	// that a previous controller did not restore. A ClusterRole of the release owns the APIService, so Kubernetes deletes both.
 	whole := nudge(t)
 	if said, err := h.test("gpuscaler"); err != nil || strings.Contains(said, "not judged") {
 		t.Errorf("helm test: %v\n%s", err, said)
@@ -311,8 +313,8 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), left) })
 	leaveWeight(t, h.namespace)
-	// Until here, the API server must not have rejected a request. Later rejections are expected, because Helm deletes the role before the
-	// pods end.
+	// The API server must not have rejected any request before this line. Later rejections are expected, because Helm deletes the role
+	// before the pods end.
 	if err := requests.Judge(chart.Release{Name: "gpuscaler", Namespace: h.namespace, Values: map[string]any{"mode": "all"}}); err != nil {
 		t.Error(err)
 	}
@@ -350,8 +352,8 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 	}
 }
 
-// leaveWeight sets the weight of the NodePool "left" with gpuscaler's field manager, like an override that a previous controller did not
-// restore.
+// leaveWeight sets the weight of the NodePool "left" with gpuscaler's field manager. This simulates an override that a previous
+// controller did not restore.
 func leaveWeight(t *testing.T, namespace string) {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{
@@ -399,12 +401,12 @@ func unprivileged(t *testing.T, pid int) {
 		t.Fatal(err)
 	}
 	for _, line := range strings.Split(strings.TrimSpace(string(mounts)), "\n") {
-		fields := strings.Fields(line) // fields 4 and 5 are the mount point, relative to the root of the process, and the options
+		fields := strings.Fields(line) // fields 4 and 5 are the mount point, relative to the root of the process, and the mount options
 		if (fields[4] == "/" || strings.HasPrefix(fields[4], "/etc")) && !strings.HasPrefix(fields[5], "ro") {
 			t.Errorf("process %d: %s is mounted %s", pid, fields[4], fields[5])
 		}
 	}
-	// only the binary, etc, proc and the token
+	// the root file system must contain only the binary, etc, proc and the token
 	if files, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", pid)); err != nil || len(files) > 4 {
 		t.Errorf("process %d: its root contains %v (%v)", pid, files, err)
 	}

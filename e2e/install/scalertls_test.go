@@ -39,8 +39,8 @@ func scalerKnows(t *testing.T, namespace string, issued map[string][]byte) {
 				return err
 			}
 			defer answer.Body.Close()
-			// This status shows that the server accepted the client's certificate: the gRPC server rejects the media type of the plain HTTP
-			// request only afterwards.
+			// This status shows that the server accepted the client's certificate: the gRPC server checks the certificate first and then rejects
+			// the media type of the plain HTTP request.
 			if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.StatusCode != http.StatusUnsupportedMediaType {
 				return fmt.Errorf("%s, %w", answer.Status, err)
 			}

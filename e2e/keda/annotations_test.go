@@ -102,7 +102,7 @@ func TestEachAnnotationValidInvalidAndRemoved(t *testing.T) {
 				}
 				return s.noted("PolicyInvalid", c.key, c.allowed)(ctx)
 			})
-			// the invalid value has no effect, because the last valid version of the policy still applies
+			// the invalid value must have no effect: the last valid version of the policy still applies
 			if c.key != "override" && c.key != "manage-keda" {
 				if err := shows(t.Context()); err != nil {
 					t.Errorf("with the invalid value: %v", err)
@@ -154,8 +154,8 @@ signals:
 	stack.Eventually(t, time.Minute, "three for 12 at 4", s.has(3))
 }
 
-// gpuscaler must compute and explain the target of an advisory policy, but must not change the replicas. The ScaledObject must not contain
-// gpuscaler's trigger; if it does, an Event must report that.
+// gpuscaler must compute and explain the target of an advisory policy, but must not change the replicas. The ScaledObject must not have
+// gpuscaler's trigger. If it has this trigger, an Event must report the problem.
 func TestAdvisoryPolicyHasNoEffect(t *testing.T) {
 	t.Parallel()
 	s := place(t, "advisory", 1)
@@ -179,8 +179,8 @@ func TestAdvisoryPolicyHasNoEffect(t *testing.T) {
 	stack.Always(t, 4*time.Second, "the replicas do not change", s.spec(7))
 }
 
-// The advisory policy is in the annotations of an HPA that scales on CPU. gpuscaler must explain its target, and the replicas must not
-// change.
+// An advisory policy is in the annotations of an HPA that scales on CPU. gpuscaler must explain the target of the policy, and the
+// replicas must not change.
 func TestAdvisoryPolicyInAnnotationsOfAnHPA(t *testing.T) {
 	t.Parallel()
 	s := place(t, "advisory-hpa", 2)
@@ -211,8 +211,9 @@ spec:
 	stack.Always(t, 4*time.Second, "the replicas do not change", s.spec(2))
 }
 
-// The test sets KEDA's default cooldownPeriod, which delays the scale to zero in addition to the policy's cooldownPeriod, and a fallback to
-// zero replicas. Events must report both. The manifests that gpuscaler generates never have these settings.
+// The ScaledObject has two wrong settings: KEDA's default cooldownPeriod, which delays the scale to zero in addition to the policy's
+// cooldownPeriod, and a fallback to zero replicas. Events must report both. The manifests that gpuscaler generates never have these
+// settings.
 func TestDoubledIdleDelayIsReported(t *testing.T) {
 	t.Parallel()
 	s := place(t, "lint", 1)

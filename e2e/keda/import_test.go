@@ -89,7 +89,7 @@ func TestImportSwitchAndRollbackChangeNoReplicas(t *testing.T) {
 	}
 }
 
-// replace does the same as `kubectl replace -f`.
+// replace does what `kubectl replace -f` does.
 func (s *scaledWorkload) replace(t *testing.T, text string) {
 	t.Helper()
 	objects, err := Parse(text)
@@ -109,7 +109,7 @@ func TestImportAllOfACluster(t *testing.T) {
 	apply(t, s.kedasOwn(10, ""))
 	bare := workload.Deployment(s.ns, "bare", 1)
 	hpa := workload.HPA(s.ns, "bare", 5)
-	hpa.Spec.Metrics[0].External.Metric.Name = "orders_waiting" // another adapter serves it
+	hpa.Spec.Metrics[0].External.Metric.Name = "orders_waiting" // an adapter other than gpuscaler serves this metric
 	workload.Create(t, suite.Stack.Client, bare, hpa)
 	stack.Eventually(t, time.Minute, "KEDA has created its HPA", func(ctx context.Context) error {
 		return suite.Stack.Client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, &autoscalingv2.HorizontalPodAutoscaler{})
@@ -165,7 +165,7 @@ func TestImportAllOfACluster(t *testing.T) {
 	}
 }
 
-// The API server and KEDA's webhooks accept each printed manifest.
+// The API server and KEDA's webhooks must accept each printed manifest.
 func TestPrintedManifestsAreAccepted(t *testing.T) {
 	t.Parallel()
 	examples, err := filepath.Glob("../../config/examples/*.yaml")

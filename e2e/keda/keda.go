@@ -26,7 +26,7 @@ const (
 	OperatorName = "keda-operator.keda.svc"
 )
 
-// Keda is a running KEDA.
+// Keda is a running installation of KEDA.
 type Keda struct {
 	Operator, Adapter, Webhooks *stack.Process
 
@@ -45,8 +45,8 @@ type Options struct {
 	Kubeconfig string   // kubeconfig of the three programs; default: the kubeconfig of the administrator
 }
 
-// Start installs KEDA's CRDs, runs its three programs as the administrator and registers them with the API server. It builds the component
-// if necessary.
+// Start installs KEDA's CRDs, runs KEDA's three programs as the administrator and registers them with the API server. If the binaries do
+// not exist, Start builds them.
 func Start(ctx context.Context, s *stack.Stack, o Options) (*Keda, error) {
 	if o.Kubeconfig == "" {
 		o.Kubeconfig = s.Kubeconfig
@@ -139,7 +139,7 @@ func (k *Keda) Kill() {
 	}
 }
 
-// Address returns the address of the metrics adapter.
+// Address returns the address of KEDA's metrics adapter.
 func (k *Keda) Address() string { return k.at("adapter") }
 
 // Certificates returns the directory of the certificate tls.crt, tls.key and ca.crt of all servers and clients.

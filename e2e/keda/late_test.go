@@ -63,7 +63,7 @@ func TestKEDAIsInstalledWhileGpuscalerRuns(t *testing.T) {
 	stack.Eventually(t, time.Minute, "three replicas by KEDA", s.has(3))
 }
 
-// uninstall stops KEDA and deletes the ScaledObject CRD after the objects of earlier tests are gone.
+// uninstall stops KEDA, waits until the objects of earlier tests are deleted, and deletes the ScaledObject CRD.
 func uninstall(t *testing.T) {
 	t.Helper()
 	stack.Eventually(t, time.Minute, "no ScaledObject is left", func(ctx context.Context) error {

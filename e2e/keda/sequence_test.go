@@ -23,8 +23,8 @@ import (
 const (
 	pollingSeconds, cooldownSeconds = 5, 17
 	perReplica, cronReplicas        = 10, 5
-	// promptness is the maximum time from a poll until its write is observed, on a busy machine. It is shorter than the poll interval, so
-	// that each write belongs to one poll.
+	// promptness is the maximum time from a poll until the write that it causes is observed, on a busy machine. It is shorter than the poll
+	// interval, so that each write belongs to one poll.
 	promptness = 4 * time.Second
 )
 
@@ -50,7 +50,7 @@ spec:
   - {type: cron, name: office, metadata: {timezone: UTC, start: "%[7]s", end: "%[8]s", desiredReplicas: "%[9]d"}}
 `
 
-// replayed returns the HPA that KEDA creates for sequenced, in the replay's type.
+// replayed returns the HPA that KEDA creates for the ScaledObject in sequenced, in the type of the replay.
 func replayed() *hpa.Spec {
 	b := hpa.DefaultBehavior()
 	b.Up.Rates = []scaling.RatePolicy{{Type: scaling.Pods, Value: 2, Period: 3 * time.Second}}
@@ -92,10 +92,10 @@ func (b *backlogs) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintf(w, `{"backlog": %d}`, p.backlog)
 }
 
-// TestReplayKEDAMatchesTheRealKEDA compares the replay's simulation of KEDA with a real ScaledObject, which has a queue and a cron trigger
-// and scales from zero and back. The replay runs at the times of the real polls and syncs. It must write the same replicas in the same
-// order. Each write must be at most 4 s (the constant promptness) before or after the real change of the Deployment. After each sync it
-// must have the same replicas as the real HPA.
+// TestReplayKEDAMatchesTheRealKEDA compares the replay's simulation of KEDA with a real ScaledObject, which has a queue and a cron
+// trigger and scales from zero and back. The replay runs at the times of the real polls and syncs. It must write the same replicas in the
+// same order. Each write must be at most 4 s (the constant promptness) before or after the real change of the Deployment. After each sync
+// the replay must have the same replicas as the real HPA.
 func TestReplayKEDAMatchesTheRealKEDA(t *testing.T) {
 	t.Parallel()
 	s := place(t, "sequence", 0)
@@ -166,7 +166,7 @@ func together(replay, real record.Steps) error {
 	return nil
 }
 
-// rerun runs the replay's simulation of KEDA with the recorded polls and syncs of the real one.
+// rerun runs the replay's simulation of KEDA with the recorded polls and syncs of the real KEDA.
 type rerun struct {
 	cron     baseline.CronTrigger
 	cooldown time.Duration
@@ -182,8 +182,8 @@ type event struct {
 	sync   *int // index of the sync; nil for a poll
 }
 
-// take sorts the polls and syncs by the time at which they took effect. A poll takes effect when its change of the Deployment is observed:
-// a sync between the poll and this change still reads the previous replicas.
+// take sorts the polls and syncs by the time at which they took effect. A poll takes effect when the change of the Deployment that it
+// causes is observed: a sync between the poll and this change still reads the previous replicas.
 func (r *rerun) take(polls []poll, syncs []record.Sync) {
 	for i := range polls {
 		e := event{effect: polls[i].at, poll: &polls[i]}
@@ -212,8 +212,8 @@ func (r *rerun) run() (wrote record.Steps, err error) {
 	return wrote, err
 }
 
-// at returns the changes that the replay writes if the syncs run at the given times. reached is the index of the first sync after which the
-// replay has another number of replicas than the real HPA, or the number of syncs if there is no such sync.
+// at returns the changes that the replay writes if the syncs run at the given times. The result reached is the index of the first sync
+// after which the replay has another number of replicas than the real HPA, or the number of syncs if there is no such sync.
 func (r *rerun) at(instants []time.Time) (wrote record.Steps, reached int, err error) {
 	spec, controller, loop := replayed(), hpa.Controller{}, hpa.ScaleLoop{Cooldown: r.cooldown}
 	current := int32(0)

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// kedasOwn returns a ScaledObject that scales on a Redis list and does not use gpuscaler, as before a migration. rest is inserted into its
-// spec.
+// kedasOwn returns a ScaledObject that scales on a Redis list and does not use gpuscaler, as before a migration. The parameter rest is
+// inserted into the spec.
 func (s *scaledWorkload) kedasOwn(listLength int, rest string) string {
 	return fmt.Sprintf(`
 apiVersion: keda.sh/v1alpha1
@@ -38,8 +38,8 @@ func shortCooldown(manifest string) string {
 	return strings.Replace(manifest, "\n  cooldownPeriod: 60\n", "\n  cooldownPeriod: 10\n  pollingInterval: 5\n", 1)
 }
 
-// The address and the credentials of the queue are only in KEDA's trigger. gpuscaler must read the trigger's value from KEDA by the name of
-// the trigger.
+// Only KEDA's trigger contains the address and the credentials of the queue. gpuscaler must read the trigger's value from KEDA by the
+// name of the trigger.
 func TestTriggerOfKEDAIsASignal(t *testing.T) {
 	t.Parallel()
 	s := place(t, "signal", 1)

@@ -23,7 +23,7 @@ const (
 	statusManager = "gpuscaler-policy-status"
 )
 
-// status returns the annotation of the ScaledObject, and whether gpuscaler owns a field of it.
+// status returns the status annotation of the ScaledObject, and whether gpuscaler owns a field of the ScaledObject.
 func (s *scaledWorkload) status(ctx context.Context) (text string, owned bool, err error) {
 	o := ScaledObject(s.ns, name)
 	err = suite.Stack.Client.Get(ctx, client.ObjectKeyFromObject(o), o)
@@ -31,8 +31,8 @@ func (s *scaledWorkload) status(ctx context.Context) (text string, owned bool, e
 	return o.GetAnnotations()[statusKey], owned, err
 }
 
-// hasStatus returns a check that the annotation of the ScaledObject contains a text and is gpuscaler's. If the text is empty, the check
-// requires that the ScaledObject has no annotation.
+// hasStatus returns a check that the status annotation of the ScaledObject contains a text and is owned by gpuscaler. If the text is
+// empty, the ScaledObject must have no status annotation.
 func (s *scaledWorkload) hasStatus(text string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		value, owned, err := s.status(ctx)
@@ -65,8 +65,8 @@ func (s *scaledWorkload) edit(t *testing.T, maxReplicas int64) {
 	})
 }
 
-// written returns how often gpuscaler has written the annotation, and how often it could not because another field manager owns the
-// annotation.
+// written returns how often gpuscaler has written the status annotation, and how often it could not write it because another field
+// manager owns the annotation.
 func written(t *testing.T) [2]float64 {
 	t.Helper()
 	var counts [2]float64
@@ -79,9 +79,9 @@ func written(t *testing.T) [2]float64 {
 	return counts
 }
 
-// A team reads the status of its policy on its ScaledObject. When KEDA updates its HPA, it copies all annotations of the ScaledObject to
-// it. This must not remove the annotation from the ScaledObject and must cause no further writes, and gpuscaler must not write to KEDA's
-// HPA. In the end, `gpuscaler restore` removes the annotation. This test is not parallel, because restore takes the Lease from the
+// A team reads the status of its policy on its ScaledObject. When KEDA updates its HPA, KEDA copies all annotations of the ScaledObject
+// to the HPA. This must neither remove the annotation from the ScaledObject nor cause more writes, and gpuscaler must not write to KEDA's
+// HPA. In the end, `gpuscaler restore` must remove the annotation. This test is not parallel, because restore takes the Lease from the
 // controller.
 func TestStatusOfAPolicyOnAScaledObject(t *testing.T) {
 	s := place(t, statusNamespace, 1)

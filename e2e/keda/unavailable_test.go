@@ -14,7 +14,7 @@ import (
 )
 
 // away makes gpuscaler unavailable: it kills the leader with SIGKILL and scales the Deployment to zero. The returned function starts
-// gpuscaler again and waits until it serves.
+// gpuscaler again and waits until gpuscaler serves targets.
 func away(t *testing.T) (back func()) {
 	t.Helper()
 	leader, err := suite.Leader(t.Context())
@@ -25,7 +25,7 @@ func away(t *testing.T) (back func()) {
 	scaleTo := func(n int64) {
 		patch(t, suite.Deployment(), map[string]any{"spec": map[string]any{"replicas": n}})
 	}
-	scaleTo(0) // without this, the killed container would be restarted within a second
+	scaleTo(0) // if not, the killed container would be restarted within a second
 	away := true
 	t.Cleanup(func() { // start gpuscaler for the other tests, even if this test fails
 		if away {
@@ -45,8 +45,8 @@ func away(t *testing.T) (back func()) {
 	return back
 }
 
-// one scales gpuscaler's Deployment to one replica and waits until it is ready. Tests call it when they end, so that the next test finds a
-// running gpuscaler.
+// one scales gpuscaler's Deployment to one replica and waits until the replica is ready. Tests call it when they end, so that gpuscaler
+// runs in the next test.
 func one() {
 	_ = suite.Stack.Client.Patch(context.Background(), suite.Deployment(),
 		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":1}}`)))
@@ -138,8 +138,8 @@ func TestKEDARestartDuringAnIncrease(t *testing.T) {
 	}
 }
 
-// KEDA opens one connection to the leader and keeps it. After a change of the leader KEDA must connect to the next one, and no replicas may
-// decrease in the meantime. This test is not parallel, because it changes the gpuscaler that all tests share.
+// KEDA opens one connection to the leader and keeps it. After a change of the leader KEDA must connect to the next leader, and no
+// replicas may decrease during this time. This test is not parallel, because it changes the gpuscaler that all tests share.
 func TestKEDAFindsTheNextLeader(t *testing.T) {
 	s := place(t, "leaders", 1)
 	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))
@@ -154,7 +154,7 @@ func TestKEDAFindsTheNextLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	drained := time.Now()
-	if err := suite.Stack.Client.Delete(t.Context(), first); err != nil { // as a drain does
+	if err := suite.Stack.Client.Delete(t.Context(), first); err != nil { // the pod is deleted, as in a drain of its node
 		t.Fatal(err)
 	}
 	s.backlog(t, 65)

@@ -69,7 +69,7 @@ func place(t *testing.T, ns string, replicas int32) *scaledWorkload {
 // queue returns the name of the Redis list with the workload's jobs.
 func (s *scaledWorkload) queue() string { return s.ns + "-jobs" }
 
-// backlog sets the length of the list.
+// backlog sets the length of the Redis list with the workload's jobs.
 func (s *scaledWorkload) backlog(t *testing.T, n int) {
 	t.Helper()
 	jobs := make([]any, n)
@@ -92,7 +92,7 @@ func (s *scaledWorkload) policy(t *testing.T, spec string) {
 	if err := suite.Policies.Put(s.ns, controller.Policy(s.ns, name, spec)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = suite.Policies.Remove(s.ns) }) // the test may have removed it
+	t.Cleanup(func() { _ = suite.Policies.Remove(s.ns) }) // returns an error if the test has already removed the policy
 }
 
 // manifest returns the output of `gpuscaler manifests scaledobject` for the workload's policy, with this suite's address of gpuscaler.

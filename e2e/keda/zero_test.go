@@ -40,8 +40,8 @@ func TestFromZeroToManyToZero(t *testing.T) {
 	}
 }
 
-// activation contains two durations since a job was added to the Redis list: total until the Deployment has one replica, and decided until
-// gpuscaler's target is one.
+// activation contains two durations since a job was added to the Redis list: the field total until the Deployment has one replica, and
+// the field decided until gpuscaler's target is one.
 type activation struct{ total, decided time.Duration }
 
 func (a activation) String() string {
@@ -68,7 +68,8 @@ func (s *scaledWorkload) activate(t *testing.T) (took activation) {
 
 // By default KEDA polls a scaler only every 30 s. But gpuscaler pushes a change of the activity to KEDA, so KEDA scales from zero without
 // waiting for a poll. A wait for a poll would take 15 s on average, so the median must be less than a third of the polling interval. The
-// test logs the median and, for each round of more than two seconds, the durations of its steps. `make bench-push` runs it with 25 rounds.
+// test logs the median. For each round of more than two seconds, it also logs the durations of the steps. `make bench-push` runs the test
+// with 25 rounds.
 func TestFromZeroByPushDoesNotWaitForAPoll(t *testing.T) {
 	t.Parallel()
 	s := place(t, "push", 0)

@@ -20,7 +20,7 @@ import (
 const (
 	syncEvery = 200 * time.Millisecond
 	// restartAfter is the delay between the end of a container's process and its restart. A real kubelet also restarts a container soon
-	// after its first exit, but waits longer after each further exit. This one always waits the same time.
+	// after its first exit, but waits longer after each subsequent exit. This package always waits for the same time.
 	restartAfter = time.Second
 )
 
@@ -34,14 +34,14 @@ type Kubelet struct {
 	last int // number of addresses that were assigned so far
 }
 
-// Kubeconfig returns the path of the kubeconfig that a pod uses. path is the kubeconfig of the pod's ServiceAccount.
+// Kubeconfig returns the path of the kubeconfig that a pod uses. The parameter path is the kubeconfig of the pod's ServiceAccount.
 type Kubeconfig func(pod, path string) (string, error)
 
 // Run runs labeled pods of all namespaces until ctx ends. Then it kills their processes.
 func Run(ctx context.Context, s *stack.Stack) *Kubelet { return RunWith(ctx, s, nil) }
 
-// RunWith does the same as Run with the kubeconfigs that the function returns. If it is nil, each pod uses the kubeconfig of its
-// ServiceAccount.
+// RunWith does the same as Run, with the kubeconfigs that the function kubeconfig returns. If this function is nil, each pod uses the
+// kubeconfig of its ServiceAccount.
 func RunWith(ctx context.Context, s *stack.Stack, kubeconfig Kubeconfig) *Kubelet {
 	k := &Kubelet{stack: s, kubeconfig: kubeconfig, pods: map[types.UID]*running{}}
 	go func() {
@@ -70,7 +70,7 @@ func (k *Kubelet) Process(namespace, name string) *stack.Process {
 	return nil
 }
 
-// sync starts a process for each labeled pod that has none, and ends the processes of pods that are being deleted.
+// sync starts a process for each labeled pod without a process, and ends the processes of pods that are being deleted.
 func (k *Kubelet) sync(ctx context.Context) error {
 	var list corev1.PodList
 	if err := k.stack.Client.List(ctx, &list, client.MatchingLabels{stack.HostProcess: "true"}); err != nil {

@@ -21,7 +21,7 @@ import (
 // running is one pod whose first container runs as a process.
 type running struct {
 	stack           *stack.Stack
-	pod             *corev1.Pod // the pod as it was at its creation
+	pod             *corev1.Pod // the pod at its creation
 	namespace, name string
 	address         string
 	kubeconfig      Kubeconfig // nil: the kubeconfig of the ServiceAccount
@@ -87,8 +87,8 @@ func (r *running) run(ctx context.Context) {
 	}
 }
 
-// start starts the container. A restart has the command and the credentials of the first start, so it does not need the API server, as with
-// a real kubelet.
+// start starts the container. A restart uses the command and the credentials of the first start. Therefore, as with a real kubelet, it
+// does not need the API server.
 func (r *running) start(ctx context.Context) error {
 	if r.started == nil {
 		command, err := r.command(ctx)
@@ -114,7 +114,7 @@ func (r *running) attend(ctx context.Context) (deleted bool) {
 	ready, reported := false, false
 	for {
 		if !reported {
-			reported = r.report(ctx, ready) // false if the API server did not respond; reported again in the next round
+			reported = r.report(ctx, ready) // false if the API server did not accept the status, which is then written again in the next round
 		}
 		select {
 		case <-ctx.Done():
@@ -123,7 +123,7 @@ func (r *running) attend(ctx context.Context) (deleted bool) {
 		case <-r.process.Done():
 			return false
 		case grace := <-r.ending:
-			r.report(ctx, false) // not ready, because a terminating pod is removed from Services at once
+			r.report(ctx, false) // a terminating pod is not ready, so that it is removed from Services at once
 			if err := r.process.Terminate(grace); err != nil {
 				r.say(err)
 			}
@@ -234,7 +234,7 @@ func (r *running) over(ctx context.Context) {
 	}
 }
 
-// report writes to the pod's status whether the pod is ready. It returns false if the API server did not accept it.
+// report writes to the pod's status whether the pod is ready. It returns false if the API server did not accept the status.
 func (r *running) report(ctx context.Context, ready bool) bool {
 	truth := map[bool]corev1.ConditionStatus{true: corev1.ConditionTrue, false: corev1.ConditionFalse}[ready]
 	now := metav1.Now()

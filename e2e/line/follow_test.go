@@ -23,8 +23,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
 
-// lag is how long the HPA may take to follow a target: one sync period and the delays of a busy machine. A target that is replaced sooner
-// is not checked.
+// lag is how long the HPA may take to follow a target: one sync period and the delays of a busy machine. A target that is replaced within
+// this time is not checked.
 var lag = record.Lag{Sync: hpaSync, Slack: 10 * time.Second}
 
 // onGateway is a policy that requests one replica for every ten requests in the gateway's queue. The gateway reports one series for all
@@ -102,8 +102,8 @@ func followed(t *testing.T, s controller.Workload, since time.Time, want []int32
 	}
 }
 
-// exact fails the test if the HPA did not reach each target in time or did not keep it. It returns the targets that lasted longer than two
-// syncs. Shorter ones are not checked.
+// exact fails the test if the HPA did not reach each target in time or did not keep it. It returns the targets that lasted longer than
+// two syncs. It does not check shorter targets.
 func exact(t *testing.T, s controller.Workload, targets record.Steps) []int32 {
 	t.Helper()
 	desired, err := s.HPA.Steps()
@@ -145,7 +145,7 @@ func status(t *testing.T, namespace, name string) appsv1.DeploymentStatus {
 	return d.Status
 }
 
-// The test replays the recorded hour at 40 times its speed, which takes 90 seconds. It evaluates the first 75 of them.
+// The test replays the recorded hour at 40 times its speed, which takes 90 seconds. It evaluates the first 75 seconds.
 const (
 	traceSpeed = 40
 	tracePlays = 75 * time.Second

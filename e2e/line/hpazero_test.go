@@ -22,8 +22,8 @@ import (
 )
 
 // With the feature gate HPAScaleToZero, an HPA with minReplicas 0 scales to zero and from zero. The condition ScaledToZero shows that the
-// HPA did this. The HPA does not change a workload that a user scaled to zero. gpuscaler serves the target and writes no replicas, although
-// the policy has activate: true.
+// HPA did this. The HPA does not change a workload that a user scaled to zero. gpuscaler must serve the target and must write no
+// replicas, although the policy has activate: true.
 func TestHPAWithMinReplicasZeroIsTheOnlyWriterOfReplicas(t *testing.T) {
 	t.Parallel()
 	ns := suite.Namespace(t, "zero")
@@ -77,7 +77,7 @@ signals:
 	}
 }
 
-// push adds jobs to a list.
+// push adds jobs to a Redis list.
 func push(t *testing.T, list *goredis.Client, name string, jobs int) {
 	t.Helper()
 	all := make([]any, jobs)

@@ -74,8 +74,8 @@ teams:
 // enginePort is the port of the replicas' own /metrics.
 const enginePort = 8000
 
-// promptly is the behavior of the policies in these tests. A target decreases when the signals have needed fewer replicas for three
-// seconds, and there is no tolerance.
+// promptly is the behavior of the policies in these tests. It has no tolerance, and a target decreases when the signals have needed fewer
+// replicas for three seconds.
 const promptly = `
 behavior:
   scaleUp: {tolerance: 0}

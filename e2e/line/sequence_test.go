@@ -18,9 +18,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// behaving returns a behavior with stabilization windows, rate limits and a tolerance in two forms: for the HPA in the API server, and for
-// the HPA of the replay. No period is a multiple of the sync period. Otherwise a sync could occur exactly at the end of a period, and
-// milliseconds would decide the result.
+// behaving returns a behavior with stabilization windows, rate limits and a tolerance in two forms: for the HPA in the API server, and
+// for the HPA of the replay. No period is a multiple of the sync period. Otherwise a sync could occur exactly at the end of a period, and
+// a difference of milliseconds would change the result.
 func behaving() (*autoscalingv2.HorizontalPodAutoscalerBehavior, hpa.Spec) {
 	rules := func(window int32, policies ...autoscalingv2.HPAScalingPolicy) *autoscalingv2.HPAScalingRules {
 		// without a Tolerance, the default of 10% applies
@@ -78,8 +78,8 @@ func TestReplayHPAMatchesTheRealHPA(t *testing.T) {
 		time.Sleep(step.takes * time.Second)
 	}
 	syncs := syncsSince(t, key, began)
-	// If the machine stalls, it is unknown which values some syncs have read. The test waits for more syncs until enough of them have known
-	// values.
+	// If the machine stalls, the values that some syncs have read are unknown. The test waits for more syncs until the values of enough
+	// syncs are known.
 	for range 6 {
 		if enough(checkable(t, u, status, syncs), syncs) {
 			break
@@ -120,8 +120,8 @@ func syncsSince(t *testing.T, hpa client.ObjectKey, since time.Time) []record.Sy
 	return slices.DeleteFunc(all, func(s record.Sync) bool { return s.At.Before(since) })
 }
 
-// others returns behaviors that differ from s in one window or rate. With each of them, the replay's HPA must differ from the recorded
-// syncs. Otherwise the test could not detect a wrong window or rate.
+// others returns behaviors that differ from s in one window or rate. With each of these behaviors, the replay's HPA must differ from the
+// recorded syncs. Otherwise the test could not detect a wrong window or rate.
 func others(s hpa.Spec) map[string]hpa.Spec {
 	out := map[string]hpa.Spec{}
 	add := func(name string, change func(*hpa.Behavior)) {
@@ -137,14 +137,14 @@ func others(s hpa.Spec) map[string]hpa.Spec {
 	return out
 }
 
-// observed contains the values that the real HPA can have read in one sync. There are several if the target or the number of pods changed
-// between the previous sync and shortly after this one.
+// observed contains the values that the real HPA can have read in one sync. There are several possible values if the target or the number
+// of pods changed between the previous sync and shortly after this sync.
 type observed struct {
 	record.Sync
 	desired, had []int32
 }
 
-// checkable returns the syncs that read metrics, with the values that each can have read.
+// checkable returns the syncs that read metrics, with the values that each of them can have read.
 func checkable(t *testing.T, u controller.Workload, status *record.Watched, syncs []record.Sync) (all []observed) {
 	t.Helper()
 	const beside, stall = 750 * time.Millisecond, 3 * time.Second
@@ -162,7 +162,7 @@ func checkable(t *testing.T, u controller.Workload, status *record.Watched, sync
 	return all
 }
 
-// exact reports whether the values that the HPA read are known: only one pair of values is possible.
+// exact reports whether the values that the HPA read are known: only one target and one number of pods are possible.
 func (o observed) exact() bool { return len(o.desired) == 1 && len(o.had) == 1 }
 
 // enough reports whether at least a fifth of the syncs are exact.

@@ -49,7 +49,7 @@ signals:
 	}
 }
 
-// On a platform without Prometheus gpuscaler reads each replica's /metrics.
+// On a platform without Prometheus, gpuscaler must read the page /metrics of each replica.
 func TestMetricsOfReplicasCanBeScrapedDirectly(t *testing.T) {
 	t.Parallel()
 	ns, load := suite.Namespace(t, "direct"), &exporter.Total{}

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// The activator scales a StatefulSet through /scale as it scales a Deployment.
+// The activator must scale a StatefulSet through /scale in the same way as a Deployment.
 func TestStatefulSetIsActivatedAndReturnsToZero(t *testing.T) {
 	t.Parallel()
 	ns := suite.Namespace(t, "sharded")
@@ -72,8 +72,8 @@ func statefulSet(namespace, name string, replicas int32) *appsv1.StatefulSet {
 	}}
 }
 
-// A ResourceQuota permits two of four pods of a StatefulSet. The status of the StatefulSet does not report this. gpuscaler names the quota
-// and its limit in explain and in an Event until the quota is raised and the StatefulSet controller creates the missing pods.
+// A ResourceQuota permits two of four pods of a StatefulSet. The status of the StatefulSet does not report this. gpuscaler must name the
+// quota and its limit in explain and in an Event until the quota is raised and the StatefulSet controller creates the missing pods.
 func TestResourceQuotaOfAStatefulSetIsNamed(t *testing.T) {
 	t.Parallel()
 	ns := suite.Namespace(t, "set-quota")
@@ -117,7 +117,7 @@ spec:
 		}
 		return nil
 	})
-	// The StatefulSet controller waits longer after each failed attempt. A change of an annotation makes it try at once.
+	// The StatefulSet controller waits longer after each failed attempt. A change of an annotation makes it retry at once.
 	retry := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"quota-raised":"now"}}}`))
 	if err := suite.Stack.Client.Patch(t.Context(), set, retry); err != nil {
 		t.Fatal(err)

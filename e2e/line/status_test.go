@@ -29,8 +29,8 @@ const (
 	statusManager = "gpuscaler-policy-status"
 )
 
-// hasStatus returns a check of the status annotation of an object. It must contain all texts. Without texts, the object must have neither
-// the annotation nor a field that gpuscaler owns.
+// hasStatus returns a check of the status annotation of an object. The annotation must contain all given texts. If no text is given, the
+// object must have neither the annotation nor a field that gpuscaler owns.
 func hasStatus(o client.Object, texts ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := suite.Stack.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
@@ -51,7 +51,7 @@ func hasStatus(o client.Object, texts ...string) func(context.Context) error {
 }
 
 // A team applies an HPA with a GitOps tool. First, the policy in the HPA's annotation is wrong, and the status annotation of the HPA must
-// contain the refusal. Then the team corrects the policy, and the status must report that it is accepted. Finally the team removes the
+// contain the error. Then the team corrects the policy, and the status must report that it is accepted. Finally the team removes the
 // policy, and gpuscaler must remove the status.
 func TestATeamReadsTheStatusOfItsPolicyOnTheHPA(t *testing.T) {
 	t.Parallel()
@@ -90,8 +90,8 @@ func TestATeamReadsTheStatusOfItsPolicyOnTheHPA(t *testing.T) {
 	stack.Eventually(t, 3*time.Minute, "the annotation ends with the policy", hasStatus(hpa))
 }
 
-// The status annotation of a ConfigMap must report which of its policies is refused. When the team removes the label of the ConfigMap,
-// gpuscaler must remove the status. gpuscaler must not create a deleted ConfigMap again.
+// The status annotation of a ConfigMap must report which policy in it is refused. When the team removes the label of the ConfigMap,
+// gpuscaler must remove the status. When the team deletes the ConfigMap, gpuscaler must not create it again.
 func TestATeamReadsTheStatusOfItsPoliciesOnTheConfigMap(t *testing.T) {
 	t.Parallel()
 	ns := suite.Namespace(t, statusNamespace)

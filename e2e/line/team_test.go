@@ -17,7 +17,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// teamNamespace is the namespace of a team that applies its policies itself. Its policies have at most five replicas.
+// teamNamespace is the namespace of a team that applies its own policies. Each of its policies has at most five replicas.
 const teamNamespace = "selfservice"
 
 // teamConfigMap returns a ConfigMap with policies.
@@ -43,8 +43,9 @@ func notServed(namespace, name string) func(context.Context) error {
 	}
 }
 
-// A team scales its Deployment with an HPA and a ConfigMap in its own namespace. It makes a mistake in an edit, tries to define policies
-// of another team and the platform's configuration, and deletes the ConfigMap.
+// A team scales its Deployment with an HPA and a ConfigMap in its own namespace. After a mistake in an edit, the last valid policy must
+// still apply. When the team tries to define policies of another team and the platform's configuration, gpuscaler must refuse both. Events
+// must report these problems. When the team deletes the ConfigMap, gpuscaler must serve no target any more.
 func TestATeamAppliesItsPolicyAsAConfigMap(t *testing.T) {
 	t.Parallel()
 	ns, load := suite.Namespace(t, teamNamespace), &exporter.Total{}

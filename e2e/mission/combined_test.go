@@ -14,8 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// One workload with an HPA has a policy with a queue, GPU activity and a cron window as inputs. The test changes them so that each of them
-// determines the target once. Karpenter provides the nodes.
+// One workload with an HPA has a policy with a queue, GPU activity and a cron window as inputs. The test changes these inputs so that
+// each of them determines the target once. Karpenter provides the nodes.
 func TestQueueGPUActivityAndScheduleEachDetermineTheTarget(t *testing.T) {
 	ns, gpus := suite.Namespace(t, "combined"), &exporter.Work{}
 	suite.Export(t, workload.Metrics(ns, "chat", gpus))

@@ -1,6 +1,6 @@
-// Package mission tests the main promises of the project with the real binary, real signals and real time. Unused GPU capacity is scaled to
-// zero, and capacity is ready before a scheduled window opens. If spot fails, on-demand is used, and replicas return to spot at the
-// configured pace. Every change has a reason in the log.
+// Package mission tests the main promises of the project with the real binary, real signals and real time. Unused GPU capacity must be
+// scaled to zero, and capacity must be ready before a scheduled window opens. If spot fails, on-demand must be used, and replicas must
+// later return to spot at the configured pace. Every change must have a reason in the log.
 package mission
 
 import (
@@ -47,7 +47,7 @@ func run(m *testing.M) int {
 			}
 			cloud, err = karpenter.Start(ctx, s, karpenter.Options{
 				InstanceTypes:  []karpenter.InstanceType{{Name: "g6e.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.78, "on-demand": 1.861}}},
-				UnavailableFor: 12 * time.Second, // longer than the 10 s between two launches of Karpenter, as the value on AWS (3 minutes)
+				UnavailableFor: 12 * time.Second, // longer than the 10 s between two launches of Karpenter, as is the value on AWS (3 minutes)
 			})
 			if err != nil {
 				return err

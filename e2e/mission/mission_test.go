@@ -24,11 +24,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// The test simulates a day. At night there are no GPU nodes. Before a cron window opens, nodes and replicas are ready. A burst in the queue
-// adds spot nodes. When the provider rejects spot launches, on-demand nodes replace them. When spot is available again, the replicas move
-// back at the configured pace, and no ready replica is missing meanwhile. In the evening all nodes are removed except one: the node of a
-// GPU Job that has no policy and is still running. After a failure, gpuscaler does not use spot for 15 minutes of real time. The return to
-// spot is therefore tested only if GPUSCALER_E2E_LONG is set.
+// The test simulates a day. At night there are no GPU nodes. Before a cron window opens, nodes and replicas are ready. A burst in the
+// queue adds spot nodes. When the provider rejects spot launches, on-demand nodes are used instead. When spot is available again, the
+// replicas move back at the configured pace, and no ready replica is missing during the move. In the evening all nodes are removed except
+// the node of a GPU Job that has no policy and is still running. After a failure, gpuscaler does not use spot for 15 minutes of real
+// time. The return to spot is therefore tested only if GPUSCALER_E2E_LONG is set.
 func TestCapacityFollowsADayFromZeroToZero(t *testing.T) {
 	ns := suite.Namespace(t, "mission")
 	queue := jobs(t, "chat")
@@ -67,7 +67,7 @@ behavior:
 		}
 		return err
 	})
-	// Wait for the node, too: Karpenter may report the node as ready later than the pod on it.
+	// Wait also for the node, because Karpenter may report it as ready later than the pod on it.
 	stack.Eventually(t, time.Minute, "one node for the window", nodes(1, 0))
 
 	queue(27)
@@ -208,7 +208,7 @@ func nodePoolNow(ctx context.Context, name string) (*unstructured.Unstructured, 
 	return u, suite.Stack.Client.Get(ctx, client.ObjectKey{Name: name}, u)
 }
 
-// face returns everything in a NodePool that gpuscaler can change, as one text: its spec, its annotations and the fields that gpuscaler
+// face returns everything in a NodePool that gpuscaler can change, as one text: the spec, the annotations and the fields that gpuscaler
 // owns. At the end of the test, the text must be the same as before.
 func face(t *testing.T, name string) string {
 	t.Helper()
@@ -260,7 +260,8 @@ func train(t *testing.T, namespace string) *corev1.Pod {
 	return pod
 }
 
-// fewest returns a counter of the minimum number of ready pods of the Deployment since the call. It is updated until the test ends.
+// fewest returns a counter of the minimum number of ready pods of the Deployment since the call of fewest. The counter is updated until
+// the test ends.
 func fewest(t *testing.T, namespace string) *atomic.Int64 {
 	t.Helper()
 	least := &atomic.Int64{}

@@ -32,9 +32,9 @@ behavior:
   scaleDown: {tolerance: 0, stabilizationWindowSeconds: 3}
 `
 
-// The queue needs eight replicas, and a ResourceQuota permits three GPUs. gpuscaler explains the five missing replicas with the quota, its
-// limit and its use. A further increase of the queue does not raise the target, and no node is launched for pods that do not exist. When
-// the quota is raised, the replicas are created and nothing is reported any more.
+// The queue needs eight replicas, and a ResourceQuota permits three GPUs. gpuscaler must explain the five missing replicas with the
+// quota, its limit and its use. A longer queue must not raise the target, and no node may be launched for pods that do not exist. After
+// the quota is raised, the replicas must be created, and gpuscaler must not report the quota any more.
 func TestResourceQuotaIsNamedAsTheCauseOfMissingReplicas(t *testing.T) {
 	ns, queue := suite.Namespace(t, "quota"), jobs(t, "quota")
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "gpus"}, Spec: corev1.ResourceQuotaSpec{
@@ -95,9 +95,9 @@ func TestResourceQuotaIsNamedAsTheCauseOfMissingReplicas(t *testing.T) {
 	stack.Eventually(t, 2*time.Minute, "no nodes", nodes(0, 0))
 }
 
-// A LimitRange gives each container one GPU and half a CPU, which the pod template does not request. The pods request them, so each replica
-// counts as one GPU and gets a node. A second workload requests more CPU than the LimitRange permits: its pods are rejected, and explain
-// names the LimitRange.
+// A LimitRange sets a request of one GPU and half a CPU for each container, because the pod template has no requests. Each replica must
+// count as one GPU and must get a node. A second workload requests more CPU than the LimitRange permits: its pods are rejected, and
+// explain must name the LimitRange.
 func TestLimitRangeDefaultsAreCountedAndItsRejectionIsNamed(t *testing.T) {
 	ns, queue, large := suite.Namespace(t, "limitrange"), jobs(t, "limitrange"), jobs(t, "large")
 	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "defaults"}, Spec: corev1.LimitRangeSpec{
@@ -146,7 +146,7 @@ func TestLimitRangeDefaultsAreCountedAndItsRejectionIsNamed(t *testing.T) {
 }
 
 // rejected returns a check that an object of the given kind and name rejects the pods of n replicas, and that the text of the rejection
-// contains all parts.
+// contains the given parts.
 func rejected(n int32, kind, name string, parts ...string) func(explain.Explanation) error {
 	return func(e explain.Explanation) error {
 		if r := e.Rejection; e.Rejected != n || r.Kind != kind || r.Name != name {

@@ -23,8 +23,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// afterLease is how long, after the Lease of a killed leader has expired, the new leader may take to serve targets. It includes the
-// standby's next attempt to acquire the Lease, the label on its pod, the proxy, the first tick, and a stall of a busy machine.
+// afterLease is the longest time that the new leader may need to serve targets, after the Lease of a killed leader has expired. It
+// includes the standby's next attempt to acquire the Lease, the label on its pod, the proxy, the first tick, and a stall of a busy
+// machine.
 const afterLease = time.Minute
 
 // The leader's process and its pod end at the same time, as when a node fails.
@@ -73,9 +74,9 @@ func TestCrashedLeaderLeadsAgainAfterItsRestart(t *testing.T) {
 	stack.Eventually(t, time.Minute, "both replicas are ready", suite.Ready(2))
 }
 
-// explainedAcross runs explain for a time at which the previous leader led. That time is not in the new leader's history. With access to
-// the cluster, the command reads the Events. Without access, it fails and suggests --from with a log file. With the logs of both leaders in
-// a file, it prints the complete explanation.
+// explainedAcross runs explain for a time at which the previous leader led, which is not in the new leader's history. With access to the
+// cluster, the command must read the Events. Without access, it must fail and suggest --from with a log file. With the logs of both
+// leaders in a file, it must print the complete explanation.
 func explainedAcross(t *testing.T, s controller.Workload, at time.Time) {
 	t.Helper()
 	moment := at.UTC().Format(time.RFC3339)
@@ -98,8 +99,8 @@ func explainedAcross(t *testing.T, s controller.Workload, at time.Time) {
 	}
 }
 
-// The leader's process is suspended until the standby leads and every timer of the old leader has expired. When it resumes, it does not
-// know yet that another replica leads. It must not lead again.
+// The leader's process is suspended until the standby leads and every timer of the old leader has expired. When the process resumes, it
+// has not observed yet that another replica leads. It must not lead again.
 func TestSuspendedLeaderDoesNotLeadAfterItResumes(t *testing.T) {
 	s, _ := busy(t, "frozen", 4)
 	old := leader(t)
@@ -138,7 +139,7 @@ func TestRollingUpdateCompletesAndNoHPAScales(t *testing.T) {
 	stack.Eventually(t, time.Minute, "two new replicas, and one leads", rolled(before))
 	stack.Eventually(t, time.Minute, "the new leader decides", s.HasTarget(6))
 	time.Sleep(2 * time.Second)
-	serving.end(t, lease+afterLease) // config/guides/operation.md states less than 3 s on an idle machine
+	serving.end(t, lease+afterLease) // config/guides/operation.md states less than 3 s for an idle machine
 	handover.released(t)
 	still(t, s, began)
 }
@@ -161,8 +162,8 @@ func TestDrainOfTheLeadersNodeCompletesAndNoHPAScales(t *testing.T) {
 	t.Cleanup(func() { cordon(t, old.Spec.NodeName, false) })
 	began := time.Now()
 	stack.Eventually(t, time.Minute, "the leader is evicted", func(ctx context.Context) error {
-		// The API server rejects the eviction until the disruption budget has observed that both replicas are ready. `kubectl drain`
-		// retries too.
+		// The API server rejects the eviction until the disruption budget counts both replicas as ready. `kubectl drain` retries in the same
+		// way.
 		return suite.Stack.Client.SubResource("eviction").Create(ctx, old, &policyv1.Eviction{
 			ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: old.Name},
 		})

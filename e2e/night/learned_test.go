@@ -20,7 +20,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// promise is a policy with an objective. The exporter serves one value, which the policy reads as both arriving work and served work.
+// promise is a policy with an objective. The exporter serves one value, which the policy uses both as arriving work and as served work.
 const promise = `
 minReplicas: 2
 maxReplicas: 2
@@ -64,8 +64,8 @@ func storedCapacity(ctx context.Context, s controller.Workload) (float64, error)
 	return model.Learned().Capacity.P50, nil
 }
 
-// The leader learns the capacity of a replica under load. It is killed when there is little load, so that the next leader cannot observe
-// this capacity. The next leader must know it nevertheless.
+// The leader learns the capacity of a replica under load. The test kills the leader when there is little load, so that the next leader
+// cannot observe this capacity. The next leader must nevertheless use the learned capacity.
 func TestTheNextLeaderKnowsWhatTheKilledLeaderLearned(t *testing.T) {
 	ns, load := suite.Namespace(t, "learned"), &exporter.Total{}
 	load.Set(20)

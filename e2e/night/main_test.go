@@ -20,7 +20,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// lease is the lease duration of these tests. The default of 15 s would only prolong them.
+// lease is the lease duration of these tests. The default of 15 s would only make them longer.
 const lease = 8 * time.Second
 
 var suite controller.Suite
@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// nervous is a policy without inertia: its target decreases when the signal has needed fewer replicas for two seconds. If a target is
-// missing for a short time, the HPA therefore removes replicas, and the test detects this.
+// nervous is a policy with a very short stabilization window: its target decreases when the signal has needed fewer replicas for two
+// seconds. If a target is missing for a short time, the HPA therefore removes replicas, and the test detects this.
 const nervous = `
 maxReplicas: 12
 signals:
@@ -81,7 +81,7 @@ func still(t *testing.T, s controller.Workload, since time.Time) {
 	}
 }
 
-// outages measures for how long a target could not be read.
+// outages measures how long a target could not be read.
 type outages struct {
 	stop    context.CancelFunc
 	done    chan struct{}
@@ -170,8 +170,8 @@ func watchLease(t *testing.T) *holders {
 	return h
 }
 
-// released fails the test unless the Lease had at least two holders and each of them released it before the next. The next holder then did
-// not wait for the Lease to expire.
+// released fails the test unless the Lease had at least two holders and each holder released it before the next holder acquired it. In
+// this case the next holder did not wait for the Lease to expire.
 func (h *holders) released(t *testing.T) {
 	t.Helper()
 	h.mu.Lock()

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// There can be only one APIService for external metrics in a cluster. Another adapter replaces gpuscaler's registration. gpuscaler must
-// report the conflict and must not register itself again, even after a restart.
+// There can be only one APIService for external metrics in a cluster. In this test, another adapter replaces gpuscaler's registration.
+// gpuscaler must report the conflict and must not register itself again, even after a restart.
 func TestRegistrationOfAnotherServerIsReportedAndNotReplaced(t *testing.T) {
 	stack.Eventually(t, time.Minute, "two replicas", suite.Ready(2))
 	taken := `{"spec":{"service":{"namespace":"keda","name":"keda-metrics-apiserver","port":443},` +

@@ -27,14 +27,14 @@ func explained(ctx context.Context, s controller.Workload) (e explain.Explanatio
 	return e, nil
 }
 
-// step is an explanation, with the target that the external metrics API served when it was read. served is -1 if the target changed between
-// the two reads.
+// step is an explanation, together with the target that the external metrics API served when the explanation was read. The field served
+// is -1 if the target changed between the two reads.
 type step struct {
 	explain.Explanation
 	served int32
 }
 
-// read returns the current step.
+// read returns the current explanation with the served target.
 func read(ctx context.Context, s controller.Workload) (step, error) {
 	before, err := explained(ctx, s)
 	if err != nil {
@@ -51,14 +51,14 @@ func read(ctx context.Context, s controller.Workload) (step, error) {
 	return step{before, served}, err
 }
 
-// term is a part of an explanation's sentence, such as "4 (expected load)", with its sign.
+// term matches a summand in the sentence of an explanation, such as "4 (expected load)", with its sign.
 var term = regexp.MustCompile(`(- )?(-?\d+) \(([a-z ]+)\)`)
 
 // amounts matches the numbers at the end of an explanation's sentence.
 var amounts = regexp.MustCompile(`expected load ([^/]+)/s, queued ([^,]+), capacity per replica ([^/]+)/s`)
 
-// sentence returns an error unless the sentence of an explanation names the target, its terms add up to the target, and its numbers equal
-// the signals and the learned capacity.
+// sentence returns an error unless the sentence of an explanation names the target, its summands add up to the target, and its numbers
+// equal the signals and the learned capacity.
 func (s *step) sentence() error {
 	o := s.Objective
 	if o == nil || s.NotDecided != "" {
@@ -120,8 +120,8 @@ func (s *step) amounts() error {
 	if queued := s.signal("gateway"); queued != nil && math.Abs(n[1]-*queued.Value) > 0.005**queued.Value {
 		return fmt.Errorf("the signal is %v: %s", *queued.Value, s.Why)
 	}
-	// The summary of what was learned can be some seconds older than the plan. After only a few requests, the plan uses as little as a
-	// quarter of the learned capacity.
+	// The learned capacity in the explanation can be some seconds older than the planned target. After only a few requests, the plan uses as
+	// little as a quarter of the learned capacity.
 	if c := s.Objective.Capacity; c == nil || n[2] > 1.2*c.P50 || n[2] < c.P50/5 {
 		return fmt.Errorf("the learned capacity is %+v: %s", c, s.Why)
 	}
@@ -139,7 +139,8 @@ func (s *step) signal(name string) *explain.Signal {
 }
 
 // spread is the greatest time between a change of the workload and its observation: the interval at which the exporter reads pods, plus a
-// stall of this machine. For a value from Prometheus, the scrape interval is added, because a query result has the time of the query.
+// stall of this machine. For a value from Prometheus, the scrape interval is added, because a query result has the time of the query and
+// not of the scrape.
 const spread = 5 * time.Second
 
 // recordedState returns an error unless the values in the explanation agree with the state of the workload when they were sampled.
@@ -169,7 +170,7 @@ func (s *step) recordedState(load *exporter.Requests) error {
 }
 
 // recordedArrivals compares the measured rate of the last minute with the requests that arrived. In the first two minutes it accepts any
-// rate, because Prometheus extrapolates it from few samples.
+// rate, because Prometheus extrapolates the rate from few samples.
 func (s *step) recordedArrivals(load *exporter.Requests) error {
 	arrivals := s.signal("requests")
 	if arrivals == nil {

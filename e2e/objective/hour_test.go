@@ -25,8 +25,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
 
-// The service of the hour: the slots and the mean service time of simulator.Chat8B for the conversations of the recorded hour. The slower
-// version of the model server needs `slower` times as long for a request.
+// These constants describe the service of the hour: the slots (requests that a replica serves at once) and the mean service time of
+// simulator.Chat8B for the conversations of the recorded hour. The slower version of the model server needs `slower` times as long for a
+// request.
 const (
 	hourSlots   = 8
 	hourService = 6617 * time.Millisecond
@@ -45,8 +46,8 @@ const (
 )
 
 // TestRecordedHour serves a recorded hour of requests with two Deployments, "steady" and "rolled". After 25 minutes gpuscaler's leader is
-// killed, and after 45 minutes gpuscaler is rolled out. After 35 minutes, rolled gets a slower version of its model server. The hour of
-// steady is compared with `gpuscaler replay` of the same requests.
+// killed, and after 45 minutes gpuscaler is rolled out. After 35 minutes, rolled gets a slower version of its model server. The results
+// of steady are compared with `gpuscaler replay` of the same requests.
 func TestRecordedHour(t *testing.T) {
 	if !wholeHour {
 		t.Skip("an hour: GPUSCALER_E2E_LONG=1, or make test-long")
@@ -64,7 +65,7 @@ func TestRecordedHour(t *testing.T) {
 		t.Helper()
 		for time.Since(start) < at {
 			for _, p := range both {
-				if time.Since(p.load.Began()) < requests.Duration { // the requests of rolled end a minute before the others
+				if time.Since(p.load.Began()) < requests.Duration { // the requests of rolled end a minute before those of steady
 					p.check(t)
 				}
 			}
@@ -143,7 +144,7 @@ func (p *played) check(t *testing.T) {
 	}
 }
 
-// reports checks the explanation of each logged change of the target. It fails the test if it checked too few.
+// reports checks the explanation of each logged change of the target. It fails the test if it could check too few changes.
 func (p *played) reports(t *testing.T) {
 	t.Helper()
 	changes := p.Transitions(t)
@@ -172,7 +173,7 @@ func (p *played) describe(t *testing.T) string {
 		learned, err)
 }
 
-// capacity returns the learned capacity. It waits until there is a leader.
+// capacity returns the learned capacity of a replica. It waits until gpuscaler has a leader.
 func (p *played) capacity(t *testing.T) (learned float64) {
 	t.Helper()
 	stack.Eventually(t, 2*time.Minute, "a capacity is explained", p.Explained(func(e explain.Explanation) error {
@@ -195,8 +196,8 @@ func (p *played) knows(t *testing.T, truth, share float64) {
 	}
 }
 
-// continues fails the test unless the new leader after a restart has the capacity that the previous leader learned, and its first target is
-// not lower than the last one.
+// continues fails the test unless two conditions are met: the new leader has the capacity that the previous leader learned, and the new
+// leader's first target is not lower than the previous leader's last target.
 func (p *played) continues(t *testing.T, since time.Time, before float64) {
 	t.Helper()
 	stack.Eventually(t, 2*time.Minute, "the next leader decides", p.Explained(func(e explain.Explanation) error {
@@ -228,8 +229,8 @@ func setImage(t *testing.T, s controller.Workload, image string) {
 // replays is the number of replays with different seeds. The seed determines when the HPA, the scrapes and the polls run.
 const replays = 16
 
-// compare fails the test if all replays attain the SLO and the hour does not, or if its replica-seconds differ from the replays by more
-// than 2%.
+// compare fails the test if all replays attain the SLO and the real hour does not, or if the replica-seconds of the hour differ from
+// those of the replays by more than 2%.
 func compare(t *testing.T, requests *trace.Trace, p *played) {
 	t.Helper()
 	live := p.total

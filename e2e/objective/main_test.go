@@ -1,4 +1,4 @@
-// Package objective tests a policy that holds only an objective and bounds, with the real HPA: gpuscaler must learn the capacity of a
+// Package objective tests a policy that has only an objective and bounds, with the real HPA. gpuscaler must learn the capacity of a
 // replica, which no configuration contains, and keep it across restarts of the controller. The requests of a recorded hour arrive in real
 // time. The exporter serves them with the ready pods, and reports arrivals, queue and requests in flight as a gateway and vLLM do.
 package objective
@@ -20,7 +20,8 @@ const lease = 10 * time.Second
 
 var (
 	suite controller.Suite
-	// wholeHour is true if the test of a whole hour runs. It uses the usual intervals of a cluster. All other tests have shorter intervals.
+	// wholeHour is true if only the test of a whole hour runs, with the usual intervals of a cluster. All other tests have shorter
+	// intervals.
 	wholeHour = os.Getenv("GPUSCALER_E2E_LONG") != ""
 )
 
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.Run(m, controller.Setup{
 		Stack:      stack.Options{HPASync: hpaSync, ScrapeInterval: scrapeInterval},
 		Controller: controller.Options{Replicas: 2, LeaseDuration: lease},
-		// nodes for gpuscaler and for the first replica; the tests add further nodes
+		// nodes for gpuscaler and for the first replica; the tests add more nodes
 		Prepare: func(ctx context.Context, s *stack.Stack) error {
 			return errors.Join(s.Nodes(ctx, "system", 3, 0), s.Nodes(ctx, "first", 1, 1))
 		},

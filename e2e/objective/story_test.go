@@ -15,9 +15,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// One replica has more requests than it can serve, and for a minute the cluster has no free GPU. gpuscaler learns the capacity of the
-// replica in this time, and explain names it. Then a rollout of gpuscaler and a crash of its leader follow. Each new leader must continue
-// with the learned capacity, and the number of replicas must not decrease.
+// One replica has more requests than it can serve, and for a minute the cluster has no free GPU. gpuscaler must learn the capacity of the
+// replica in this time, and explain must name it. Then a rollout of gpuscaler and a crash of its leader follow. Each new leader must
+// continue with the learned capacity, and the number of replicas must not decrease.
 func TestCapacityIsLearnedAndSurvivesARolloutAndACrash(t *testing.T) {
 	if wholeHour {
 		t.Skip("the test of the whole hour has other intervals and includes this story")

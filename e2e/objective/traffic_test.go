@@ -16,8 +16,8 @@ import (
 
 const recorded = "AzureLLMInferenceTrace_conv.csv"
 
-// hour returns an hour of recorded requests with the given mean service time; ok is false if the recording is not next to the repository.
-// In that case the requests are generated with the same rate. The service times are in proportion to the tokens of the requests. They are
+// hour returns an hour of recorded requests with the given mean service time. If the recording is not stored next to the repository, ok
+// is false and the requests are generated with the same rate. The service times are in proportion to the tokens of the requests. They are
 // shuffled with a fixed seed, so that the capacity of a replica is the same during the whole hour.
 func hour(t *testing.T, mean time.Duration) (requests *trace.Trace, ok bool) {
 	t.Helper()

@@ -18,13 +18,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// pollEvery is the poll interval of all data sources in these tests except one, which has sharedInterval.
+// pollEvery is the poll interval of the data sources in these tests. Only one data source has another interval, sharedInterval.
 const pollEvery = 2 * time.Second
 
 var (
 	suite controller.Suite
-	// broken has, for each fault, a proxy in front of the stack's only Prometheus that can inject this fault. With separate proxies, all
-	// faults can be tested in parallel.
+	// broken contains, for each fault, a proxy in front of the stack's only Prometheus that can inject this fault. Because of the separate
+	// proxies, all faults can be tested in parallel.
 	broken = map[faults.Fault]*faults.Prometheus{}
 	// addresses maps each fault to the URL of its proxy.
 	addresses = map[faults.Fault]string{}

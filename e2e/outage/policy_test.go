@@ -60,7 +60,7 @@ func TestInvalidNewPolicyIsRefusedAndBlocksNoOther(t *testing.T) {
 	stack.Eventually(t, time.Minute, "another policy works", s.HasReplicas(2))
 }
 
-// In mode hold every metric returns 503 and every HPA keeps its replicas.
+// In mode hold gpuscaler must respond to every metric with status 503, and every HPA must keep its replicas.
 func TestModeHoldKeepsAllReplicas(t *testing.T) {
 	ns, load := suite.Namespace(t, "hold"), &exporter.Total{}
 	load.Set(37)
@@ -84,7 +84,7 @@ func TestModeHoldKeepsAllReplicas(t *testing.T) {
 	load.Set(75)
 	time.Sleep(4 * time.Second) // two HPA syncs
 	load.Set(5)
-	time.Sleep(6 * time.Second) // the stabilization window of a decrease
+	time.Sleep(6 * time.Second) // longer than the stabilization window of a decrease
 	replicas, err := s.Replicas.Steps()
 	if err != nil {
 		t.Fatal(err)

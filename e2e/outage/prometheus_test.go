@@ -15,14 +15,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// blindFor is the duration of each fault: longer than the maximum age of a reading, the stabilization window and several polls.
+// blindFor is the duration of each fault. It is longer than the maximum age of a reading, the stabilization window and several polls.
 const blindFor = 12 * time.Second
 
 func TestPrometheusStopsAndStarts(t *testing.T) {
 	blind(t, failingSource{"stopped", "prom", []string{"connection refused"}},
 		func(*exporter.Exporter) error { return suite.Stack.Prometheus.Stop() },
 		func(*exporter.Exporter) error {
-			ctx := context.WithoutCancel(t.Context()) // the cleanup of a failed test still needs a context, to repair the source
+			ctx := context.WithoutCancel(t.Context()) // the cleanup of a failed test needs a context that is not canceled, to repair the source
 			if err := suite.Stack.Prometheus.Start(ctx); err != nil {
 				return err
 			}
@@ -94,12 +94,12 @@ func TestDirectScrapesReturnInvalidData(t *testing.T) {
 // failingSource is a data source that a test makes fail.
 type failingSource struct {
 	test, source string   // prefix of the test's namespace; name of the data source
-	reasons      []string // explain must name one of them
+	reasons      []string // reasons of which explain must name one
 }
 
-// blind tests a failure of a data source. While the source fails, the queue drains, but the target must not decrease, and explain must name
-// one of the reasons of f. Then the queue grows beyond its first length and the source is repaired. The target must follow the signal
-// again.
+// blind tests a failure of a data source. While the source fails, the queue becomes empty, but the target must not decrease, and explain
+// must name one of the reasons of f. Then the queue grows beyond its first length and the source is repaired. The target must follow the
+// signal again.
 func blind(t *testing.T, f failingSource, breakIt, repair func(*exporter.Exporter) error) {
 	t.Helper()
 	ns, load := suite.Namespace(t, f.test), &exporter.Total{}
@@ -119,7 +119,7 @@ func blind(t *testing.T, f failingSource, breakIt, repair func(*exporter.Exporte
 	if err := breakIt(e); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * pollEvery) // so that a query that began before the fault does not read the next value
+	time.Sleep(2 * pollEvery) // a query that began before the fault must not read the next value
 	load.Set(3)
 	time.Sleep(blindFor)
 	held(t, s, broke)
@@ -155,7 +155,7 @@ func blind(t *testing.T, f failingSource, breakIt, repair func(*exporter.Exporte
 		}
 		return nil
 	}))
-	if steps := s.Targets(t).Since(repaired); len(steps) > 1 { // times from gpuscaler's log, because this test may be delayed
+	if steps := s.Targets(t).Since(repaired); len(steps) > 1 { // uses the times in gpuscaler's log, because this test may be delayed
 		t.Logf("the target followed %s after the source was repaired", steps[1].At.Sub(repaired))
 	}
 	// The signals of new replicas are missing until they are scraped for the first time, so the target may reach nine only after several

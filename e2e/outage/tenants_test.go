@@ -49,11 +49,12 @@ func overloads() []overload {
 	}
 }
 
-// freshFor is the greatest age of a reading of the other namespace: a scrape, two polls of the data source shared, and a stall of this
-// machine.
+// freshFor is the greatest allowed age of a reading of the namespace that exceeds no limit: a scrape, two polls of the data source
+// shared, and a stall of this machine.
 const freshFor = 2*sharedInterval + 1*time.Second + 30*time.Second
 
-// pairs is the number of policies with a queue and a kind. Their namespace exports a series for each queue with each kind: 90,000.
+// pairs is the number of policies that each have a queue and a kind. Their namespace exports a series for each queue with each kind,
+// which are 90,000 series.
 const pairs = 300
 
 // tenantPages serves the pages of the tenants' exporters.
@@ -64,7 +65,7 @@ func tenantPages(jobs *atomic.Int64) http.Handler {
 			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 			b := bufio.NewWriter(w)
 			write(b)
-			_ = b.Flush() // fails if Prometheus has closed the connection
+			_ = b.Flush() // ignored, because it fails only if Prometheus has closed the connection
 		})
 	}
 	page("/victim", func(w *bufio.Writer) { fmt.Fprintf(w, "jobs{queue=\"x\",kind=\"a\"} %d\n", jobs.Load()) })
@@ -81,10 +82,10 @@ func tenantPages(jobs *atomic.Int64) http.Handler {
 	return mux
 }
 
-// Four namespaces share a data source with a fifth one, and exceed the default limits all at the same time: with 50,001 series of one
-// metric, 300 selectors whose cross product has 90,000 series, 998 label values of 8 kB, and 3,000 selectors of different metrics. The
-// readings of the fifth namespace must be at most freshFor old, and its target must follow them. Each of the four must get an Event that
-// names its limit.
+// Four namespaces share a data source with a fifth namespace, and exceed the default limits at the same time: with 50,001 series of one
+// metric, with 300 selectors whose cross product has 90,000 series, with 998 label values of 8 kB, and with 3,000 selectors of different
+// metrics. The readings of the fifth namespace must be at most freshFor old, and its target must follow them. Each of the four namespaces
+// must get an Event that names its limit.
 func TestNamespacesThatOverloadPrometheusDoNotAffectOthers(t *testing.T) {
 	ns, load := suite.Namespace(t, "victim"), &exporter.Total{}
 	load.Set(27)
@@ -109,7 +110,7 @@ func TestNamespacesThatOverloadPrometheusDoNotAffectOthers(t *testing.T) {
 	}
 	scrape("victim", ns, "1s")
 	suite.Namespace(t, "evil-series")
-	// with a pod, because gauges are queried only for workloads that have pods
+	// the Deployment has a pod, because gauges are queried only for workloads that have pods
 	workload.Create(t, suite.Stack.Client, workload.Deployment("evil-series", "w0", 1))
 	s := suite.Workload(t, workload.Deployment(ns, "chat", 3), `
 maxReplicas: 12
@@ -184,12 +185,12 @@ func attack(t *testing.T, scrape func(path, namespace, interval string)) {
 	}
 }
 
-// tooManySeries is the part of the Event's message about a namespace with more series than its share.
+// tooManySeries is a part of the Event's message about a namespace that has more series than its share.
 const tooManySeries = "more series than its share"
 
-// limitEvent returns a check that an Event reports that a namespace exceeds a limit of a data source. On a busy machine, Prometheus
-// possibly does not finish a query for too many series in time. gpuscaler then cannot count the series, and the check accepts an Event that
-// reports this instead.
+// limitEvent returns a check that an Event reports that a namespace exceeds a limit of a data source. On a busy machine, Prometheus may
+// not finish a query for too many series in time. gpuscaler then cannot count the series, and the check accepts an Event that reports the
+// failed query instead.
 func limitEvent(namespace, limit string) func(context.Context) error {
 	exceeded := suite.Event(namespace, "Namespace", namespace, "SourceLimitExceeded", limit)
 	if limit != tooManySeries {
