@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// One flag names the PlatformConfig and policies in all commands, with the same meaning and completion. Names that it had in single
-// commands are unknown.
+// The flag --config names the PlatformConfig and policies in all commands, with the same meaning and shell completion. Previous names of this
+// flag in single commands are rejected.
 func TestConfigurationHasOneFlagInAllCommands(t *testing.T) {
 	var with []string
 	var walk func(c *cobra.Command)
@@ -45,7 +45,7 @@ func TestConfigurationHasOneFlagInAllCommands(t *testing.T) {
 	}
 }
 
-// validate and lint accept paths as arguments and by the flag.
+// The commands validate and lint accept paths of policies both as arguments and as values of --config.
 func TestValidateReadsArgumentsAndTheFlagAlike(t *testing.T) {
 	for _, args := range [][]string{
 		{"validate", "../../config/examples/platform.yaml", "../../config/examples/office-hours.yaml"},

@@ -25,7 +25,7 @@ func TestPagesNameExistingCommands(t *testing.T) {
 	pages = append(pages, "../../charts/gpuscaler/templates/NOTES.txt")
 	known, named := map[string]bool{}, 0
 	root := rootCommand()
-	root.InitDefaultCompletionCmd() // cobra adds it when a command is executed
+	root.InitDefaultCompletionCmd() // without this call, cobra adds the completion command only when a command is executed
 	for _, c := range root.Commands() {
 		known[c.Name()] = true
 	}
@@ -113,7 +113,7 @@ func TestLinksAndTestNamesInGuidesResolve(t *testing.T) {
 	}
 }
 
-// anchors returns the links to the headings of a page, as GitHub makes them.
+// anchors returns the anchors of the headings of a page, as GitHub generates them.
 func anchors(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(page)

@@ -111,21 +111,21 @@ func TestReadmePolicyWithoutAGatewayMeetsItsSLO(t *testing.T) {
 	}
 }
 
-// serviceSize is a number of slots (requests that a replica serves at once) and the traffic for it. The traffic is chosen so that about the
-// same number of replicas is busy for each size.
+// serviceSize contains a number of slots (requests that a replica serves at once) and the traffic for replicas of this size. For each size,
+// the traffic needs about the same number of replicas.
 type serviceSize struct {
 	slots  string
-	sample string // share of the recorded requests; "": all of them
+	sample string // share of the recorded requests that is replayed; "": all requests
 	rate   string // rate of the generated day, requests/s
 	seeds  []string
 }
 
-// serviceSizes are the tested sizes. The traffic of the recording cannot be increased, so with 32 slots per replica it keeps only two
-// replicas busy.
+// serviceSizes contains the tested sizes. A replay cannot have more requests than the recording, so with 32 slots per replica only two
+// replicas are busy.
 var serviceSizes = []serviceSize{{"4", "0.5", "1", []string{"1"}}, {"8", "", "2", []string{"1", "7"}}, {"32", "", "8", []string{"7"}}}
 
-// withSlots returns the path of a copy of the formula example for another number of slots. The target in the example is 26 of 32 slots; in
-// the copy it is the same share of the given number.
+// withSlots returns the path of a copy of the formula example for the given number of slots. The target in the example is 26 of 32 slots.
+// In the copy, the target is the same share of the given number.
 func withSlots(t *testing.T, example, slots string) string {
 	t.Helper()
 	text, err := os.ReadFile(example)

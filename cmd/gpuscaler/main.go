@@ -55,7 +55,7 @@ explains every target.`,
 	return root
 }
 
-// displayName returns how the user runs this program: as a plugin of kubectl if its file is named like one.
+// displayName returns the command with which the user runs this program: "kubectl gpuscaler" if kubectl runs it as a plugin.
 func displayName(program string) string {
 	if strings.HasPrefix(filepath.Base(program), "kubectl-") {
 		return "kubectl gpuscaler"
@@ -66,7 +66,7 @@ func displayName(program string) string {
 // outputs matches the values of the flag --output in its description.
 var outputs = regexp.MustCompile(`\b(text|wide|json|yaml|html|csv|prom|svg)\b`)
 
-// completeOutputs makes a shell complete the values of --output of each command.
+// completeOutputs registers the shell completion for the values of the flag --output of a command and its subcommands.
 func completeOutputs(c *cobra.Command) {
 	if f := c.Flags().Lookup("output"); f != nil {
 		var values []string

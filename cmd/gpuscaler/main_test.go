@@ -88,7 +88,7 @@ func TestUnknownCommandsHaveSuggestionsAndTheVersionIsACommand(t *testing.T) {
 	}
 }
 
-// The file of a plugin of kubectl is kubectl-gpuscaler, a link to the same program.
+// If the program's file is named kubectl-gpuscaler, kubectl runs it as a plugin, and the help must show the command "kubectl gpuscaler".
 func TestHelpNamesThePluginOfKubectl(t *testing.T) {
 	for program, want := range map[string]string{"/usr/bin/gpuscaler": "gpuscaler", "./kubectl-gpuscaler": "kubectl gpuscaler",
 		"/home/ada/.krew/bin/kubectl-gpuscaler": "kubectl gpuscaler", "gpuscaler.test": "gpuscaler"} {

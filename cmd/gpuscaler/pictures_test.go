@@ -20,7 +20,7 @@ type box struct {
 	title, text         string
 }
 
-// diagramBoxes are the parts of the diagram in README.md. The first four are the sources.
+// diagramBoxes contains the boxes of the diagram in README.md. The first four boxes are data sources.
 var diagramBoxes = []box{
 	{10, 10, 190, 50, "DCGM exporter", "GPU activity, memory"},
 	{10, 75, 190, 50, "model servers", "queue, concurrency, latency"},
@@ -41,7 +41,7 @@ var diagramArrows = [][4]int{
 	{780, 35, 856, 60}, {780, 100, 856, 75}, {780, 230, 856, 230},
 }
 
-// diagramSteps are the lines in the box of gpuscaler.
+// diagramSteps contains the lines of text in gpuscaler's box.
 var diagramSteps = []string{
 	"1. readings with time and coverage", "2. one decision each second", "3. a target with its reasons", "4. overrides of NodePools",
 }
@@ -81,9 +81,9 @@ func TestDiagramIsGenerated(t *testing.T) {
 	golden.Compare(t, filepath.Join(pictures, "diagram.svg"), diagram())
 }
 
-// TestScreenshotShowsThePresentPage compares a hash of the templates, styles and scripts of the page with the hash at the time of the
-// screenshot. The hash does not cover the demo, because the screenshot stays correct if the traffic of the demo changes. `make pictures`
-// takes the screenshot again and writes the hash.
+// TestScreenshotShowsThePresentPage compares a hash of the web page's templates, styles and scripts with the hash at the time of the
+// screenshot. The hash does not include the demo, because the screenshot stays correct if the traffic of the demo changes. `make pictures`
+// takes a new screenshot and writes its hash.
 func TestScreenshotShowsThePresentPage(t *testing.T) {
 	h := sha256.New()
 	for _, pattern := range []string{"../../pkg/dashboard/templates/*", "../../pkg/dashboard/static/*"} {
@@ -109,7 +109,7 @@ func TestScreenshotShowsThePresentPage(t *testing.T) {
 	}
 }
 
-// A reader must find the first steps on one page.
+// README.md must stay so short that a reader finds the first steps without searching.
 func TestReadmeIsShort(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {

@@ -33,7 +33,8 @@ func blocks(t *testing.T) (all []string) {
 	return all
 }
 
-// platformOfTheReadme writes the PlatformConfig in the README's values for the chart to a file.
+// platformOfTheReadme writes the PlatformConfig to a file and returns its path. The PlatformConfig is a part of the chart values in
+// README.md.
 func platformOfTheReadme(t *testing.T) (path string) {
 	t.Helper()
 	for _, block := range blocks(t) {

@@ -19,7 +19,7 @@ import (
 // platform is an operating system and a processor architecture, as Go names them.
 type platform struct{ os, arch string }
 
-// platforms are those for which a binary is released. The image has the Linux platforms.
+// platforms lists the platforms for which a binary is released. The container image is built for the Linux platforms.
 var platforms = []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
 
 func (p platform) String() string { return p.os + "/" + p.arch }
@@ -51,8 +51,8 @@ func (r release) buildArchives(ctx context.Context, of []platform, at time.Time)
 	return nil
 }
 
-// writeArchive writes a tar.gz file with the given files, without their directories. All times in it are at, so that the same files result
-// in the same archive. The first file is executable.
+// writeArchive writes a tar.gz file with the given files, without their directories. All timestamps in the archive are at, so that the same
+// files result in the same archive. The first file is executable.
 func writeArchive(path string, at time.Time, files ...string) error {
 	var b bytes.Buffer
 	compressed := gzip.NewWriter(&b)

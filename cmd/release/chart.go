@@ -11,7 +11,7 @@ import (
 // unsetImage is the line of values.yaml without an image.
 const unsetImage = "\n  repository: \"\" "
 
-// packageChart packages a copy of the chart that has the version of the release, and its image as the default.
+// packageChart packages a copy of the chart with the version of the release and with the released image as the default image.
 func (r release) packageChart(ctx context.Context, chart string) error {
 	dir, err := os.MkdirTemp("", "chart")
 	if err != nil {

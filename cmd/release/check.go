@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// check verifies the artifacts that build wrote: it publishes the image and the chart to a registry on loopback, reads them from there,
-// and installs the plugin of kubectl for this platform. It prints each step that only a release can do.
+// check verifies the artifacts that build wrote: it publishes the image and the chart to a registry on loopback, reads them from this
+// registry, and installs the plugin of kubectl for this platform. It prints each step that only a release can do.
 func (r release) check(ctx context.Context) error {
 	if err := r.checkSums(); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (r release) check(ctx context.Context) error {
 	return nil
 }
 
-// checkSums compares the archives with checksums.txt.
+// checkSums compares the checksums of the archives and the chart with checksums.txt.
 func (r release) checkSums() error {
 	text, err := os.ReadFile(r.path("checksums.txt"))
 	if err != nil {
@@ -108,7 +108,7 @@ func (r release) checkPlugin(ctx context.Context) error {
 	return nil
 }
 
-// checkImage compares the pushed image with the one in the output directory.
+// checkImage compares the pushed image with the image in the output directory.
 func (r release) checkImage(ctx context.Context, image string) error {
 	built, byPlatform, err := r.built()
 	if err != nil {
@@ -135,7 +135,7 @@ func (r release) checkImage(ctx context.Context, image string) error {
 	return nil
 }
 
-// checkChart pulls the chart and renders it without values: the released chart names the released image.
+// checkChart pulls the chart and renders it without values. The rendered Deployment must use the released image.
 func (r release) checkChart(ctx context.Context, chart string) error {
 	// Without a cluster, Helm renders for the version of its own libraries, which the chart may refuse.
 	text, err := r.tools.run(ctx, command{args: []string{"helm", "template", "gpuscaler", chart, "--version", r.plain(), "--plain-http",

@@ -35,8 +35,8 @@ func (r release) buildImage(ctx context.Context, at time.Time) error {
 	return err
 }
 
-// baseImage returns the base image. If it cannot be read and needBase is false, it is an empty image in a registry on loopback, which stop
-// ends.
+// baseImage returns the name of the base image. If the base image cannot be read and needBase is false, baseImage starts a registry on
+// loopback and returns the name of an empty image in it. stop ends this registry.
 func (r release) baseImage(ctx context.Context) (base string, stop func(), err error) {
 	read, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -60,7 +60,7 @@ func (r release) baseImage(ctx context.Context) (base string, stop func(), err e
 	return base, stop, nil
 }
 
-// withoutTag removes the tag of the name of an image. A colon before the last slash precedes a port.
+// withoutTag removes the tag from the name of an image. A colon before the last slash belongs to a port and not to a tag.
 func withoutTag(image string) string {
 	if i := strings.LastIndexByte(image, ':'); i > strings.LastIndexByte(image, '/') {
 		return image[:i]
@@ -76,7 +76,7 @@ func (t tools) emptyBase(ctx context.Context, registry string) (string, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	layer := filepath.Join(dir, "empty.tar")
-	if err := os.WriteFile(layer, make([]byte, 1024), 0o600); err != nil { // the end marker of tar
+	if err := os.WriteFile(layer, make([]byte, 1024), 0o600); err != nil { // 1024 zero bytes are an empty tar file
 		return "", err
 	}
 	index := registry + "/base:index"
@@ -129,7 +129,7 @@ func (t tools) registry(ctx context.Context) (address string, stop func(), err e
 	return "", nil, errors.New("crane registry serve: does not listen after 10 s")
 }
 
-// ociIndex is the part of an OCI image index that a release reads.
+// ociIndex contains the fields of an OCI image index that this command reads.
 type ociIndex struct {
 	Manifests []struct {
 		Digest   string `json:"digest"`
@@ -140,7 +140,7 @@ type ociIndex struct {
 	} `json:"manifests"`
 }
 
-// built returns the digest of the image in the OCI layout, and the digest of each platform.
+// built returns the digest of the image index in the OCI layout, and the digest of the image of each platform.
 func (r release) built() (index string, byPlatform map[platform]string, err error) {
 	layout, err := readIndex(r.path("image", "index.json"))
 	if err != nil {

@@ -32,7 +32,7 @@ type release struct {
 	out        string // absolute path of the directory of all artifacts
 	pkg        string // directory of the program
 	ldflags    string
-	base       string // base image of the image
+	base       string // name of the base image
 	needBase   bool   // fail if the base image cannot be read
 	tools      tools
 }

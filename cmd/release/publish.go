@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 )
 
-// step is a command of a publication.
+// step is one command that publishes an artifact.
 type step struct {
 	what    string
-	needs   string // what only the workflow of a release has; empty: a registry is sufficient
+	needs   string // what the command needs and only the release workflow has; empty: the command needs only a registry
 	command command
 }
 
-// publication returns the steps that publish the artifacts to the registry, in order. plainHTTP is for a registry on loopback.
+// publication returns the commands that publish the artifacts, in their order. plainHTTP is true for a registry on loopback.
 func (r release) publication(image, charts string, plainHTTP bool) ([]step, error) {
 	index, byPlatform, err := r.built()
 	if err != nil {
@@ -57,7 +57,7 @@ func (r release) sbom(p platform) string {
 	return r.path("sbom", fmt.Sprintf("%s-%s-%s.spdx.json", filepath.Base(r.pkg), p.os, p.arch))
 }
 
-// krewIndex is the step that remains after a release.
+// krewIndex is the message about the step that a maintainer does after a release.
 const krewIndex = "not done: submit %s to the index of krew, https://github.com/kubernetes-sigs/krew-index\n"
 
 // publish publishes the artifacts that build wrote.

@@ -22,7 +22,7 @@ var (
 	at     = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// newRelease returns a release with an output directory of its own. The test runs in the root of the repository, as the program does.
+// newRelease returns a release with a temporary output directory. It changes to the root of the repository, in which the program also runs.
 func newRelease(t *testing.T) release {
 	t.Helper()
 	t.Chdir("../..")
@@ -41,8 +41,8 @@ func TestVersionIsSemantic(t *testing.T) {
 	}
 }
 
-// An archive is built twice for this platform. Both have the same bytes, and the program in them has the version of the release. The
-// checksums and the manifest of krew describe the archive, and a changed archive is found.
+// Two builds of the archive for this platform must have the same bytes, and the program in the archive must have the version of the
+// release. The checksums and the manifest of krew must describe the archive, and a changed archive must be detected.
 func TestArchiveChecksumsAndManifestAgree(t *testing.T) {
 	r := newRelease(t)
 	of := []platform{native}
@@ -186,7 +186,7 @@ func TestTagIsRemovedFromTheNameOfAnImage(t *testing.T) {
 	}
 }
 
-// The released chart has the released image as its default. The line that is replaced must exist in the chart.
+// The released chart has the released image as its default. values.yaml must contain the line in which the release sets the image.
 func TestReleasedChartNamesTheReleasedImage(t *testing.T) {
 	values, err := os.ReadFile("../../charts/gpuscaler/values.yaml")
 	if err != nil {

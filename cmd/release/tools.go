@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// toolsOf are the tools that each subcommand runs, in addition to Helm.
+// toolsOf contains the names of the tools that each subcommand runs in addition to Helm.
 var toolsOf = map[string][]string{"build": {"ko", "crane"}, "check": {"crane", "krew", "validate-krew-manifest"}, "publish": {"crane"}}
 
-// toolModules are the tools of a release and their versions.
+// toolModules contains the Go package and the version of each tool.
 var toolModules = map[string]string{
 	"ko":                     "github.com/google/ko@v0.19.1",
 	"crane":                  "github.com/google/go-containerregistry/cmd/crane@v0.22.1",
@@ -24,7 +24,7 @@ var toolModules = map[string]string{
 // tools is the directory of the programs of toolModules and of Helm.
 type tools string
 
-// installTools builds the tools of a subcommand that the Go build cache lacks. Helm has the version of the end-to-end tests.
+// installTools builds the tools of a subcommand, and Helm in the version of the end-to-end tests. It returns the directory of the programs.
 func installTools(ctx context.Context, subcommand string) (tools, error) {
 	dir, err := filepath.Abs("bin/tools")
 	if err != nil {
@@ -42,7 +42,7 @@ func installTools(ctx context.Context, subcommand string) (tools, error) {
 	return tools(dir), nil
 }
 
-// command is a program with its arguments. The names of tools are replaced by their paths.
+// command is a program with its arguments. The program is the name of a tool or of a program in PATH.
 type command struct {
 	args []string
 	env  []string // in addition to the environment of this process

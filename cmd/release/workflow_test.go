@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// commandsOf returns the commands of a workflow, without those that a step of another repository runs.
+// commandsOf returns the shell commands of a workflow. It omits the steps that use an action of another repository.
 func commandsOf(t *testing.T, name string) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../.github/workflows/" + name)
@@ -34,7 +34,8 @@ func commandsOf(t *testing.T, name string) []string {
 	return commands
 }
 
-// The workflow of a release has no command of its own, so that it cannot differ from the dry run.
+// The release workflow runs the make targets of the dry run and of the publication and nothing else, so that a release cannot differ from
+// the dry run.
 func TestReleaseWorkflowPublishesTheDryRun(t *testing.T) {
 	if got, want := commandsOf(t, "release.yml"), []string{"make release-dry-run", "make release-publish"}; !slices.Equal(got, want) {
 		t.Errorf("the workflow runs %q, want %q", got, want)

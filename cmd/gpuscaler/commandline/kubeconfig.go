@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Kube holds the values of the flags --kubeconfig and --context, which select a cluster.
+// Kube contains the values of the flags --kubeconfig and --context, which select a cluster.
 type Kube struct{ Kubeconfig, Context string }
 
 // Register adds the flags --kubeconfig and --context to s.
@@ -47,7 +47,7 @@ func (f *Kube) ClientConfig() (*rest.Config, error) {
 	return nil, fmt.Errorf("%s: %w", f.source(), err)
 }
 
-// source returns the names of the kubeconfig files, for messages.
+// source returns the names of the kubeconfig files, for error messages.
 func (f *Kube) source() string {
 	if f.Kubeconfig != "" {
 		return f.Kubeconfig
@@ -55,7 +55,7 @@ func (f *Kube) source() string {
 	return cmp.Or(os.Getenv(clientcmd.RecommendedConfigPathEnvVar), "~/.kube/config")
 }
 
-// Loader returns the kubeconfig that the flags select. Callers read its contexts and its namespace.
+// Loader returns the kubeconfig that the flags select. Unlike ClientConfig, it also gives access to the contexts and the namespace.
 func (f *Kube) Loader() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.Kubeconfig
@@ -63,5 +63,5 @@ func (f *Kube) Loader() clientcmd.ClientConfig {
 }
 
 // ConnectTimeout is the maximum time for connecting to the leader, which takes two requests to the API server and a protocol upgrade.
-// Commands that only read objects of a cluster use it too.
+// Commands that only read objects of a cluster use the same timeout.
 const ConnectTimeout = 15 * time.Second

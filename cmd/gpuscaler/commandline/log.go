@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// NewLogger returns a logger that writes JSON lines to standard error. Libraries log to it too.
+// NewLogger returns a logger that writes JSON lines to standard error. Libraries also log through this logger.
 func NewLogger(level string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {

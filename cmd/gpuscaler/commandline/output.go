@@ -14,7 +14,7 @@ func WriteJSON(out io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// ToFile writes to the file at path, or to out if path is empty.
+// ToFile calls write with the file at path, or with out if path is empty.
 func ToFile(path string, out io.Writer, write func(io.Writer) error) error {
 	if path == "" {
 		return write(out)

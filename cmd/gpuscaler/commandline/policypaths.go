@@ -10,13 +10,14 @@ import (
 // policies of these namespaces only, and no PlatformConfig.
 type PolicyPaths struct{ texts []string }
 
-// Register registers the flag.
+// Register registers the flag --policies.
 func (p *PolicyPaths) Register(f *pflag.FlagSet) {
 	f.StringArrayVar(&p.texts, "policies", nil, "NAMESPACE[,NAMESPACE...]=PATH: file or directory with policies of these namespaces only, "+
 		"without a PlatformConfig; *=PATH: policies of every namespace; may be repeated")
 }
 
-// With returns first the paths in trusted, at which every document is accepted, and then the paths of the flag.
+// With returns the paths in trusted, followed by the paths of the flag --policies. At a trusted path, documents of every kind and namespace
+// are accepted.
 func (p *PolicyPaths) With(trusted []string) ([]store.Path, error) {
 	paths := store.Trusted(trusted...)
 	for _, text := range p.texts {

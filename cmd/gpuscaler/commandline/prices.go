@@ -12,8 +12,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/pricebook"
 )
 
-// OpenPriceBook returns the price book in the file at path. If path is empty, it returns the price book that the PlatformConfig names, or
-// else the built-in one. The result does not contain the prices that are set in the PlatformConfig itself.
+// OpenPriceBook returns the price book in the file at path. If path is empty, it returns the price book that the PlatformConfig names. If
+// the PlatformConfig names none, it returns the built-in price book. The result does not contain prices that are fields of the
+// PlatformConfig.
 func OpenPriceBook(path string, platform *policy.Platform) (*cost.Book, error) {
 	name, text := "the built-in price book", files.Prices
 	if path := cmp.Or(path, platform.Prices.Book); path != "" {

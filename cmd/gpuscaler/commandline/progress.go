@@ -23,8 +23,7 @@ func NewProgress(out io.Writer) *Progress {
 	return &Progress{out: out, show: isTerminal(out), begun: time.Now()}
 }
 
-// Report updates the status line: the parameter what describes the current step of the command, and done is the completed share of it, 0 to
-// 1.
+// Report updates the status line. what describes the current step of the command. done is the completed share of this step, from 0 to 1.
 func (p *Progress) Report(what string, done float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -41,7 +40,7 @@ func (p *Progress) Clear() {
 	}
 }
 
-// End removes the status line and prints the duration.
+// End removes the status line and prints the time since NewProgress.
 func (p *Progress) End() {
 	p.Clear()
 	fmt.Fprintf(p.out, "%.1fs on %d cores\n", time.Since(p.begun).Seconds(), runtime.GOMAXPROCS(0))

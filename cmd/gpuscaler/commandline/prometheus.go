@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/history"
 )
 
-// Prometheus has the flags for the connection to a Prometheus server.
+// Prometheus contains the flags for the connection to a Prometheus server.
 type Prometheus struct {
 	Address, HTTPConfig string
 	Matchers            map[string]string

@@ -14,14 +14,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/printable"
 )
 
-// Version is set by the linker.
+// Version is the version of the program. The linker sets it in a release.
 var Version = "dev"
 
 // Stderr is standard error without control characters, because messages can contain text of other programs. Commands write their results to
 // cobra's OutOrStdout, which Run filters as well.
 var Stderr = printable.NewWriter(os.Stderr)
 
-// ErrReported makes the process exit with an error without printing one, because the command has printed it already.
+// ErrReported makes the process exit with code 1 without an error message. Commands return it after they have printed the problem.
 var ErrReported = errors.New("reported")
 
 // ExitInterrupted is the exit code of a command that Ctrl-C ended: 128 plus the number of SIGINT, as in shells.

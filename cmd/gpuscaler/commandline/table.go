@@ -30,8 +30,8 @@ func WriteTable(out io.Writer, width int, rows [][]string) error {
 	return nil
 }
 
-// Cut returns the first width characters of a line. If characters are missing, the last one is an ellipsis. With width 0 it returns the
-// line.
+// Cut returns the first width characters of a line. If the line is longer, the last returned character is an ellipsis. With width 0, Cut
+// returns the whole line.
 func Cut(line string, width int) string {
 	characters := []rune(line)
 	if width <= 0 || len(characters) <= width {
@@ -40,8 +40,8 @@ func Cut(line string, width int) string {
 	return string(characters[:width-1]) + "…"
 }
 
-// TerminalWidth returns the number of characters in a line of the terminal to which standard output is connected, and 0 if it is not
-// connected to a terminal: other programs read complete lines.
+// TerminalWidth returns the number of characters in a line of the terminal to which standard output is connected. It returns 0 if standard
+// output is not a terminal, because another program must receive complete lines.
 func TerminalWidth() int {
 	width, _, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package controller has the commands that act on a cluster: run, which connects all parts of the controller, and restore, which removes
-// what a controller changed on NodePools, even if that controller no longer runs.
+// Package controller has the commands that change a cluster: `gpuscaler run`, which connects all packages of the controller, and `gpuscaler
+// restore`, which removes the changes of a controller from NodePools, even if that controller no longer runs.
 package controller
 
 import "github.com/spf13/cobra"

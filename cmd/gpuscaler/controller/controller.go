@@ -41,7 +41,7 @@ type controller struct {
 	families []*prometheus.Registry // one registry for each collector of metrics about policies, capacity groups and cost
 	closed   *prometheus.CounterVec // number of connections that were closed because there were too many
 
-	refusedCalls prometheus.Counter // number of calls of the external scaler that exceeded its limits
+	refusedCalls prometheus.Counter // number of KEDA's calls that the external scaler refused because of its limits
 
 	policies *store.Store
 	paths    []store.Path // the paths of policies and of the PlatformConfig
@@ -57,7 +57,7 @@ type controller struct {
 	// failed receives the error with which a leader stopped. The process then exits. Without the exit, the process would hold the Lease but
 	// make no decisions.
 	failed chan error
-	// loggedGroups are the disabled groups that were logged when the policies changed last. Only report uses it.
+	// loggedGroups contains the names of the capacity groups that were disabled at the last change of the policies. Only report uses it.
 	loggedGroups []string
 }
 
@@ -142,7 +142,7 @@ func (c *controller) clusterName() string { return c.policies.Platform().Cluster
 
 func (c *controller) leading() bool { return c.leader.Leading() }
 
-// run runs all parts of the controller until ctx ends. An error of one part ends the others.
+// run runs all goroutines of the controller until ctx ends. If one goroutine fails, run ends the others and returns the error.
 func (c *controller) run(ctx context.Context) error {
 	c.load()
 	certificate, err := c.certificate()
@@ -159,8 +159,8 @@ func (c *controller) run(ctx context.Context) error {
 	}
 	all, ctx := errgroup.WithContext(ctx)
 	c.stopping = ctx.Done()
-	// reading outlives ctx, so that the caches stay current until the Lease is released: on shutdown, restoring the overrides needs the
-	// observed state.
+	// reading ends later than ctx, so that the caches stay current until the Lease is released. The shutdown needs the caches to restore
+	// overrides.
 	reading, stopReading := context.WithCancel(context.WithoutCancel(ctx))
 	all.Go(func() error { return c.cluster.Run(reading) })
 	all.Go(func() error { return c.poller.Run(ctx) })
@@ -284,8 +284,7 @@ func (c *controller) reportUnlistedNamespaces(p *policy.Platform) {
 	}
 }
 
-// unlisted returns the namespaces of the teams that have a setting, as the function in the parameter has reports. It omits the namespaces
-// in the parameter listed.
+// unlisted returns the namespaces of the teams for which the function has returns true. It omits the namespaces in listed.
 func unlisted(p *policy.Platform, listed []string, has func(*policy.Team) bool) (namespaces []string) {
 	for i := range p.Teams {
 		for _, namespace := range p.Teams[i].Namespaces {
@@ -297,15 +296,15 @@ func unlisted(p *policy.Platform, listed []string, has func(*policy.Team) bool) 
 	return namespaces
 }
 
-// logTransition logs a change as one JSON line. `explain --from` reads these lines, for example after a restart.
+// logTransition logs a change of a target as one JSON line. `gpuscaler explain --from` reads these lines, for example after a restart.
 func (c *controller) logTransition(r engine.Record) {
 	c.log.Info("transition", "explanation", explain.FromRecord(r, c.policies.Platform().Cluster))
 }
 
-// sampleInterval is the time between two points of the page's timelines.
+// sampleInterval is the time between two points of the web page's timelines.
 const sampleInterval = 5 * time.Second
 
-// sample adds points to the page's timelines until ctx ends.
+// sample adds points to the web page's timelines until ctx ends.
 func sample(ctx context.Context, page *dashboard.Page, clock func() time.Time) {
 	ticker := time.NewTicker(sampleInterval)
 	defer ticker.Stop()

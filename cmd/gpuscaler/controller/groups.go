@@ -11,16 +11,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// restoreTimeout is the maximum time for removing the NodePool limits before the process exits. It must be shorter than 30 seconds, because
-// the kubelet kills the pod then.
+// restoreTimeout is the maximum time for removing gpuscaler's NodePool limits before the process exits. It must be shorter than 30 seconds,
+// after which the kubelet kills the process.
 const restoreTimeout = 5 * time.Second
 
 // shutdownRound is the interval of the rounds of the shutdown. In each round, gpuscaler checks which NodePools still have one of its
 // limits, and removes these limits.
 const shutdownRound = 100 * time.Millisecond
 
-// ends reports whether the process exits after it stopped leading. It returns true if the process is shutting down, or if term, the error
-// with which the leader stopped, is not nil. It returns false if another replica became the leader.
+// ends reports whether the process exits after it stopped leading. It returns true if the process is shutting down, or if the leader
+// stopped with an error, which is the parameter term. It returns false if another replica became the leader.
 func (c *controller) ends(term error) bool {
 	select {
 	case <-c.stopping:
@@ -53,8 +53,8 @@ func (c *controller) restoreLimits(ctx context.Context, term error) {
 	c.loop.report(c.engine.Shutdown(ctx, rounds), nil)
 }
 
-// decidedGroups returns the groups for which this process decides: all of them if it reads NodePools, and those with nodeSelector if it
-// reads only Nodes. It returns nil if the process reads neither.
+// decidedGroups returns the capacity groups for which this process decides: all groups if it reads NodePools, and the groups with a
+// nodeSelector if it reads only Nodes. It returns nil if the process reads neither NodePools nor Nodes.
 func (c *controller) decidedGroups() engine.Groups {
 	switch {
 	case !c.options.capacity:
@@ -65,8 +65,8 @@ func (c *controller) decidedGroups() engine.Groups {
 	return &selectorGroups{all: c.policies}
 }
 
-// selectorGroups contains the capacity groups with nodeSelector. The NodePools of the other groups are not read, so the engine must not
-// report them as missing; disabledGroups returns these groups.
+// selectorGroups contains the capacity groups with a nodeSelector. The engine must not decide for the other groups: gpuscaler does not read
+// their NodePools, so the engine would report the NodePools as missing. disabledGroups returns the other groups.
 type selectorGroups struct {
 	all engine.Groups
 
@@ -96,8 +96,8 @@ func (c *controller) disabledGroups() (names []string) {
 	return names
 }
 
-// reportDisabledGroups logs the capacity groups for which this process does not decide, unless it has logged them before the last change
-// of the policies. The metric gpuscaler_group_finding reports the same groups.
+// reportDisabledGroups logs the capacity groups for which this process does not decide. It omits the groups that were disabled before the
+// last change of the policies, because they were logged earlier. The metric gpuscaler_group_finding reports all disabled groups.
 func (c *controller) reportDisabledGroups() {
 	disabled, logged := c.disabledGroups(), c.loggedGroups
 	c.loggedGroups = disabled

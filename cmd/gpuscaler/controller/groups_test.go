@@ -36,8 +36,7 @@ func TestLimitsAreRemovedWhenTheProcessEnds(t *testing.T) {
 	}
 }
 
-// A role without permission to read Nodes or NodePools leaves groups of the PlatformConfig without effect. An operator must learn it from
-// the log.
+// Without permission to read Nodes or NodePools, capacity groups of the PlatformConfig have no effect. The log must name these groups.
 func TestGroupsThatDoNothingAreLogged(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "platform.yaml")
 	platform := "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: prod}\nspec:\n  capacityGroups:\n" +
@@ -57,7 +56,7 @@ func TestGroupsThatDoNothingAreLogged(t *testing.T) {
 		var log bytes.Buffer
 		c := &controller{options: run.options, log: slog.New(slog.NewTextHandler(&log, nil)), policies: store.New(store.Options{})}
 		c.report(c.policies.Load(file))
-		c.report(c.policies.Load(file)) // nothing has changed, so nothing is logged again
+		c.report(c.policies.Load(file)) // the file has not changed, so the groups are not logged a second time
 		if err := os.WriteFile(file, []byte(strings.Replace(platform, "batch-spot", "other-spot", 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}

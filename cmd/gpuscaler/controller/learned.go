@@ -8,10 +8,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// finalWriteTimeout is the maximum time for writing what was learned when a leader stops. Until the write ends, no replica makes decisions.
+// finalWriteTimeout is the maximum time for writing the learned models to the ConfigMap when a leader stops. Until the write ends, no
+// replica makes decisions.
 const finalWriteTimeout = time.Second
 
-// memory returns what the previous leaders learned, or nil without --learned-configmap.
+// memory returns the models that previous leaders learned for objectives. It returns nil without --learned-configmap.
 func (c *controller) memory() (engine.Memory, error) {
 	if c.options.learned == "" {
 		return nil, nil
@@ -23,7 +24,7 @@ func (c *controller) memory() (engine.Memory, error) {
 	return c.learned, err
 }
 
-// saveLearned writes to the ConfigMap what was learned until the last tick, if this process still holds the Lease.
+// saveLearned writes the models that were learned until the last tick to the ConfigMap, if this process holds the Lease.
 func (c *controller) saveLearned(ctx context.Context) {
 	if c.learned == nil || !c.leading() {
 		return

@@ -15,13 +15,13 @@ import (
 
 const (
 	tickPeriod = time.Second
-	// stallTimeout is the maximum time since the last finished tick. After that the leader's liveness probe fails.
+	// stallTimeout is the time since the last finished tick after which the leader's liveness probe fails.
 	stallTimeout = 15 * time.Second
 	// keptChanges is the maximum capacity of a list of changes whose memory the next tick reuses.
 	keptChanges = 256
 )
 
-// loop runs the engine once a second. It passes the current time to the engine. No decision uses another clock reading.
+// loop runs the engine once a second and passes the current time to it. All decisions of a tick use this time.
 type loop struct {
 	engine     *engine.Engine
 	synced     func() bool
@@ -83,8 +83,8 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// tick runs the engine once and logs its errors. reported holds the error texts of the previous tick; tick returns the error texts of this
-// tick.
+// tick runs the engine once and logs its errors. reported contains the error texts of the previous tick. tick returns the error texts of
+// this tick.
 func (l *loop) tick(ctx context.Context, reported map[string]bool) map[string]bool {
 	start := time.Now()
 	now := start.Round(0) // Round removes the monotonic clock, which a recording cannot store
@@ -101,9 +101,9 @@ func (l *loop) tick(ctx context.Context, reported map[string]bool) map[string]bo
 // change stores the change of a target until the end of the tick.
 func (l *loop) change(r engine.Record) { l.changed = append(l.changed, r) }
 
-// logChanges logs the changes of a tick. It runs after the tick, when all targets are served. The log line of a change takes several times
-// as long as the decision, and in the first tick of a leader every policy has a change: a line in the tick would delay all targets after
-// it.
+// logChanges logs the changes of a tick. It runs after the tick, when all targets are served. Logging a change takes several times as long
+// as the decision. In the first tick of a leader every policy has a change, and logging during the tick would delay the targets of later
+// policies.
 func (l *loop) logChanges() {
 	for i := range l.changed {
 		l.transition(l.changed[i])
@@ -114,7 +114,8 @@ func (l *loop) logChanges() {
 	}
 }
 
-// report counts the errors of a tick, or of the shutdown, and logs those that the previous tick did not have. It adds the stack of a panic.
+// report increments the error counter for the errors of a tick or of the shutdown, and logs the errors that the previous tick did not have.
+// It also logs the stack of a panic.
 func (l *loop) report(errs []error, reported map[string]bool) map[string]bool {
 	if len(errs) == 0 {
 		return nil

@@ -55,7 +55,7 @@ func TestLivenessProbeDependsOnTheLoop(t *testing.T) {
 			if !c.last.IsZero() {
 				x.loop.engine.Tick(t.Context(), c.last)
 			}
-			if got := x.loop.healthy(now); got != (c.want == http.StatusOK) { // the probe itself reads the clock, which the test must not
+			if got := x.loop.healthy(now); got != (c.want == http.StatusOK) { // a call with a fixed time, because the probe reads the clock
 				t.Errorf("healthy: %t, want the status %d", got, c.want)
 			}
 			if c.want == http.StatusOK && !c.standby && !c.unsynced {
@@ -156,7 +156,7 @@ func TestEachFailedWorkloadIsLoggedOnceWithItsStackAndCounted(t *testing.T) {
 	}
 }
 
-// fleet is a cluster of workloads whose signal is missing. viewed is called when a tick reads a workload.
+// fleet simulates a cluster of workloads without readings of their signals. A tick calls viewed for each workload that it reads.
 type fleet struct {
 	workloads []scaling.Workload
 	viewed    func()
@@ -170,8 +170,8 @@ func (f *fleet) View(*scaling.Workload) (v engine.View, ok bool) {
 	return engine.View{Replicas: 1, Ready: 1, Operator: scaling.NoOperator}, true
 }
 
-// In the first tick of a leader, every policy has a change. Their log lines must not delay the targets, so no line is logged before the
-// last workload is decided. Every change is logged once, and the next tick has none.
+// In the first tick of a leader, every policy has a change. Logging the changes must not delay the targets, so the first line must be
+// logged after the decision about the last workload. Every change must be logged once, and the next tick must log nothing.
 func TestChangesAreLoggedAfterAllTargetsAreServed(t *testing.T) {
 	const policies = 2 * keptChanges
 	l := offline(t).loop

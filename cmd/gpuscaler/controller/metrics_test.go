@@ -29,7 +29,7 @@ Only the leader serves metrics of policies and groups. The namespace label is th
 |---|---|---|---|
 `
 
-// description matches the output of prometheus.Desc, which has no getters.
+// description matches the text of a prometheus.Desc. The test parses the text, because the type has no methods for the name and the labels.
 var description = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: "((?:[^"\\]|\\.)*)",(?: unit: "[^"]*",)? ` +
 	`constLabels: \{[^}]*\}, variableLabels: \{([^}]*)\}\}$`)
 

@@ -9,7 +9,8 @@ import (
 // otherReleaseInterval is the time between two checks for another release of gpuscaler.
 const otherReleaseInterval = 5 * time.Second
 
-// watchOtherReleases returns an error when another release overrides NodePools of this release's groups. It returns nil when ctx ends.
+// watchOtherReleases returns an error when another release of gpuscaler overrides NodePools of this release's capacity groups. It returns
+// nil when ctx ends.
 func (c *controller) watchOtherReleases(ctx context.Context) error {
 	ticker := time.NewTicker(otherReleaseInterval)
 	defer ticker.Stop()
@@ -25,7 +26,8 @@ func (c *controller) watchOtherReleases(ctx context.Context) error {
 	}
 }
 
-// waitForOtherReleases waits until no other release overrides NodePools of this release's groups. It logs the reason once a minute.
+// waitForOtherReleases waits until no other release of gpuscaler overrides NodePools of this release's capacity groups. While it waits, it
+// logs the reason once a minute.
 func (c *controller) waitForOtherReleases(ctx context.Context) {
 	for logged := (time.Time{}); ; {
 		err := c.cluster.OtherRelease(ctx)

@@ -17,11 +17,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/serve"
 )
 
-// maxVisitors is the maximum number of connections to the tenants' page. Each one costs a TLS handshake and buffers.
+// maxVisitors is the maximum number of connections to the address for tenants. Each connection costs a TLS handshake and buffers.
 const maxVisitors = 512
 
-// tenantPage configures the address at which the page is served to clients outside the pod. A client must send a bearer token of the
-// cluster, and sees only the namespaces that its permissions allow.
+// tenantPage configures the address at which the web page is served to clients outside the pod. A client must send a bearer token of the
+// cluster, and receives only the namespaces that its permissions allow.
 type tenantPage struct {
 	address, certFile, keyFile string
 }
@@ -34,8 +34,8 @@ func (p *tenantPage) check() error {
 	return nil
 }
 
-// serve serves the page until ctx ends. It reloads the certificate when its files change, and calls the function closed for each connection
-// that it closes because there are too many.
+// serve serves the web page until ctx ends. It reloads the certificate when the files change. It calls the function closed for each
+// connection that it closes because there are more than maxVisitors.
 func (p *tenantPage) serve(ctx context.Context, closed func(), reviewer *visitor.Reviewer, page http.Handler) error {
 	watcher, err := certwatcher.New(p.certFile, p.keyFile)
 	if err != nil {
@@ -59,8 +59,8 @@ func (c *controller) pageOptions(ctx context.Context) dashboard.Options {
 	}
 }
 
-// servePages serves the page until ctx ends. On loopback it trusts every client, because the API server authorizes port-forwards. At the
-// tenant address it requires a token. If there is no loopback address, every client needs a token.
+// servePages serves the web page until ctx ends. On loopback it trusts every client, because the API server authorizes port-forwards. At
+// the address for tenants it requires a token. If no loopback address is configured, every client needs a token.
 func (c *controller) servePages(ctx context.Context) error {
 	var local net.Listener
 	if c.options.pageAddress != "" {

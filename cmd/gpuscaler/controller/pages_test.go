@@ -36,8 +36,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// knowsAnna starts an API server that accepts the token of the user anna and returns an error for every request other than the token
-// review.
+// knowsAnna starts an API server that accepts the token of the user anna. For every request other than a TokenReview, it returns an error.
 func knowsAnna(t *testing.T) (kubeconfig string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -85,8 +84,7 @@ func TestTenantAddressNeedsATokenAndLoopbackDoesNot(t *testing.T) {
 	go func() { ended <- c.servePages(ctx) }()
 	defer func() { stop(); <-ended }()
 
-	// The controller of this test is a standby. Its response shows that a client was authorized, because an unauthorized client does not
-	// receive it.
+	// The controller of this test is a standby. Only an authorized client receives the response of a standby.
 	says := func(c client) string {
 		args := []string{"explain", "--server", c.server, "--token-file", c.tokenFile}
 		if strings.HasPrefix(c.server, "https") {

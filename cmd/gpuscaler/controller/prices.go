@@ -9,15 +9,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// prices holds the price book of the running controller. current and reread may be called concurrently. reread does not hold the lock while
-// it reads the file, because a tick may wait for the lock.
+// prices contains the price book of the running controller. current and reread may be called concurrently. reread reads the file without
+// the lock, because a tick may wait for the lock.
 type prices struct {
 	path     string // value of the flag --prices
 	platform func() *policy.Platform
 	log      *slog.Logger
 
 	mu     sync.Mutex
-	of     *policy.Platform // the PlatformConfig whose prices are in the field book
+	of     *policy.Platform // the PlatformConfig from which book was computed
 	listed *cost.Book       // the last valid price book of the file; nil before the first read
 	book   *cost.Book       // the prices of listed, except where the PlatformConfig sets another price
 	failed string
@@ -40,7 +40,7 @@ func (p *prices) current() *cost.Book {
 	return p.book
 }
 
-// reread reads the file again. If the file is invalid, the last valid prices still apply.
+// reread reads the price book's file again. If the file is invalid, the last valid prices remain.
 func (p *prices) reread() {
 	platform := p.platform()
 	listed, err := commandline.OpenPriceBook(p.path, platform)

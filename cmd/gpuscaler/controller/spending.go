@@ -16,7 +16,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/usage"
 )
 
-// spending computes the current cost of GPUs. While this process leads, it queries the platform's Prometheus server each minute.
+// spending computes the current cost of GPUs. While this process is the leader, spending queries the Prometheus server of the
+// PlatformConfig once a minute.
 type spending struct {
 	prometheus.Collector
 	prices *prices
@@ -32,8 +33,8 @@ func (c *controller) newSpending() *spending {
 	return s
 }
 
-// spendingInput returns the server and options for computing the current cost. ok is false if no server is configured or this process does
-// not lead.
+// spendingInput returns the Prometheus server and the options for computing the current cost. ok is false if no server is configured or
+// this process is not the leader.
 func (c *controller) spendingInput() (q usage.Input, ok bool) {
 	s, platform := c.spending, c.policies.Platform()
 	s.prices.reread()
@@ -85,7 +86,7 @@ func (s *spending) hourly(o cost.Offer) float64 {
 	return s.prices.current().Price(o, seen).Hourly
 }
 
-// cost returns the current cost for the dashboard page. ok is false if no Prometheus server has GPU data.
+// cost returns the current cost for the web page. ok is false if no Prometheus server has GPU data.
 func (c *controller) cost() (dashboard.Cost, bool) {
 	bill, ok := c.spending.live.Current(time.Now())
 	if !ok {

@@ -19,7 +19,7 @@ import (
 type metricsPort struct {
 	address           string
 	certFile, keyFile string
-	// authorization requires a bearer token of the cluster with permission to get /metrics.
+	// authorization is true if a client must send a bearer token whose user may get /metrics in the cluster.
 	authorization bool
 }
 
@@ -34,7 +34,7 @@ func (p *metricsPort) check() error {
 	return nil
 }
 
-// serve serves /metrics until ctx ends. The certificate is reloaded when its files change.
+// serve serves /metrics until ctx ends. It reloads the certificate when the files change.
 func (p *metricsPort) serve(ctx context.Context, c *controller) error {
 	server := serve.MetricsServer{Metrics: serve.NewMetrics(time.Now, c.gatherers()...), Closed: c.closedConnections("metrics")}
 	if p.certFile != "" {
@@ -58,8 +58,8 @@ func (p *metricsPort) serve(ctx context.Context, c *controller) error {
 	return server.Serve(ctx, l)
 }
 
-// gatherers returns the process's registry and the registry of each policy collector. A scrape reads them one after the other, so that it
-// never holds all series in memory at once.
+// gatherers returns the process's registry and the registries in c.families. A scrape reads one registry after the other, so that the
+// series of all registries are not in memory at the same time.
 func (c *controller) gatherers() []prometheus.Gatherer {
 	all := []prometheus.Gatherer{c.registry}
 	for _, r := range c.families {
@@ -68,7 +68,7 @@ func (c *controller) gatherers() []prometheus.Gatherer {
 	return all
 }
 
-// registerFamilies creates a registry of its own for each collector whose number of series grows with the number of policies.
+// registerFamilies creates a separate registry for each collector whose number of series grows with the number of policies.
 func (c *controller) registerFamilies() {
 	decisions := c.engine.Decisions()
 	disabled := func() []string {
@@ -86,8 +86,8 @@ func (c *controller) registerFamilies() {
 	}
 }
 
-// closedConnections returns a function that increments the counter of closed connections of a port. The caller calls it for each connection
-// that it closes because the port has too many.
+// closedConnections returns a function that increments the counter of closed connections of a port. A server calls the function for each
+// connection that it closes because the port has too many connections.
 func (c *controller) closedConnections(port string) func() { return c.closed.WithLabelValues(port).Inc }
 
 func newClosedConnections(r prometheus.Registerer) *prometheus.CounterVec {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// answers sends a GET request to a URL and returns the response. It retries while the server starts.
+// answers sends a GET request to a URL and returns the status code and the body. It retries while the server starts.
 func answers(t *testing.T, url string) (code int, body string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -82,8 +82,8 @@ func TestTokensForMetricsAreNotSentInPlainText(t *testing.T) {
 	}
 }
 
-// The API server of this test authenticates anna, but returns an error when gpuscaler checks her permissions. Therefore gpuscaler must not
-// serve the metrics to any client.
+// The API server of this test authenticates the user anna, but returns an error when gpuscaler checks her permissions. gpuscaler must then
+// not serve the metrics to any client.
 func TestMetricsWithAuthorizationAreNotServedToOthers(t *testing.T) {
 	dir := t.TempDir()
 	pem, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)

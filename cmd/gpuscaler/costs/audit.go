@@ -98,7 +98,7 @@ func (o *auditOptions) run(ctx context.Context, out, progress io.Writer) error {
 	return commandline.ToFile(o.file, out, func(w io.Writer) error { return write(w, r) })
 }
 
-// snapshot returns the data of the audit: from a file, or from the cluster and a Prometheus server.
+// snapshot returns the data for the audit. It reads the data from a file, or from a cluster and a Prometheus server.
 func (o *auditOptions) snapshot(ctx context.Context, options *audit.Options) (*audit.Snapshot, error) {
 	switch {
 	case o.sample && o.offline != "":

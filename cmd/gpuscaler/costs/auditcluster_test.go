@@ -58,7 +58,7 @@ func apiServerWithHPAs(t *testing.T, workloads int) (kubeconfig string) {
 	return kubeconfig
 }
 
-// The queries are for all workloads together: a hundred workloads need as many queries as one.
+// Each query of the audit returns the series of all workloads, so an audit of a hundred workloads sends as many queries as an audit of one.
 func TestAuditOfAClusterSendsTheSameQueriesForAnyNumberOfWorkloads(t *testing.T) {
 	begin := time.Now().Add(-2 * time.Hour) // the command audits the time before now
 	var lines []string

@@ -15,17 +15,17 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promtest"
 )
 
-// secrets makes values that look like secrets, each in several forms.
+// secrets generates values that look like secrets, and finds them in a text.
 type secrets struct{ values []string }
 
-// plant returns a new value.
+// plant returns a new value for a field that an export must not contain.
 func (s *secrets) plant() string {
 	v := fmt.Sprintf("hunter%dsk-live-%08x", len(s.values), 0xbeef*(len(s.values)+1))
 	s.values = append(s.values, v)
 	return v
 }
 
-// expectNone reports every value that the text contains, also in base64.
+// expectNone fails the test for every secret value, address or query that the text contains. It also finds values in base64.
 func (s *secrets) expectNone(t *testing.T, where, text string) {
 	t.Helper()
 	for i, v := range s.values {
@@ -50,8 +50,8 @@ func (s *secrets) meta(name string) string {
 		name, s.plant(), s.plant(), s.plant(), s.plant(), `{"spec":{"env":[{"name":"KEY","value":"`+s.plant()+`"}]}}`, s.plant(), s.plant())
 }
 
-// cluster returns the responses of an API server by path. Every text of the objects that is not a name or a setting of an autoscaler is a
-// secret.
+// cluster returns the responses of an API server by path. In the returned objects, every text is a secret value, except names and settings
+// of autoscalers.
 func (s *secrets) cluster() map[string]string {
 	list := func(kind, version string, items ...string) string {
 		return fmt.Sprintf(`{"apiVersion":%q,"kind":"%sList","metadata":{},"items":[%s]}`, version, kind, strings.Join(items, ","))
@@ -101,7 +101,7 @@ func (s *secrets) cluster() map[string]string {
 	}
 }
 
-// server starts an API server with these responses, and returns a kubeconfig with credentials. It refuses to list nodes.
+// server starts an API server with the responses of cluster, and returns a kubeconfig with credentials. The server refuses to list nodes.
 func (s *secrets) server(t *testing.T) (kubeconfig string) {
 	t.Helper()
 	objects, refusal := s.cluster(), s.plant()
@@ -143,8 +143,8 @@ func (s *secrets) metrics() string {
 		fmt.Sprintf(`kube_node_labels{node="n",label_node_kubernetes_io_instance_type="g6e.xlarge",label_password=%q} 1x125`, s.plant())), "\n")
 }
 
-// An exported snapshot is sent to people outside the team. It contains names and settings, and nothing else of the objects, of the metrics
-// and of the errors of the servers. The same is true of the reports.
+// An exported snapshot is sent to people outside the team. Of the objects, the metrics and the servers' errors, it may contain only names
+// and settings. The reports of an audit may not contain more either.
 func TestExportContainsNoSecrets(t *testing.T) {
 	s := &secrets{}
 	begin := time.Now().Add(-2 * time.Hour)

@@ -153,8 +153,8 @@ func (o *reportOptions) bill(ctx context.Context, in billed, progress io.Writer)
 	return b, nil
 }
 
-// exporter adds to the options in read the namespaces of the exporters whose pod and node labels are trusted. A DCGM exporter is identified
-// only by its namespace, because Prometheus does not store the labels of exporter pods that were deleted.
+// exporter sets in read the namespaces of the DCGM exporters whose pod and node labels are trusted. It identifies an exporter only by its
+// namespace, because Prometheus does not store the labels of deleted exporter pods.
 func (o *reportOptions) exporter(platform *policy.Platform, read *usage.Options) {
 	declared := policy.DefaultExporters()
 	if source := platform.Prometheus(); source != nil {
@@ -194,9 +194,9 @@ func (o *reportOptions) period(now time.Time) (p cost.Period, err error) {
 	return p, nil
 }
 
-// stepFor returns the step of a report over the given duration. It is two minutes for up to three hours, and otherwise the shortest of 5,
-// 10, 15 and 30 minutes with at most 2,100 points, or else an hour. Longer reports have no step below five minutes: if a step is shorter
-// than two scrape intervals, some points have no sample, which looks like a missing GPU.
+// stepFor returns the time between two points of a report over the given duration. For up to three hours, the step is two minutes. For
+// longer reports, it is the shortest of 5, 10, 15 and 30 minutes with at most 2,100 points, or an hour if all of these have more points.
+// With a step below two scrape intervals, some points would have no sample, which looks like a missing GPU.
 func stepFor(since time.Duration) time.Duration {
 	if since <= 3*time.Hour {
 		return 2 * time.Minute
@@ -209,7 +209,7 @@ func stepFor(since time.Duration) time.Duration {
 	return time.Hour
 }
 
-// resolution returns the time between two points of a chart. A chart of the period then has at most about 340 points.
+// resolution returns the time between two points of a chart, so that a chart of the period has at most about 340 points.
 func resolution(p cost.Period) time.Duration {
 	for _, r := range []time.Duration{p.Step, 5 * time.Minute, 15 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour} {
 		if r >= p.Step && p.To.Sub(p.From) <= 340*r {
@@ -219,7 +219,7 @@ func resolution(p cost.Period) time.Duration {
 	return max(24*time.Hour, p.Step)
 }
 
-// openPlatform reads the PlatformConfig as the controller does. Without a path it returns an empty one.
+// openPlatform reads the PlatformConfig as the controller does. Without a path, it returns an empty PlatformConfig.
 func openPlatform(paths []string) (*policy.Platform, error) {
 	store := store.New(store.Options{})
 	if len(paths) > 0 {
@@ -231,7 +231,7 @@ func openPlatform(paths []string) (*policy.Platform, error) {
 	return store.Platform(), nil
 }
 
-// book returns the price book, with the PlatformConfig's own prices taking precedence.
+// book returns the price book. Prices in the PlatformConfig take precedence over the prices in the price book's file.
 func (o *reportOptions) book(platform *policy.Platform) (*cost.Book, error) {
 	book, err := commandline.OpenPriceBook(o.prices, platform)
 	if err != nil {

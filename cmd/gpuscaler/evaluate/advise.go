@@ -71,8 +71,8 @@ more gives the best result. The exit code is 1 if no SLO is attained; the report
 	return c
 }
 
-// budgetSLOs are the SLOs that advise tries if the user gives only a budget: the share of the requests that must start within the given
-// time.
+// budgetSLOs contains the SLOs that advise tries if the user gives only a budget. An SLO is the share of the requests that must start
+// within a time.
 var budgetSLOs = []string{"99.9%:10s", "99%:10s", "95%:10s", "90%:10s"}
 
 func (o *adviseOptions) run(ctx context.Context, out, notes io.Writer) error {
@@ -108,8 +108,8 @@ func (o *adviseOptions) run(ctx context.Context, out, notes io.Writer) error {
 	return o.write(out, r, source)
 }
 
-// input returns the input of the search that the flags define, without traffic and policy. It reads no file, so that wrong flags are
-// reported first.
+// input returns the settings of the search that the flags define, without traffic and policy. It reads no file, so that wrong flags are
+// reported before wrong files.
 func (o *adviseOptions) input() (in advise.Input, err error) {
 	switch {
 	case o.output != "text" && o.output != "json" && o.output != "yaml":

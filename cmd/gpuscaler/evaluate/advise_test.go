@@ -57,7 +57,8 @@ func TestAdviseRejectsWrongFlags(t *testing.T) {
 	}
 }
 
-// If the user has no policy, advise writes one. It must pass `gpuscaler validate`, and its replay must cost what advise printed.
+// If the user has no policy, advise writes a policy. `gpuscaler validate` must accept this policy, and a replay must compute the cost that
+// advise printed.
 func TestAdvisedPolicyIsValidAndCostsWhatTheAnswerSays(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "advised.yaml")
 	text, err := advised(t, "--policy-name", "team/chat", "--slo", "99%:10s", "-o", "json", "--file", file)
@@ -140,7 +141,7 @@ spec:
 	}
 }
 
-// The exit code is 1 if no SLO is attained, and the output says why.
+// If no SLO is attained, the exit code is 1 and the output contains the reason.
 func TestAdviseFailsIfNothingIsAttained(t *testing.T) {
 	text, err := advised(t, "--budget", "0.5")
 	if !errors.Is(err, commandline.ErrReported) || !strings.Contains(text, "not within the budget") ||

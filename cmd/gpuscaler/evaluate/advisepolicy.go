@@ -23,12 +23,12 @@ const defaultAdvised = "default/model-server"
 // PlatformConfig.
 type candidates struct {
 	document advise.Document
-	most     int32 // maxReplicas of the user's policy; 0: no such policy
+	most     int32 // maxReplicas of the user's policy; 0: the user has no policy
 	dir      string
 	platform string // file with the PlatformConfig; empty: none
 }
 
-// open returns the policy that the flags name, or a new one.
+// open returns candidates that vary the policy that the flags name, or a new policy if the flags name none.
 func (o *adviseOptions) open(notes io.Writer) (*candidates, error) {
 	out := &candidates{}
 	if len(o.policies) == 0 {
@@ -72,7 +72,7 @@ func (o *adviseOptions) open(notes io.Writer) (*candidates, error) {
 }
 
 // textOf returns the content of the file that defines a document. The parameter document is the kind, a space, and the beginning of the
-// name; the first match is used. If no valid document matches, the result is nil.
+// document's name. textOf uses the first valid document that matches, and returns nil if none matches.
 func textOf(loaded *store.Store, document string) ([]byte, error) {
 	for _, s := range loaded.Statuses() {
 		if strings.HasPrefix(s.Document, document) && s.State == store.InForce {

@@ -123,8 +123,8 @@ func (o *caseFlags) simulation() (c evaluate.Case, err error) {
 	return c, nil
 }
 
-// recordings returns the names of the workloads in the --requests flags, and the trace file of each. A file without a workload belongs to
-// the policy of --policy-name or, without that flag, to the only policy.
+// recordings returns the names of the workloads in the --requests flags, and the trace file of each workload. A file without a workload
+// belongs to the policy of --policy-name or, without that flag, to the only policy.
 func (o *caseFlags) recordings() (names, files []string, err error) {
 	if len(o.requests) == 0 {
 		return []string{o.name}, []string{""}, nil
@@ -144,8 +144,8 @@ func (o *caseFlags) recordings() (names, files []string, err error) {
 	return names, files, nil
 }
 
-// ofWorkload splits a flag value NAMESPACE/NAME=REST. Without such a prefix the name is empty and rest is the whole value, because a file
-// path can also contain "=".
+// ofWorkload splits a flag value NAMESPACE/NAME=REST. For a value without this prefix, for example a file path with "=", the name is empty
+// and rest is the whole value.
 func ofWorkload(text string) (name, rest string) {
 	before, after, ok := strings.Cut(text, "=")
 	if namespace, name, two := strings.Cut(before, "/"); !ok || !two || namespace == "" || name == "" || strings.ContainsAny(name,
@@ -155,7 +155,8 @@ func ofWorkload(text string) (name, rest string) {
 	return before, after
 }
 
-// objectives returns the SLO of each workload. It is the --slo with the workload's name, otherwise the --slo without a name.
+// objectives returns the SLO of each policy's workload: the value of --slo with the workload's name, or else the value of --slo without a
+// name.
 func (o *caseFlags) objectives(of []*policy.Compiled) ([]evaluate.SLO, error) {
 	common, own := defaultSLO, map[string]string{}
 	for _, text := range o.slos {

@@ -1,5 +1,5 @@
 // Package evaluate has the commands that simulate policies without a cluster, on recorded or generated traffic: demo, trace, replay, advise
-// and tune. The controller imports none of them.
+// and tune. The controller does not import this package.
 package evaluate
 
 import "github.com/spf13/cobra"

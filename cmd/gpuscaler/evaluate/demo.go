@@ -102,8 +102,8 @@ func (o *demoOptions) run(ctx context.Context, out, progress io.Writer) error {
 	return summary.WriteText(out)
 }
 
-// maxCompared is the longest simulated time for which the other autoscalers are simulated, too. Simulating one day takes some seconds for
-// each autoscaler.
+// maxCompared is the longest simulated time of a demo for which the other autoscalers are simulated for comparison. Simulating one day
+// takes some seconds for each autoscaler.
 const maxCompared = 48 * time.Hour
 
 // compare simulates the demo's traffic again with other autoscalers and returns their results. The user ends the demo with Ctrl-C, which
@@ -125,7 +125,7 @@ func compare(ctx context.Context, d *demo.Demo, length time.Duration, progress i
 
 // live runs the simulation and its servers until the simulation ends or ctx is canceled.
 func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer) error {
-	if _, err := commandline.NewLogger("error"); err != nil { // log lines of libraries are not printed, so that the decisions stay readable
+	if _, err := commandline.NewLogger("error"); err != nil { // only errors of libraries are printed between the decisions
 		return err
 	}
 	page, err := serve.ListenLoopback(o.pageAddress)
@@ -190,7 +190,7 @@ func (b *demoBill) cost() (dashboard.Cost, bool) {
 	return dashboard.NewCost(bill, b.decisions), true
 }
 
-// rateLimited calls f at most once in ten simulated seconds.
+// rateLimited returns a function that calls f at most once in ten simulated seconds.
 func rateLimited(f func(time.Time)) func(time.Time) {
 	var last time.Time
 	return func(now time.Time) {
@@ -201,7 +201,7 @@ func rateLimited(f func(time.Time)) func(time.Time) {
 	}
 }
 
-// logTransition prints each decision that changes a target, as one line.
+// logTransition returns a function that prints a change of a target as one line.
 func logTransition(out io.Writer) func(engine.Record) {
 	var mu sync.Mutex
 	return func(r engine.Record) {

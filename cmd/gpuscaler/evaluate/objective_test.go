@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The commands in the first code block of the guide must run as written, and the policy with an objective must meet its SLO. The policy
-// file contains no target: gpuscaler learns the target during the replay.
+// The commands in the first code block of config/guides/objectives.md must run as written, and the policy with an objective must meet its
+// SLO. The policy file contains no target: gpuscaler learns the target during the replay.
 func TestObjectiveGuideRunsAsWritten(t *testing.T) {
 	text, err := os.ReadFile("../../../config/guides/objectives.md")
 	if err != nil {
@@ -42,7 +42,7 @@ func TestObjectiveGuideRunsAsWritten(t *testing.T) {
 	}
 }
 
-// The commands in the second code block of the guide must run as written, and the policy that they write must be valid.
+// The commands in the second code block of config/guides/objectives.md must run as written, and the policy that they write must be valid.
 func TestAdviceOfTheObjectiveGuideRunsAsWritten(t *testing.T) {
 	guide, err := os.ReadFile("../../../config/guides/objectives.md")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// openPolicy reads policies as the controller does and returns the one with the given name.
+// openPolicy reads policies as the controller does and returns the policy with the given name. An empty name selects the only policy.
 func openPolicy(paths []string, name string, notes io.Writer) (*policy.Compiled, error) {
 	found, err := openPolicies(paths, []string{name}, notes)
 	if err != nil {
@@ -21,7 +21,7 @@ func openPolicy(paths []string, name string, notes io.Writer) (*policy.Compiled,
 	return found[0], nil
 }
 
-// openPolicies reads policies as the controller does and returns those with the given names. An empty name selects the only policy.
+// openPolicies reads policies as the controller does and returns the policies with the given names. An empty name selects the only policy.
 func openPolicies(paths, names []string, notes io.Writer) ([]*policy.Compiled, error) {
 	policies, err := loadPolicies(paths, notes)
 	if err != nil {

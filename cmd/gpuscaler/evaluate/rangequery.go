@@ -23,12 +23,12 @@ import (
 const (
 	// pointsAtOnce is the maximum number of points per series in one query. A Prometheus server refuses queries with more than 11,000.
 	pointsAtOnce = 10_000
-	// mostPoints is the maximum number of points of a trace. With a step of one minute it is enough for one series for a year, or for fifty
-	// series for a week.
+	// mostPoints is the maximum number of points of a trace. With a step of one minute, one series of a year or fifty series of a week have
+	// fewer points.
 	mostPoints = 600_000
 )
 
-// rangeFlags are the flags that select the recorded rates to fetch from a Prometheus server.
+// rangeFlags are the flags that select recorded request rates in a Prometheus server.
 type rangeFlags struct {
 	commandline.Prometheus
 	query, start, end string
@@ -48,7 +48,7 @@ func (r *rangeFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&r.save, "save", "", "file for the server's response, which all commands read as a trace")
 }
 
-// enabled reports whether the trace is fetched from a server.
+// enabled reports whether the trace is fetched from a Prometheus server.
 func (r *rangeFlags) enabled() bool { return r.Address != "" }
 
 // open returns the trace. On the first call, it fetches the series from the server and stores the response. Later calls decode the stored
@@ -97,8 +97,8 @@ func (r *rangeFlags) span(now time.Time) (v1.Range, error) {
 	return out, nil
 }
 
-// instantOf parses the text of a time flag: an RFC 3339 time, seconds since 1970, "now", or a negative duration such as -7d. "now" is the
-// time in the parameter before, and a negative duration is relative to it.
+// instantOf parses the text of a time flag: an RFC 3339 time, seconds since 1970, "now", or a negative duration such as -7d. "now" and
+// negative durations refer to the time before.
 func instantOf(flag, text string, before time.Time) (time.Time, error) {
 	if text == "now" {
 		return before, nil
@@ -117,7 +117,7 @@ func instantOf(flag, text string, before time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%s %q: use 2026-11-14T00:00:00Z, seconds since 1970, now, or a negative duration such as -7d", flag, text)
 }
 
-// fetch splits the time range into several queries, and joins the results of each series, which is identified by its labels.
+// fetch splits the time range into several queries, and joins the results that have the same labels to one series.
 func (r *rangeFlags) fetch(ctx context.Context, whole v1.Range) error {
 	server, err := r.Prometheus.Open()
 	if err != nil {

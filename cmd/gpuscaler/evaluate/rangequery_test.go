@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// recorded starts a Prometheus server with two series of 1 request per second and returns its URL. It counts the requests in asked. Like a
-// real Prometheus server it refuses queries for more than 11,000 points.
+// recorded starts a Prometheus server with two series of 1 request per second and returns its URL. asked counts the HTTP requests to the
+// server. Like a real Prometheus server, it refuses queries for more than 11,000 points.
 func recorded(t *testing.T, asked *int) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -72,7 +72,7 @@ func TestTraceIsFetchedInPartsAndSavedAsOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, live, _ = strings.Cut(live, "\n") // the first line is the name
+	_, live, _ = strings.Cut(live, "\n") // the first line is the name of the trace
 	_, fromFile, _ = strings.Cut(fromFile, "\n")
 	if live != fromFile {
 		t.Errorf("fetched:\n%s\nsaved:\n%s", live, fromFile)

@@ -129,7 +129,7 @@ func (o *replayOptions) run(ctx context.Context, out, progress io.Writer) error 
 	return o.write(out, progress, r)
 }
 
-// runFolds evaluates the cases in several folds and with several seeds, and writes the means.
+// runFolds evaluates the cases in several folds (parts of the trace) and with several seeds, and writes the means.
 func (o *replayOptions) runFolds(ctx context.Context, cases []evaluate.Case, out, progress io.Writer) error {
 	switch {
 	case o.output == "html":

@@ -93,7 +93,7 @@ func TestBenchmarkPolicyFitsTheColdStart(t *testing.T) {
 	}
 }
 
-// Two workloads run in one cluster, each with its own traffic and SLO, and one gate checks both.
+// Two workloads run in one cluster, each with its own traffic and SLO. The gate `--fail-if missed>0` checks both workloads.
 func TestReplayOfSeveralWorkloads(t *testing.T) {
 	folder := t.TempDir()
 	shipped, err := os.ReadFile("../../../config/examples/scenarios/inflight.yaml")

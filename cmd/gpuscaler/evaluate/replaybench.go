@@ -21,7 +21,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
 
-// benchTrace is one trace of the benchmark.
+// benchTrace is one recorded trace of `make bench-replay`.
 type benchTrace struct {
 	name, file string
 	options    tracefile.Options
@@ -35,7 +35,7 @@ var benchTraces = []benchTrace{
 		To: 48 * time.Hour, Seed: 1}},
 }
 
-// open returns the case of a trace in the directory of the shared data, without a policy and without a cold start.
+// open returns an evaluation of a trace in the directory of the shared data. Its policy and its cold start are not set.
 func (t *benchTrace) open(data string) (evaluate.Case, error) {
 	traffic, err := tracefile.Open(filepath.Join(data, "requests", t.file), t.options)
 	return evaluate.Case{
@@ -88,8 +88,8 @@ const forecastColdStarts = 6
 // quickStart is the longest cold start for which the policy for short cold starts is used.
 const quickStart = 2 * time.Minute
 
-// shippedPolicies are the example policies that the benchmark replays. quick is for short cold starts. slow, for longer ones, reacts to
-// each reading without a delay, because with a long cold start each delay of a scale-up makes many more requests late.
+// shippedPolicies contains the example policies that the benchmark replays. quick is for short cold starts. slow is for longer cold starts
+// and reacts to each reading without a delay: with a long cold start, each delay of a scale-up makes many more requests late.
 type shippedPolicies struct{ quick, slow *policy.Compiled }
 
 func openShipped(quick, slow string) (out shippedPolicies, err error) {
@@ -100,7 +100,7 @@ func openShipped(quick, slow string) (out shippedPolicies, err error) {
 	return out, err
 }
 
-// suited returns the example policy for a cold start. The window of each forecast is forecastColdStarts times the cold start.
+// suited returns the example policy for a cold start. It sets the window of each forecast to forecastColdStarts times the cold start.
 func (s shippedPolicies) suited(cold time.Duration) *policy.Compiled {
 	c := s.quick
 	if cold > quickStart {
@@ -154,7 +154,7 @@ func benchCase(ctx context.Context, name string, c evaluate.Case, out, notes io.
 	return nil
 }
 
-// replaySpeed returns the speed of the replay without baselines, in simulated seconds per second.
+// replaySpeed returns the speed of a replay without other autoscalers, in simulated seconds per second.
 func replaySpeed(ctx context.Context, c evaluate.Case) (float64, error) {
 	begun := time.Now()
 	_, err := evaluate.Workload(ctx, c, nil)

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
-// reportFlags select the baselines, the output format and the gates. replay and replay scenario share them.
+// reportFlags are the flags for the baselines (autoscalers for comparison), the output format and the gates (conditions for a failure) of
+// the commands replay and replay scenario.
 type reportFlags struct {
 	names   string
 	tune    bool
@@ -59,7 +60,7 @@ func (o *reportFlags) prepare() (err error) {
 	return err
 }
 
-// asked adds the options in the flags to the cases.
+// asked sets the options of the flags in each case and returns the cases.
 func (o *reportFlags) asked(cases []evaluate.Case) []evaluate.Case {
 	for i := range cases {
 		c := &cases[i]

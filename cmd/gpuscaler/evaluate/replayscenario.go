@@ -37,7 +37,7 @@ scales all workloads, and the lower bounds are added.`,
 	return c
 }
 
-// scenarioRun holds the arguments of one run of `gpuscaler replay scenario`.
+// scenarioRun contains the flags of `gpuscaler replay scenario`.
 type scenarioRun struct {
 	reportFlags
 	cold       time.Duration

@@ -54,13 +54,13 @@ func spotBenchCommand() *cobra.Command {
 	return c
 }
 
-// prices returns a case without markets and replicas.
+// prices returns a case that has only prices, a cold start and a seed. The caller sets its spot markets and replicas.
 func (o *spotBench) prices() spotbench.Case {
 	return spotbench.Case{SpotHourly: evaluate.DefaultSpotHourly, OnDemandHourly: evaluate.DefaultHourly, ColdStart: o.cold, Seed: 1}
 }
 
-// recorded runs each recorded market alone, and then all of them as NodePools of one group. The replicas are as many as a market has nodes
-// on average, and in the group also twice as many.
+// recorded simulates each recorded spot market alone, with as many replicas as the market has nodes on average. It then simulates all
+// markets as NodePools of one capacity group, with the mean of these numbers and with twice the mean.
 func (o *spotBench) recorded(ctx context.Context) error {
 	files, err := filepath.Glob(filepath.Join(o.data, "spot", "*"))
 	if err != nil {
@@ -108,8 +108,8 @@ func (o *spotBench) compare(ctx context.Context, c spotbench.Case) error {
 	return err
 }
 
-// generated returns markets of three zones with independent, partly common and mostly common shortages, for replicas that fill one zone and
-// two zones. A market of one zone is the comparison.
+// generated returns generated spot markets of three zones whose shortages are independent, partly common or mostly common. The replicas
+// fill one zone or two zones. For comparison, it also returns markets of one zone.
 func (o *spotBench) generated() (all []spotbench.Generated) {
 	g := spotbench.Generated{Case: o.prices()}
 	for seed := range o.seeds {

@@ -49,7 +49,7 @@ func (t *traceFlags) register(f *pflag.FlagSet) {
 	t.fetched.register(f)
 }
 
-// open reads the file, or the answer of the Prometheus server that --prometheus names.
+// open reads the trace from the file at path, or from the Prometheus server that --prometheus names.
 func (t *traceFlags) open(ctx context.Context, path string) (*trace.Trace, error) {
 	switch {
 	case path == "" && !t.fetched.enabled():

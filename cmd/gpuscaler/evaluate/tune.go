@@ -112,7 +112,7 @@ func (o *tuneOptions) split(ctx context.Context, whole evaluate.Case) (p tune.Pa
 	return p, nil
 }
 
-// write copies the policy file to --file with the new values.
+// write writes a copy of the policy file with the tuned values to the path of --file.
 func (o *tuneOptions) write(r *tune.Result) error {
 	if o.file == "" || !r.Found {
 		return nil

@@ -37,7 +37,7 @@ type fieldProbe struct {
 	was   any    // value before the change; nil: the value in the base documents
 	is    any    // the changed value
 	with  edit   // other edits, made in both variants
-	also  edit   // further edits of the changed variant, for fields that may only be written together
+	also  edit   // further edits of only the changed variant, for fields that must be set together
 	see   func(t *testing.T, d docSet) []string
 }
 
@@ -75,7 +75,7 @@ spec:
     - {name: g5.xlarge, gpus: 1, on-demand: 1.0, spot: 0.4, reserved: 0.6}
 `
 
-// notProbed lists the fields that have no probe because they only identify or date a document. The values are the reasons.
+// notProbed contains the fields without a probe, each with the reason. These fields only identify or date a document.
 var notProbed = map[string]string{
 	"policy apiVersion":           "another version is refused; package policy tests it",
 	"policy kind":                 "another kind is another document",
@@ -141,7 +141,7 @@ func (d docSet) set(at string, value any) {
 
 func setIn(tree any, steps []any, value any) any {
 	if len(steps) == 0 {
-		return copied(value) // probes share values, and a later edit writes into them
+		return copied(value) // several probes share a value, and a later edit would change the shared value
 	}
 	if i, ok := steps[0].(int); ok {
 		list, _ := tree.([]any)
@@ -241,7 +241,7 @@ func formatFields(t *testing.T) map[string]bool {
 }
 
 // TestEveryFieldHasAnEffect fails for a field without a fieldProbe, for a probe of a field that does not exist, and for a field whose
-// change has no effect.
+// change does not change the observed result.
 func TestEveryFieldHasAnEffect(t *testing.T) {
 	known := formatFields(t)
 	probed := map[string]bool{}

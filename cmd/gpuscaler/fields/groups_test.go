@@ -35,13 +35,13 @@ func chatGroup(more ...any) map[string]any {
 	return g
 }
 
-// fleet returns a group without NodePools.
+// fleet returns the fields of a capacity group that selects nodes by a label, without NodePools.
 func fleet() map[string]any {
 	return fields("name", "chat", "resource", "nvidia.com/gpu", "nodeSelector", fields("gpu", "l40s"))
 }
 
-// nodeWrites simulates a cluster from 6:30 to 10:00, in which spot capacity is lost at 7:20 and returns at 7:40. It returns a line for each
-// write to a NodePool or pod and for each change of a workload's target.
+// nodeWrites simulates a cluster from 6:30 to 10:00 without spot capacity from 7:20 to 7:40. It returns a line for each write to a NodePool
+// or pod and for each change of a workload's target.
 func nodeWrites(t *testing.T, d docSet) (out []string) {
 	store := good(t, d)
 	start := time.Date(2026, 11, 20, 6, 30, 0, 0, time.UTC)
@@ -101,8 +101,8 @@ func buffers(t *testing.T, d docSet) (out []string) {
 	return out
 }
 
-// fleetCap decides for an hour for a group of two nodes with labels, of which each has four GPUs in use, while pods wait. It returns the
-// caps of the target.
+// fleetCap runs the decisions of a capacity group for one hour. The group has two labeled nodes with four GPUs in use each, and pods are
+// pending. fleetCap returns the caps of the workload's target.
 func fleetCap(t *testing.T, d docSet) (out []string) {
 	g := good(t, d).Groups()[0]
 	now := time.Date(2026, 11, 20, 6, 30, 0, 0, time.UTC)

@@ -67,7 +67,7 @@ DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",exported_namespace="team-chat
 	`namespace="team-chat",pod="llama-0"} 0.6
 `
 
-// journal records the requests to the test's servers, as a set of distinct lines with the number of occurrences of each.
+// journal records the requests to the test's servers. It contains each distinct line with the number of its occurrences.
 type journal struct {
 	mu    sync.Mutex
 	lines map[string]int
@@ -246,7 +246,7 @@ func (s *sources) poll(t *testing.T, d docSet) []string {
 	return s.hide(append(out, s.all()...))
 }
 
-// place replaces placeholders by addresses.
+// place returns a copy of the documents in which the servers' addresses replace the placeholders.
 func (s *sources) place(d docSet) docSet {
 	out := docSet{}
 	for kind, tree := range d {
@@ -263,7 +263,7 @@ func (s *sources) place(d docSet) docSet {
 	return out
 }
 
-// hide replaces addresses by placeholders, because ports differ from run to run.
+// hide replaces the servers' addresses with placeholders, because the ports differ from run to run.
 func (s *sources) hide(lines []string) []string {
 	for i := range lines {
 		for j := 0; j+1 < len(s.replaces); j += 2 {
@@ -273,7 +273,7 @@ func (s *sources) hide(lines []string) []string {
 	return lines
 }
 
-// polledTwice is like queries, but also waits for a second poll and reports whether it happens.
+// polledTwice polls like queries, waits for a second poll, and adds to the result whether the second poll happened.
 func polledTwice(t *testing.T, d docSet) []string {
 	s := openSources(t)
 	s.twice = true

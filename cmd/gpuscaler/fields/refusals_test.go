@@ -6,8 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// refusalProbes returns probes of fields that refer to other documents or depend on the permissions of a namespace. The values of such a
-// field before and after the change are well formed. Whether a document is refused depends on the object that the field refers to.
+// refusalProbes returns probes of fields that refer to other documents or depend on the permissions of a namespace. Both values of such a
+// field are well formed. One value is refused because of the object to which it refers.
 func refusalProbes() []fieldProbe {
 	twoTeams := edit{"platform spec.teams": []any{fields("name", "chat", "namespaces", []any{"team-chat"}), fields("name", "batch",
 		"namespaces", []any{"team-batch"})}}

@@ -22,7 +22,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// secrets is a folder of mounted files. SECRETS in a document is replaced by its path.
+// secrets is a folder of mounted files. The folder's path replaces the placeholder SECRETS in a document.
 type secrets struct {
 	dir    string
 	ca     *x509.CertPool
@@ -102,8 +102,8 @@ func identity(c *tls.ConnectionState) string {
 	return c.PeerCertificates[0].Subject.CommonName
 }
 
-// secretly is like queries, but adds the mounted files of newSecrets, a Prometheus server with TLS, a proxy, an OAuth 2 token server, and a
-// server for AWS STS.
+// secretly polls like queries. It also has the mounted files of newSecrets, a Prometheus server with TLS, a proxy, an OAuth 2 token server
+// and a server for AWS STS.
 func secretly(t *testing.T, d docSet) []string {
 	s, files := openSources(t), newSecrets(t)
 	s.replaces = append(s.replaces, "SECRETS", files.dir)

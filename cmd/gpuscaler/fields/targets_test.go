@@ -14,8 +14,8 @@ import (
 // story is a function that returns the reading of a signal at a number of seconds after 7:30 UTC.
 type story func(second int, signal string) scaling.Reading
 
-// stage simulates a cluster with one Deployment, whose replicas an HPA sets to the served target every 15 seconds, and the readings of its
-// signals.
+// stage simulates the readings of signals, and a cluster with one Deployment. A simulated HPA sets its replicas to the served target every
+// 15 seconds.
 type stage struct {
 	readings story
 	now      time.Time
@@ -29,7 +29,7 @@ var halfPastSeven = time.Date(2026, 11, 20, 7, 30, 0, 0, time.UTC)
 func (s *stage) Read(w *scaling.Workload, out []scaling.Reading) {
 	for i := range out {
 		out[i] = s.readings(int(s.now.Sub(s.start)/time.Second), w.Policy.Signals[i].Name)
-		out[i].At = s.now.Add(-out[i].At.Sub(time.Time{})) // a story sets the age as an offset from the zero time
+		out[i].At = s.now.Add(-out[i].At.Sub(time.Time{})) // the story returned the age of the reading as an offset from the zero time
 		if out[i].Coverage == 0 {
 			out[i].Coverage = 1
 		}
@@ -87,17 +87,18 @@ func targets(readings story) func(*testing.T, docSet) []string {
 
 func known(v float64) scaling.Reading { return scaling.Reading{Value: v, Reported: -1, Known: true} }
 
-// aged returns a known reading of v that is as old as age.
+// aged returns a reading with the value v and the given age.
 func aged(v float64, age time.Duration) scaling.Reading {
 	r := known(v)
 	r.At = time.Time{}.Add(age)
 	return r
 }
 
-// steady returns a story whose reading is always v.
+// steady returns a story in which each reading has the value v.
 func steady(v float64) story { return func(int, string) scaling.Reading { return known(v) } }
 
-// wave is a story of a load that lasts 25 minutes: 20, then 190 for one minute, then 90, 60 and 30. After that it is 0.
+// wave returns the readings of a load that lasts 25 minutes: 20, then 190 for one minute, then 90, 60 and 30. After that, each reading is
+// 0.
 func wave(second int, _ string) scaling.Reading {
 	switch {
 	case second < 300:
@@ -114,7 +115,7 @@ func wave(second int, _ string) scaling.Reading {
 	return known(0)
 }
 
-// failing is a story with readings for five minutes. After that every poll fails.
+// failing returns readings for five minutes. After that, every poll fails.
 func failing(second int, _ string) scaling.Reading {
 	if second < 300 {
 		return known(40)
@@ -122,7 +123,7 @@ func failing(second int, _ string) scaling.Reading {
 	return scaling.Reading{Failures: int32(min((second-300)/15, 1000)), Reported: -1, Cause: scaling.CauseUnreachable}
 }
 
-// noisy is a story whose reading changes by a large amount every half minute for 40 minutes. After that it is 20.
+// noisy returns readings that change by a large amount every half minute for 40 minutes. After that, each reading is 20.
 func noisy(second int, _ string) scaling.Reading {
 	if second > 2400 {
 		return known(20)
@@ -130,7 +131,7 @@ func noisy(second int, _ string) scaling.Reading {
 	return known([]float64{40, 90, 60, 120, 30, 70}[second/30%6])
 }
 
-// byName returns a story that uses a different story for each signal. The keys are the names of the signals.
+// byName returns a function that returns the reading of each signal from its own function. The keys of all are names of signals.
 func byName(all map[string]story) story {
 	return func(second int, signal string) scaling.Reading { return all[signal](second, signal) }
 }
@@ -193,8 +194,8 @@ func rates(direction string) edit {
 
 var idle = edit{"policy spec.minReplicas": 0}
 
-// backlog is a story of a load of half an hour: the arrivals are 6, and the waiting work is 4 for ten minutes and then 40. After that all
-// readings except the latency are 0.
+// backlog returns the readings of a load of half an hour. The arrivals are 6, and the waiting work is 4 for ten minutes and then 40. After
+// half an hour, all readings except the latency are 0.
 func backlog(second int, signal string) scaling.Reading {
 	switch {
 	case signal == "latency":
@@ -209,7 +210,7 @@ func backlog(second int, signal string) scaling.Reading {
 	return known(4)
 }
 
-// bursts is a story of a load that is ten times as high in the first minute of every five minutes.
+// bursts returns the readings of a load that is ten times as high in the first minute of every five minutes.
 func bursts(second int, _ string) scaling.Reading {
 	if second%300 < 60 {
 		return known(20)
@@ -219,8 +220,8 @@ func bursts(second int, _ string) scaling.Reading {
 
 var vllmLatency = fields("name", "latency", "type", "vllm", "metric", "interTokenLatency")
 
-// withObjective returns an edit that adds an objective and signals without targets: the arrivals, the waiting work, and the parameter
-// signal if it is not nil. A signal with the name "queue" replaces the arrivals.
+// withObjective returns an edit that adds an objective and signals without targets: the arrivals, the waiting work, and the given signal
+// unless it is nil. If the given signal has the name "queue", it replaces the arrivals.
 func withObjective(signal map[string]any, objective ...any) edit {
 	list := []map[string]any{fields("name", "queue", "type", "prometheus", "metric", "arriving_total", "rate", "1m")}
 	waiting := fields("name", "waiting", "type", "redis", "source", "jobs", "listName", "waiting")
@@ -332,10 +333,10 @@ func oneTeam() edit {
 	return edit{"platform spec.teams": []any{fields("name", "chat", "namespaces", []any{"team-chat"})}}
 }
 
-// growing is a story (a function of time) whose reading grows by 5 each second.
+// growing returns a reading that grows by 5 each second.
 func growing(second int, _ string) scaling.Reading { return known(float64(second) * 5) }
 
-// oldAtTheEnd is a story whose readings decrease after five minutes. From then on each reading is five minutes old.
+// oldAtTheEnd returns readings that decrease after five minutes. From that time on, each reading is five minutes old.
 func oldAtTheEnd(second int, _ string) scaling.Reading {
 	if second < 300 {
 		return known(90)
@@ -343,7 +344,7 @@ func oldAtTheEnd(second int, _ string) scaling.Reading {
 	return aged(20, 5*time.Minute)
 }
 
-// partly is a story whose readings decrease after five minutes. From then on each reading covers only 60% of the pods.
+// partly returns readings that decrease after five minutes. From that time on, each reading covers only 60% of the pods.
 func partly(second int, _ string) scaling.Reading {
 	if second < 300 {
 		return known(90)
@@ -351,7 +352,7 @@ func partly(second int, _ string) scaling.Reading {
 	return scaling.Reading{Value: 20, Known: true, Coverage: 0.6, Reported: 6}
 }
 
-// defaultsProbes returns a probe of each field of the PlatformConfig's defaults. Each one is a copy of the probe of the policy's field with
+// defaultsProbes returns a probe of each field of the PlatformConfig's defaults. Each probe is a copy of the probe of the policy field with
 // the same name.
 func defaultsProbes(all []fieldProbe) (out []fieldProbe) {
 	for _, p := range all {

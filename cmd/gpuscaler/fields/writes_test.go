@@ -74,7 +74,7 @@ func stubAPI(t *testing.T, j *journal) *rest.Config {
 	return &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 }
 
-// busy is a source of readings. Each reading has the value 20.
+// busy returns the value 20 for each signal.
 type busy struct{}
 
 func (busy) Read(_ *scaling.Workload, out []scaling.Reading) {
@@ -83,7 +83,7 @@ func (busy) Read(_ *scaling.Workload, out []scaling.Reading) {
 	}
 }
 
-// apiWrites runs package cluster with stubAPI while the demand rises from zero, and returns the recorded writes.
+// apiWrites runs package cluster with stubAPI, whose Deployment has load and no replicas. It returns the recorded writes.
 func apiWrites(t *testing.T, d docSet) []string {
 	policies, j := good(t, d), &journal{}
 	c, err := cluster.New(stubAPI(t, j), cluster.Options{Policies: policies, ActivateIn: []string{"team-chat"},
@@ -108,12 +108,12 @@ func apiWrites(t *testing.T, d docSet) []string {
 	wait("sync", c.Synced)
 	e.Tick(ctx, time.Now())
 	wait("Event", func() bool { return j.times("TargetChanged") > 0 })
-	time.Sleep(1500 * time.Millisecond) // longer than the activator and its Event take
+	time.Sleep(1500 * time.Millisecond) // enough time for the activation from zero and its Event
 	return j.all()
 }
 
-// statusWrites gives a ScaledObject a policy in its annotations, and returns the values of its annotation gpuscaler.io/policy-status that
-// are written.
+// statusWrites puts a policy into the annotations of a ScaledObject. It returns the values that gpuscaler writes to the annotation
+// gpuscaler.io/policy-status of this ScaledObject.
 func statusWrites(t *testing.T, d docSet) []string {
 	policies, j := good(t, d), &journal{}
 	about := corev1.ObjectReference{Kind: "ScaledObject", Namespace: "team-chat", Name: "embed"}

@@ -148,7 +148,7 @@ func (o *planOptions) load(ctx context.Context, store *store.Store) (seen *clust
 
 const readTimeout = time.Minute
 
-// text returns the plan as text.
+// text returns the planned changes of NodePools as text.
 func (p *capacityPlan) text() string {
 	var b strings.Builder
 	for i := range p.Groups {

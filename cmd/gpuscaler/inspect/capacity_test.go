@@ -35,7 +35,7 @@ items:
   status: {conditions: [{type: Ready, status: "True"}]}
 `
 
-// planned returns the output of `capacity plan` for a PlatformConfig and a file with NodePools.
+// planned returns the output of `gpuscaler capacity plan` for a PlatformConfig and a file with NodePools.
 func planned(t *testing.T, platform, pools, output string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()

@@ -13,12 +13,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// capacityPlan lists the changes to NodePools that gpuscaler would make.
+// capacityPlan is the result of `gpuscaler capacity plan`: the changes to NodePools that gpuscaler would make.
 type capacityPlan struct {
 	At       time.Time   `json:"at"`
 	For      span        `json:"for"`
 	Groups   []groupPlan `json:"groups"`
-	Released []string    `json:"released,omitempty"` // changes to NodePools that are no longer in any group
+	Released []string    `json:"released,omitempty"` // changes to NodePools that were removed from all capacity groups
 }
 
 type groupPlan struct {
@@ -46,15 +46,15 @@ type span time.Duration
 func (s span) String() string               { return time.Duration(s).String() }
 func (s span) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
 
-// seenCluster is the observed state from which the plan is computed.
+// seenCluster is the observed state of the cluster from which `capacity plan` computes the changes.
 type seenCluster interface {
 	engine.Cluster
 	engine.Requests
 	Nodes() engine.Nodes
 }
 
-// planner implements the engine's interfaces for `capacity plan`. It reads the observed state, and adds actions to the plan instead of
-// applying them.
+// planner implements the engine's interfaces for `capacity plan`. It reads the observed state. It adds the engine's actions to the result
+// instead of applying them.
 type planner struct {
 	engine.Cluster
 	engine.Requests
@@ -91,8 +91,8 @@ func (p *planner) Act(g *capacity.Group, actions []capacity.Action) <-chan struc
 	return done
 }
 
-// add adds the changes of an action to the plan once. The engine repeats the action at every tick, because `capacity plan` never applies
-// it.
+// add adds the changes of an action to the plan, unless the plan contains them. The engine repeats an action at every tick, because
+// `capacity plan` never applies it.
 func (g *groupPlan) add(in span, action capacity.Action) {
 	var changes []plannedChange
 	switch a := action.(type) {
@@ -117,8 +117,8 @@ type both interface {
 	engine.Groups
 }
 
-// makePlan runs one tick of the engine for each second of the duration ahead, starting now, and returns the changes that the engine would
-// make. The observed state is the same at every tick.
+// makePlan simulates the duration ahead: it runs one tick of the engine for each second, starting now, and returns the changes that the
+// engine would make. The observed state is the same at every tick.
 func makePlan(ctx context.Context, policies both, seen seenCluster, ahead time.Duration) *capacityPlan {
 	start := time.Now().Round(time.Second)
 	plan := &capacityPlan{At: start, For: span(ahead)}

@@ -61,7 +61,8 @@ next step and a guide. The exit code is 1 if a line has a cross.`,
 // checkRequestTimeout is the maximum time of one request to the API server.
 const checkRequestTimeout = 10 * time.Second
 
-// checkQPS is the maximum number of requests per second. With client-go's default of 5, the questions about permissions need 10 seconds.
+// checkQPS is the maximum number of requests per second to the API server. With client-go's default of 5, the access reviews would take 10
+// seconds.
 const checkQPS = 50
 
 func (o *checkOptions) run(ctx context.Context, out io.Writer) error {
@@ -117,8 +118,8 @@ func (o *checkOptions) cluster(config *rest.Config) (*installation.Cluster, erro
 	return &installation.Cluster{Typed: typed, Objects: objects, Namespace: o.namespace, UserNamespace: namespace}, nil
 }
 
-// gpuMetrics checks the metrics of the DCGM exporter with the checks of `gpuscaler lint`. While no node offers a GPU, missing metrics are
-// only a warning.
+// gpuMetrics checks the metrics of the DCGM exporter with the checks of `gpuscaler lint`. If no node offers a GPU, missing metrics are only
+// a warning.
 func (o *checkOptions) gpuMetrics(ctx context.Context, before []installation.Result) (results []installation.Result) {
 	const check = installation.GPUMetrics
 	if o.prometheus.Address == "" {
@@ -146,7 +147,7 @@ func (o *checkOptions) gpuMetrics(ctx context.Context, before []installation.Res
 	for _, f := range found {
 		status := installation.Failed
 		switch f.Severity {
-		case lint.Info: // these metrics are only for `gpuscaler report`
+		case lint.Info: // only `gpuscaler report` reads these metrics
 			continue
 		case lint.Warning:
 			status = installation.Warning
@@ -159,7 +160,7 @@ func (o *checkOptions) gpuMetrics(ctx context.Context, before []installation.Res
 	return results
 }
 
-// after checks the installed release. It asks the leader for the policies, targets and autoscalers.
+// after checks the installed release. It reads the policies, targets and autoscalers from the leader.
 func (o *checkOptions) after(ctx context.Context, cluster *installation.Cluster, found *snapshot.Snapshot) []installation.Result {
 	results, installed := cluster.After(ctx, found)
 	if !installed {

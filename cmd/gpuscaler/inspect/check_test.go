@@ -30,8 +30,8 @@ import (
 // checkedCluster is an API server with fixed answers by path, and with the metrics of a leader behind a port-forward.
 type checkedCluster struct {
 	answers map[string]string
-	denied  []string // resources that the user has no permission for
-	lacks   []string // resources that the controller has no permission for
+	denied  []string // resources for which the user has no permission
+	lacks   []string // resources for which the controller has no permission
 	metrics string   // metrics of the leader
 }
 
@@ -89,7 +89,7 @@ func healthyCluster() checkedCluster {
 	}
 }
 
-// start serves the cluster and returns a kubeconfig. The test fails if the command writes anything but access reviews.
+// start starts the API server and returns a kubeconfig. The test fails if the command writes an object other than an access review.
 func (k checkedCluster) start(t *testing.T) (kubeconfig string) {
 	t.Helper()
 	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -147,7 +147,7 @@ func (k checkedCluster) review(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(review)
 }
 
-// reviewController answers for the ServiceAccount of the Deployment, which is the default one of its namespace.
+// reviewController responds to access reviews about the controller's ServiceAccount, which is named default in this test.
 func (k checkedCluster) reviewController(w http.ResponseWriter, r *http.Request) {
 	review := authorizationv1.SubjectAccessReview{}
 	body, err := io.ReadAll(r.Body)
@@ -251,7 +251,7 @@ gpuscaler_group_failing{group="train"} 1
 	}
 }
 
-// Without a release, and without an API server, the command says what is missing.
+// If gpuscaler is not installed, or if the API server does not respond, the command must fail and print what is missing.
 func TestCheckWithoutAReleaseOrAnAPIServerFails(t *testing.T) {
 	k := healthyCluster()
 	k.answers["/apis/apps/v1/namespaces/gpuscaler-system/deployments"] = `{"kind": "DeploymentList", "apiVersion": "apps/v1", "items": []}`
@@ -288,7 +288,7 @@ func TestCheckEndsAtItsTimeLimit(t *testing.T) {
 	}
 }
 
-// The oldest version of Kubernetes that `gpuscaler check` accepts must be the one in the chart's kubeVersion.
+// The oldest version of Kubernetes that `gpuscaler check` accepts must be the oldest version that the chart's kubeVersion accepts.
 func TestOldestKubernetesIsThatOfTheChart(t *testing.T) {
 	text, err := os.ReadFile("../../../charts/gpuscaler/Chart.yaml")
 	if want := fmt.Sprintf("kubeVersion: \">=1.%d.0-0\"\n", installation.OldestMinor); err != nil || !strings.Contains(string(text), want) {

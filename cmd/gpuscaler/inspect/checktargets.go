@@ -35,7 +35,7 @@ func servedTargets(all []explain.Explanation) []installation.Result {
 		}
 	}
 	if len(all) == 0 {
-		return nil // the check of the documents reports why there are no policies
+		return nil // the check of the policy documents reports why there are no policies
 	}
 	var results []installation.Result
 	if len(problems) > 0 {
@@ -56,8 +56,8 @@ func servedTargets(all []explain.Explanation) []installation.Result {
 	return []installation.Result{installation.Good(check, "%s", text)}
 }
 
-// followed checks that an HPA or a ScaledObject reads each target and sets exactly this number of replicas, and that the HPAs can read
-// their metric.
+// followed checks that each target is read by an HPA or a ScaledObject that sets exactly this number of replicas. It also checks that the
+// HPAs can read their metrics.
 func followed(all []explain.Explanation, inactive []snapshot.InactiveHPA) (results []installation.Result) {
 	const check = installation.Autoscalers
 	var absent, inexact, failing []string
@@ -97,7 +97,7 @@ func followed(all []explain.Explanation, inactive []snapshot.InactiveHPA) (resul
 	return results
 }
 
-// verbed returns n and a text: the parameter one if n is 1, and otherwise the parameter many.
+// verbed returns the number n, followed by the text one if n is 1, and by the text many otherwise.
 func verbed(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -105,7 +105,7 @@ func verbed(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// limited joins the first mostProblems texts. If there are more, it adds how many it omitted.
+// limited joins the first mostProblems texts. If there are more texts, it adds the number of omitted texts.
 func limited(all []string) string {
 	if len(all) <= mostProblems {
 		return strings.Join(all, "; ")

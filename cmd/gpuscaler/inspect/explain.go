@@ -96,7 +96,7 @@ func (o *explainOptions) run(ctx context.Context, args []string, out io.Writer) 
 	return found[0].WriteText(out, time.Local)
 }
 
-// ask requests explanations from the controller. It sends --at unparsed, because the time refers to the controller's clock.
+// ask requests explanations from the controller. It sends the value of --at unparsed, because the value refers to the controller's clock.
 func (o *explainOptions) ask(ctx context.Context, name string) ([]explain.Explanation, error) {
 	query := url.Values{}
 	if o.at != "" {
@@ -138,7 +138,7 @@ func (o *explainOptions) ask(ctx context.Context, name string) ([]explain.Explan
 	return answered(name, response.StatusCode, body)
 }
 
-// answered decodes a response: one explanation if name is set, otherwise a list.
+// answered decodes a response of the controller. The response contains one explanation if name is set, and otherwise a list.
 func answered(name string, code int, body []byte) ([]explain.Explanation, error) {
 	text := strings.TrimSpace(string(body))
 	switch code {
@@ -157,7 +157,7 @@ func answered(name string, code int, body []byte) ([]explain.Explanation, error)
 	return one, json.Unmarshal(body, &one[0])
 }
 
-// read returns the explanations in the controller's log, which it reads from the file of --from, or from stdin for "-".
+// read returns the explanations in a log of the controller. It reads the log from the file of --from, or from standard input for "-".
 func (o *explainOptions) read(_ context.Context, name string) ([]explain.Explanation, error) {
 	at, err := explain.ParseTime(o.at, time.Now(), time.Local)
 	if err != nil {

@@ -30,8 +30,8 @@ func (e *unknownTimeError) Error() string { return e.answer }
 type eventExplanation struct {
 	Policy string     `json:"policy"`
 	At     time.Time  `json:"at"`              // the time of --at
-	Before eventOnce  `json:"before"`          // the last Event at or before that time
-	After  *eventOnce `json:"after,omitempty"` // the first Event after that time
+	Before eventOnce  `json:"before"`          // the last Event at or before At
+	After  *eventOnce `json:"after,omitempty"` // the first Event after At; nil: none
 	Source string     `json:"source"`          // always "events"
 }
 
@@ -98,7 +98,7 @@ func (e *eventExplanation) noneBefore(missing *unknownTimeError) error {
 		missing, next, e.Policy)
 }
 
-// eventsAround returns the last Event about a policy's target up to a time, and the first one after that time.
+// eventsAround returns the last Event about a policy's target up to a time, and the first Event after this time.
 func eventsAround(ctx context.Context, client kubernetes.Interface, policy string, at time.Time) (*eventExplanation, error) {
 	namespace, _, _ := strings.Cut(policy, "/")
 	found := eventExplanation{Policy: policy, At: at, Source: "events"}

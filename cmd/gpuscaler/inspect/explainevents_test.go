@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// handover simulates a cluster after a change of leader. The new leader's page answers 410 Gone, because it has no history of the requested
+// handover simulates a cluster after a change of leader. The new leader responds with 410 Gone, because it has no history of the requested
 // time. The API server has Events from that time.
 type handover struct {
 	events []eventsv1.Event

@@ -171,7 +171,7 @@ func (o *getOptions) table(all []explain.Explanation, out io.Writer) error {
 	return commandline.WriteTable(out, commandline.TerminalWidth(), rows)
 }
 
-// none returns the message for a list without policies.
+// none returns the message that is printed if no policy is found.
 func (o *getOptions) none() string {
 	if o.namespace == "" {
 		return "no policies in any namespace"
@@ -187,7 +187,7 @@ func header(form string) []string {
 	return columns
 }
 
-// cells returns the cells of one row.
+// cells returns the columns of one policy. "?" replaces the numbers of a policy without a decision. The form "wide" has two more columns.
 func cells(e *explain.Explanation, form string) []string {
 	row := []string{e.Policy, "?", "?", "?", e.Mode, "-", "-"}
 	if !e.At.IsZero() {
@@ -218,10 +218,11 @@ func reason(e *explain.Explanation) string {
 	return e.Why
 }
 
-// completionTimeout is the maximum time of the request for names, because the user's shell waits for it.
+// completionTimeout is the maximum time of the request for the names of policies. It is short, because the user's shell waits for the
+// names.
 const completionTimeout = 3 * time.Second
 
-// complete returns the names of policies for the completion in a shell.
+// complete returns the names of the policies in the selected namespace for the completion in a shell.
 func (o *getOptions) complete(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
 	defer cancel()

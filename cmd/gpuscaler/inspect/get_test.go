@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// leaderPage serves two explanations, of which one has no decision.
+// leaderPage serves two explanations of the leader and returns the address. One explanation contains no decision.
 func leaderPage(t *testing.T) (address string) {
 	t.Helper()
 	at := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)

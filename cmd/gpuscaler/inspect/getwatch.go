@@ -18,7 +18,7 @@ type watchOutput struct {
 	form           string // text, wide or json
 
 	widths  []int             // widths of the columns, from the first table
-	printed map[string]string // the row of each policy as it was printed last, without its reason
+	printed map[string]string // the last printed row of each policy, without the column with the reason
 	problem string            // the last error that was printed
 }
 
@@ -87,8 +87,8 @@ func (w *watchOutput) widen(row []string) {
 	}
 }
 
-// changes prints the rows that differ from those that were printed last, and a line for each policy that no longer exists. The reason is
-// not compared, because it contains the value of a signal, which can change at each tick.
+// changes prints the rows that differ from the last printed row of their policy, and a line for each policy that no longer exists. It does
+// not compare the reasons, because a reason contains the value of a signal, which can change at each tick.
 func (w *watchOutput) changes(all []explain.Explanation) error {
 	present := map[string]bool{}
 	for i := range all {
@@ -125,7 +125,7 @@ func (w *watchOutput) row(e *explain.Explanation) error {
 	return w.line(cells(e, w.form))
 }
 
-// line prints the cells at the widths of the columns.
+// line prints the cells of a row, padded to the widths of the columns.
 func (w *watchOutput) line(row []string) error {
 	b := &strings.Builder{}
 	for i, cell := range row[:len(row)-1] {

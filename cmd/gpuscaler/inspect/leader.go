@@ -24,8 +24,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 )
 
-// defaultPorts are the ports of the page, which listens on loopback, and of the metrics. They are used if the pod has no container port of
-// that name.
+// defaultPorts contains the ports of the web page, which is served on loopback, and of the metrics. A default port is used if the pod has
+// no container port of that name.
 var defaultPorts = map[string]int32{"page": 8081, "metrics": 8080}
 
 // maxAnswer is the maximum size of a response in bytes. It is enough for ten thousand explanations of 6 KB.
@@ -34,7 +34,7 @@ const maxAnswer = 64 << 20
 // leaderFlags configure how a command connects to the leader. There are three ways:
 //   - With --server it connects to that address.
 //   - Otherwise, if gpuscaler serves the external metrics API, it reads explanations through the API server as a resource of that API.
-//   - Otherwise it forwards a port to the page of the leader's pod.
+//   - Otherwise it forwards a port to the web page of the leader's pod.
 //
 // The API server's service proxy is not used, because it removes the Authorization header and does not add the user's name.
 type leaderFlags struct {
@@ -47,7 +47,7 @@ func (f *leaderFlags) register(c *cobra.Command) {
 	c.Flags().StringVarP(&f.namespace, "namespace", "n", "gpuscaler-system", "namespace of gpuscaler")
 }
 
-// registerConnection registers all flags except the one for the namespace of gpuscaler.
+// registerConnection registers all flags of leaderFlags except the flag for the namespace of gpuscaler.
 func (f *leaderFlags) registerConnection(c *cobra.Command) {
 	c.Flags().StringVar(&f.server, "server", "", "address of the page, e.g. http://127.0.0.1:8081 of gpuscaler demo; empty: a "+
 		"port-forward to the leader's pod")
@@ -70,8 +70,8 @@ func (f *leaderFlags) client() (*http.Client, error) {
 	return &http.Client{Transport: tripper, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, err
 }
 
-// reach returns the address of the leader's page: --server, or the local end of a port-forward. The caller must call done to close the
-// port-forward.
+// reach returns the address of the leader's web page: the value of --server, or the local end of a port-forward. The caller must call done
+// to close the port-forward.
 func (f *leaderFlags) reach(ctx context.Context) (address string, done func(), err error) {
 	if f.server != "" {
 		return f.server, func() {}, nil

@@ -26,8 +26,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 )
 
-// apiServer is a minimal API server for explain: it lists pods and forwards a port to the page. It forwards by SPDY and, if the parameter
-// websocket is true, also by WebSocket, as API servers do since 1.30. For forwarding it uses the code of the real API server.
+// apiServer starts a minimal API server for explain: it lists pods and forwards a port to the web page at the address page. It forwards by
+// SPDY and, if websocket is true, also by WebSocket, as API servers do since 1.30. It forwards with the code of the real API server.
 func apiServer(t *testing.T, pods []corev1.Pod, page string, websocket bool) (kubeconfig string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -69,7 +69,7 @@ func (r responder) Error(w http.ResponseWriter, _ *http.Request, err error) {
 	http.Error(w, err.Error(), http.StatusInternalServerError)
 }
 
-// carry connects the data stream of a port-forward to the page.
+// carry connects the data stream of a port-forward to the web page at the address page.
 func carry(t *testing.T, w http.ResponseWriter, r *http.Request, page string) {
 	if _, err := httpstream.Handshake(r, w, []string{portforward.PortForwardProtocolV1Name}); err != nil {
 		t.Error(err)
@@ -177,7 +177,7 @@ func TestExplainUsesTheExternalMetricsAPI(t *testing.T) {
 	if _, err = explain(); err == nil || err.Error() != "no policy team/x" || len(asked) != 1 {
 		t.Errorf("error of gpuscaler: %v, asked %q", err, asked)
 	}
-	ours = false // now another adapter serves the API, so explain lists the pods
+	ours = false // from now on another adapter serves the external metrics API, so explain must list gpuscaler's pods
 	if _, err = explain(); err == nil || len(asked) != 2 || !strings.HasPrefix(asked[1], "/api/v1/namespaces/gpuscaler-system/pods?") {
 		t.Errorf("error of another adapter: %v, asked %q", err, asked)
 	}

@@ -81,7 +81,7 @@ func (s *workloadStatus) write(out io.Writer) error {
 	return commandline.WriteTable(out, commandline.TerminalWidth(), rows)
 }
 
-// attention returns why a workload needs attention, and "" if it does not. The most severe cause is the first one.
+// attention returns why a workload needs attention, and "" if it needs none. If there are several causes, it returns the most severe cause.
 func attention(e *explain.Explanation) string {
 	switch {
 	case e.NotDecided != "":
@@ -102,7 +102,7 @@ func attention(e *explain.Explanation) string {
 	return ""
 }
 
-// missing returns the names of the signals without a value, each with its cause.
+// missing returns the names of the signals without a value, each with the cause in the same text.
 func missing(e *explain.Explanation) (names []string) {
 	for i := range e.Signals {
 		switch s := &e.Signals[i]; {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// Each workload that needs attention is listed with its cause. A workload that waits for replicas follows its target and is not listed.
+// `gpuscaler status` lists each workload that needs attention with the cause. A workload that has only a pending replica is not listed.
 func TestStatusListsTheWorkloadsThatNeedAttention(t *testing.T) {
 	at, value := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC), 3.0
 	exact := &explain.ScaledBy{Kind: "HPA", Name: "x", Exact: true}

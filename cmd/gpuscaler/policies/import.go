@@ -118,7 +118,8 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) e
 	return errors.Join(err, failed)
 }
 
-// find returns the HPAs and ScaledObjects to import: those that the arguments name, all in the cluster with --all, or those in files.
+// find returns the HPAs and ScaledObjects to import: the objects that the arguments name, all objects in the cluster with --all, or the
+// objects in files.
 func (o *importOptions) find(ctx context.Context, args []string) ([]*unstructured.Unstructured, error) {
 	ways := 0
 	for _, given := range []bool{len(args) > 0, o.all, len(o.files) > 0} {
@@ -244,7 +245,7 @@ func triggersIn(file string) ([]map[string]any, error) {
 	return migrate.Triggers(found[0])
 }
 
-// write writes the manifests of a plan to files.
+// write writes the manifests that replace one imported object to files.
 func (o *importOptions) write(p *migrate.Plan) error {
 	folder := filepath.Join(o.directory, p.Key().Namespace)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -258,7 +259,7 @@ func (o *importOptions) write(p *migrate.Plan) error {
 	return nil
 }
 
-// print prints a plan as text: first a summary and the settings that gpuscaler cannot reproduce, then the manifests.
+// print prints the import of one object as text: first a summary and the settings that gpuscaler cannot reproduce, then the manifests.
 func (o *importOptions) print(out io.Writer, p *migrate.Plan) {
 	fmt.Fprintf(out, "# %s -> policy %s, advisory\n", p.Source, p.Key())
 	for i, s := range p.Steps {

@@ -23,7 +23,7 @@ func rootCommand() *cobra.Command {
 	return root
 }
 
-// command runs gpuscaler with arguments and returns its output.
+// command runs gpuscaler with the given arguments and returns its output.
 func command(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	root := rootCommand()
@@ -69,7 +69,7 @@ func TestImportFromFilesPrintsJSONAndWritesManifests(t *testing.T) {
 	}
 }
 
-// The input is the output of `kubectl get scaledobject,hpa -A -o yaml`: one List, which also contains the HPAs that KEDA created.
+// import must read the output of `kubectl get scaledobject,hpa -A -o yaml`: one List, which also contains the HPAs that KEDA created.
 func TestImportReadsAList(t *testing.T) {
 	so, err := os.ReadFile(importedSO)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // audit, which imports the simulator.
 const auditSchema = "gpuscaler.io/audit/v1"
 
-// audited is the part of an audit's report that the import shows.
+// audited contains the fields of an audit's report that the report of an import shows.
 type audited struct {
 	Schema    string `json:"schema"`
 	Workloads []struct {
@@ -36,7 +36,7 @@ type audited struct {
 	} `json:"waste"`
 }
 
-// importedObject is a row of the report: what import converted of one object, and what the audit found about it.
+// importedObject is a row of the report: the result of importing one object, and the figures of the audit for the object's workload.
 type importedObject struct {
 	source, converted     string
 	cost                  *float64
@@ -60,7 +60,8 @@ func readAudit(file string) (*audited, error) {
 	return &a, nil
 }
 
-// writeReport writes one row for each object, the most expensive first. An object that the audit does not contain has no figures.
+// writeReport writes one row for each object, the most expensive object first. A row has no figures if the audit does not contain the
+// object.
 func writeReport(out io.Writer, plans []*migrate.Plan, a *audited) error {
 	all := make([]importedObject, len(plans))
 	whole, audited := 0, 0
@@ -88,7 +89,7 @@ func writeReport(out io.Writer, plans []*migrate.Plan, a *audited) error {
 	return err
 }
 
-// about returns the row of an object.
+// about returns the row of one imported object.
 func (a *audited) about(p *migrate.Plan) importedObject {
 	o := importedObject{source: p.Source, converted: "all", gpuscaler: "-", worstWaste: "-"}
 	switch {
@@ -111,7 +112,7 @@ func (a *audited) about(p *migrate.Plan) importedObject {
 				o.gpuscaler += " (misses the SLO)"
 			}
 		}
-		for _, waste := range a.Waste { // the most expensive first
+		for _, waste := range a.Waste { // sorted by cost, the most expensive first
 			if waste.Of == w.Workload {
 				o.worstWaste = waste.Cause + " " + dollars(waste.Cost)
 				break
@@ -121,7 +122,7 @@ func (a *audited) about(p *migrate.Plan) importedObject {
 	return o
 }
 
-// known returns an amount, and -1 for an unknown one.
+// known returns the amount, or -1 if it is nil, which means unknown.
 func known(amount *float64) float64 {
 	if amount == nil {
 		return -1

@@ -15,8 +15,8 @@ const auditReport = `{"schema": "gpuscaler.io/audit/v1", "workloads": [
  "waste": [{"of": "team-audio/transcribe", "cause": "floor", "costPerMonth": 300}, {"of": "team-audio/transcribe", "cause": "headroom"},
   {"of": "team-embed/embed-worker", "cause": "start", "costPerMonth": null}]}`
 
-// The report of a whole cluster has one row for each object with the figures of the audit, the most expensive object first. The object of
-// another namespace with the same name is not used.
+// The report of a whole cluster has one row for each object with the figures of the audit, the most expensive object first. Figures of an
+// object with the same name in another namespace must not be used.
 func TestReportOfAnImportHasTheFiguresOfTheAudit(t *testing.T) {
 	file := commandtest.File(t, "audit.json", auditReport)
 	text, err := command(t, "import", "-f", importedSO, "-f", importedHPA, "--dir", t.TempDir(), "--report", file)
@@ -41,7 +41,7 @@ func TestReportOfAnImportHasTheFiguresOfTheAudit(t *testing.T) {
 	}
 }
 
-// An object that the audit does not contain has no figures: they are not zero.
+// If the audit does not contain an object, its row must contain no figures. Zeros would be wrong.
 func TestReportWithoutFiguresIsNotZero(t *testing.T) {
 	file := commandtest.File(t, "audit.json", `{"schema": "gpuscaler.io/audit/v1"}`)
 	text, err := command(t, "import", "-f", importedSO, "--dir", t.TempDir(), "--report", file)

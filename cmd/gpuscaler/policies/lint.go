@@ -79,15 +79,15 @@ Every finding says what is wrong, what it causes and how to fix it. The exit cod
 	return c
 }
 
-// linted is the result of lint: facts that are always printed, and findings.
+// linted is the result of `gpuscaler lint`: facts, which are always printed, and findings.
 type linted struct {
 	Facts    []fact         `json:"facts"`
 	Findings []lint.Finding `json:"findings"`
 
-	templates podTemplates // those that were read
+	templates podTemplates // the pod templates that lint could read
 }
 
-// fact is one result that is printed even without a problem, for example the version of Kubernetes.
+// fact is one result that is always printed, for example the version of Kubernetes.
 type fact struct {
 	What  string `json:"what"`
 	Value string `json:"value"`
@@ -185,14 +185,14 @@ func (o *lintOptions) collect(ctx context.Context, names []string) (*linted, err
 func (l *linted) fact(what, value string) { l.Facts = append(l.Facts, fact{what, value}) }
 
 // policies adds a finding for each problem for which the controller refuses a policy. The store does not contain refused policies, so no
-// other check reports them. fix is what the user must do.
+// other check reports these problems. fix is the text about what the user must do.
 func (l *linted) policies(problems []policy.Problem, fix string) {
 	for _, p := range problems {
 		about := p.File
 		if p.Line > 0 {
 			about = fmt.Sprintf("%s:%d", p.File, p.Line)
 		}
-		p.File = "" // the text already begins with the name of the file
+		p.File = "" // the finding's text begins with the name of the file, which must not be repeated
 		f := lint.Finding{Severity: lint.Error, Check: "PolicyRefused", About: about, What: p.String(),
 			Why: "the controller refuses the document, and the other checks do not see it", Fix: fix}
 		if p.Warning {
@@ -247,7 +247,7 @@ func subjects(all []snapshot.TriggerQueries) (out []lint.Subject) {
 	return out
 }
 
-// asked contains the Prometheus server that lint queries. If there is none, why contains the reason.
+// asked contains the Prometheus server that lint queries. If lint queries no server, why contains the reason.
 type asked struct {
 	*history.Server
 	address  string
@@ -255,7 +255,7 @@ type asked struct {
 	why      string
 }
 
-// ask returns the server of --prometheus, or with --sources the server of the PlatformConfig.
+// ask returns the Prometheus server of the flag --prometheus. With --sources, it returns the Prometheus server of the PlatformConfig.
 func (o *lintOptions) ask(platform *policy.Platform) (a asked, err error) {
 	if !o.sources {
 		if o.prometheus.Address == "" {
@@ -282,7 +282,7 @@ func (l *linted) server(ctx context.Context, a asked, of []lint.Subject) error {
 		l.Findings = append(l.Findings, lint.Unreachable(about, err))
 		return ctx.Err()
 	}
-	// Thanos and other servers do not report a version.
+	// Some servers, for example Thanos, do not report a version.
 	if v, err := a.Version(ctx); err == nil && v != "" {
 		l.fact("Prometheus", v+" at "+a.address)
 	} else {

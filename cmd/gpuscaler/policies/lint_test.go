@@ -108,8 +108,8 @@ vllm:gpu_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`)
 	}
 }
 
-// Just after an installation a metric can lack series, because Prometheus has not scraped it yet. With --fresh lint must report that as a
-// warning, but other mistakes, such as a metric that has another name, still as an error.
+// Just after an installation, a metric can lack series because Prometheus has not scraped it. With --fresh, lint must report missing series
+// as a warning. It must report other mistakes, such as a wrong name of a metric, as an error.
 func TestFreshWarnsOfMetricsWithoutSeriesAndFailsForMistakes(t *testing.T) {
 	path, empty := commandtest.File(t, "chat.yaml", lintedChat), served(t, "up 1x60")
 	if text, err := runLint(t, path, "--offline", "--prometheus", empty); !errors.Is(err, commandline.ErrReported) || !strings.Contains(text,
@@ -175,8 +175,8 @@ func TestLintErrorsNameTheNextStep(t *testing.T) {
 	}
 }
 
-// A policy in the annotations of an HPA is a policy that exists, and lint reports its errors as it does for a policy in a file. A user can
-// thus check the manifest before applying it.
+// lint must check a policy in the annotations of an HPA like a policy in a file, so that a user can check the HPA's manifest before
+// applying it. A reference to this policy must not be reported as missing.
 func TestLintReadsPoliciesInAnnotations(t *testing.T) {
 	platform := commandtest.File(t, "platform.yaml", "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: prod}\n"+
 		"spec: {dataSources: [{name: prom, type: prometheus, default: true, address: \"http://prom:9090\"}]}\n")
@@ -212,8 +212,8 @@ spec:
 	}
 }
 
-// An HPA scales down while gpuscaler serves no target, if the fallback of its external metric is below maxReplicas. lint must find that in
-// files, without a cluster or a Prometheus server.
+// An HPA whose external metric has a fallback below maxReplicas scales down when gpuscaler serves no target. lint must find this fallback
+// in a file, without a cluster or a Prometheus server.
 func TestLintChecksTheObjectsOfFiles(t *testing.T) {
 	hpa := func(metric string) string {
 		return commandtest.File(t, "hpa.yaml", `apiVersion: v1

@@ -33,8 +33,8 @@ spec: {template: {spec: {containers: [{name: server, resources: {limits: {nvidia
 `
 }
 
-// Lint must report a group whose labeled nodes cannot run the pods of its workloads before a pod is pending for this reason, and must print
-// the command that corrects the configuration. In a cluster without Karpenter, no finding may mention Karpenter.
+// Lint must report a capacity group whose labeled nodes cannot run the pods of its workloads, although no pod is pending. It must print the
+// command that corrects the configuration. In a cluster without Karpenter, no finding may mention Karpenter.
 func TestLintReportsGroupsOfLabeledNodesThatCannotWork(t *testing.T) {
 	const onGroup, label = ", nodeSelector: {accelerator: l40s}", "accelerator: l40s"
 	two := node("gpu-0", "4", label, "") + node("gpu-1", "4", label, "")
@@ -47,7 +47,7 @@ func TestLintReportsGroupsOfLabeledNodesThatCannotWork(t *testing.T) {
 	embed := strings.ReplaceAll(minimum("2"), "llama", "embed")
 	for _, c := range []struct {
 		name, group, objects, policies string
-		check, text                    string // the finding; empty: none
+		check, text                    string // name of the check and text of the finding; empty: no finding
 	}{
 		{"nodes that suffice", "", two + deployment("2", onGroup), minimum("4"), "", ""},
 		{"no Node was read", "", deployment("2", onGroup), minimum("4"), "", ""},

@@ -52,7 +52,7 @@ func (l *linted) files(names []string, store *store.Store, known bool) error {
 }
 
 func (l *linted) judge(s *snapshot.Snapshot, store *store.Store, known bool, groups map[string]map[string][]string) {
-	if known { // without the policies and the PlatformConfig in files, the names in annotations are unknown
+	if known { // otherwise annotations could refer to policies and data sources that are not in the files
 		known = l.annotated(s.PolicyObjects(), store)
 	}
 	var work []scaling.Workload

@@ -100,8 +100,8 @@ func (p podTemplates) of(w *scaling.Workload) (t podTemplate, known bool) {
 	return t, known
 }
 
-// request returns how much of a resource one replica of a workload requests. known is false if its pod template was not read, or if the
-// template claims devices, because claimed devices may count as the resource.
+// request returns how much of a resource one replica of a workload requests. known is false if the workload's pod template was not read. It
+// is also false if the template claims devices by dynamic resource allocation, because a claimed device may be the resource.
 func (p podTemplates) request(w *scaling.Workload, resource string) (n int64, known bool) {
 	t, known := p.of(w)
 	return gpupods.CountOf(t.extended, resource), known && !t.claims
@@ -129,13 +129,13 @@ func (p podTemplates) rollout(w *scaling.Workload, replicas int32) (r lint.Rollo
 	up, err := intstr.GetScaledValueFromIntOrPercent(surge, int(replicas), true)
 	down, err2 := intstr.GetScaledValueFromIntOrPercent(unavailable, int(replicas), false)
 	if up == 0 && down == 0 {
-		down = 1 // as the Deployment controller does
+		down = 1 // the Deployment controller also replaces one pod at a time if both values are 0
 	}
 	return lint.Rollout{Surge: int32(up), Unavailable: int32(down)}, err == nil && err2 == nil
 }
 
-// partitions returns the names of the resources that are partitions or shares of GPUs, for example MIG profiles: those that the pods of a
-// workload request, and the resource of its capacity group.
+// partitions returns the names of the resources of a workload that are partitions or shares of GPUs, for example MIG profiles. The
+// resources of a workload are the resources that its pods request, and the resource of its capacity group.
 func (p podTemplates) partitions(w *scaling.Workload, platform *policy.Platform) (out []string) {
 	t, _ := p.of(w)
 	names := make([]string, 0, len(t.extended)+1)
@@ -159,7 +159,7 @@ var scaledResources = map[string]schema.GroupVersionResource{
 	"StatefulSet": {Group: "apps", Version: "v1", Resource: "statefulsets"},
 }
 
-// readTemplates reads the pod templates of the workloads of all policies. It skips those that cannot be read.
+// readTemplates reads the pod templates of the workloads of all policies. It skips the templates that cannot be read.
 func readTemplates(ctx context.Context, objects dynamic.Interface, policies *store.Store) podTemplates {
 	templates := podTemplates{}
 	for _, c := range policies.Compiled() {

@@ -89,7 +89,8 @@ spec: {template: {spec: {containers: [{name: server}]`+more+`}}}
 	}
 }
 
-// A file with a NodePool contains all NodePools, so a NodePool of a capacity group that is not in the file is missing.
+// If a file contains at least one NodePool, lint assumes that it contains all NodePools. It must report a NodePool of a capacity group that
+// is not in the file.
 func TestLintReportsNodePoolsThatFilesDoNotContain(t *testing.T) {
 	platform := commandtest.File(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
 kind: PlatformConfig
@@ -181,7 +182,7 @@ spec:
 `
 	for _, c := range []struct {
 		name, kind, strategy, policies string
-		limits                         [2]string // of the NodePools for spot and on-demand
+		limits                         [2]string // GPU limits of the spot NodePool and of the on-demand NodePool
 		reported                       string    // empty: no finding
 	}{
 		{"the default strategy adds one pod at 3 replicas and removes none", "Deployment", "", llamaPolicy, [2]string{"4", "2"},
@@ -237,8 +238,8 @@ spec: {` + strategy + `template: {spec: {containers: [{name: server, resources: 
 	}
 }
 
-// The grace period of the pods is in the pod template. If the template does not set it, it is the default of the API server. Without the
-// template, the grace period is not known.
+// The termination grace period of a policy's pods is the value in the pod template, or the API server's default if the template has no
+// value. If lint could not read the template, the grace period is unknown.
 func TestGracePeriodsAreThoseOfThePodTemplates(t *testing.T) {
 	policies := store.New(store.Options{})
 	policies.Load(commandtest.File(t, "llama.yaml", strings.Replace(llamaPolicy, "  capacityGroup: chat\n", "", 1)))

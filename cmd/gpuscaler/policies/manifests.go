@@ -150,7 +150,7 @@ func policiesIn(asked string, config []string) ([]*policy.Compiled, *policy.Plat
 		return nil, nil, fmt.Errorf("--config has no policy %s", asked)
 	}
 	own := store.New(store.Options{})
-	own.Load(asked) // only to read the names: without the PlatformConfig, some of the policies are refused
+	own.Load(asked) // loaded only for the names of the policies; without the PlatformConfig, some policies are refused
 	var policies []*policy.Compiled
 	for _, s := range own.Statuses() {
 		if name, is := strings.CutPrefix(s.Document, spec.KindScalingPolicy+" "); is {

@@ -46,7 +46,7 @@ ScaledObject's namespace; an account that may read Secrets there can then read t
 				defer f.Close()
 				in = f
 			}
-			text, err := io.ReadAll(io.LimitReader(in, 2<<20)) // a Secret holds at most 1 MiB of data, which is less than 2 MiB in base64
+			text, err := io.ReadAll(io.LimitReader(in, 2<<20)) // a Secret contains at most 1 MiB of data, which is less than 2 MiB in base64
 			if err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func (o *authenticationOptions) manifest(text []byte, now time.Time) ([]byte, er
 	return documents(secret, authentication)
 }
 
-// checkPair returns an error if KEDA could not connect to gpuscaler with the certificates in a Secret.
+// checkPair returns an error if KEDA could not connect to gpuscaler with the certificates and the key in a Secret.
 func checkPair(s *corev1.Secret, now time.Time) error {
 	if len(s.Data["ca.crt"]) == 0 {
 		return errors.New("ca.crt: missing; KEDA needs it to verify gpuscaler's certificate")

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// clientSecret is the Secret that the chart creates for KEDA, without the given keys.
+// clientSecret returns the Secret that the chart creates for KEDA, without the given keys.
 func clientSecret(t *testing.T, without ...string) []byte {
 	t.Helper()
 	pem, key, err := cert.GenerateSelfSignedCertKey("gpuscaler-scaler-client", nil, nil)

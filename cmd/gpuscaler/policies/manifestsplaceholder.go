@@ -119,7 +119,8 @@ func followerOf(document string) (string, error) {
 	}
 	defer os.RemoveAll(dir)
 	file := dir + "/placeholder.yaml"
-	// The field capacityGroup is commented out, because it refers to the PlatformConfig, which this command does not read.
+	// The next line turns the field capacityGroup into a comment, because the field refers to the PlatformConfig, which this command does not
+	// read.
 	alone := strings.Join(strings.Split(document, "  capacityGroup: "), "  # ")
 	if err := os.WriteFile(file, []byte(alone), 0o600); err != nil {
 		return "", err

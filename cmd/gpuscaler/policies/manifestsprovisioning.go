@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 )
 
-// provisioningClass makes Cluster Autoscaler add the nodes for all pods of a ProvisioningRequest, or none.
+// provisioningClass makes Cluster Autoscaler add either the nodes for all pods of a ProvisioningRequest or no nodes.
 const provisioningClass = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
 
 // provisioningOptions are the flags of `gpuscaler manifests provisioningrequest`.
@@ -98,8 +98,8 @@ func readDeployment(file string) (*appsv1.Deployment, error) {
 	return of, nil
 }
 
-// sameNodes returns the spec of a pod with one container, which requests what a replica of a Deployment requests and can run on the same
-// nodes.
+// sameNodes returns the spec of a pod that requests the same resources as a replica of a Deployment and can run on the same nodes. The pod
+// has one container.
 func sameNodes(of *appsv1.Deployment, container, image string) map[string]any {
 	pod := of.Spec.Template.Spec
 	spec := map[string]any{"containers": []any{map[string]any{"name": container, "image": image, "resources": resourcesOf(&pod)}}}

@@ -31,8 +31,8 @@ func TestValidateReadsStandardInputAndCountsDocuments(t *testing.T) {
 	}
 }
 
-// A team does not have the file of the PlatformConfig. Without --no-platform the names of its data sources and queries are errors. With the
-// flag they are accepted, and every other error is reported as before. A PlatformConfig among the paths is still used.
+// A team may not have the file of the PlatformConfig. Without --no-platform, references to data sources and queries of the PlatformConfig
+// are errors. With the flag, these references are accepted, and every other error is reported. A PlatformConfig among the paths is used.
 func TestValidateWithoutThePlatformReportsAllOtherErrors(t *testing.T) {
 	text, err := os.ReadFile("../../../config/examples/chat.yaml")
 	if err != nil {

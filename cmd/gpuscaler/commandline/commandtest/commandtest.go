@@ -1,4 +1,4 @@
-// Package commandtest has what the tests of several commands share. Only tests import it.
+// Package commandtest runs commands and writes files for the tests of several command packages. Only tests import it.
 package commandtest
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 )
 
-// Run runs a command line, and returns the exit code, standard output and standard error.
+// Run executes the command root with the arguments args. It returns the exit code, standard output and standard error.
 func Run(t *testing.T, root *cobra.Command, args ...string) (code int, out, problem string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -20,7 +20,7 @@ func Run(t *testing.T, root *cobra.Command, args ...string) (code int, out, prob
 	return code, stdout.String(), stderr.String()
 }
 
-// Write writes a file.
+// Write writes text to a file, and fails the test after an error.
 func Write(t *testing.T, file string, text []byte) {
 	t.Helper()
 	if err := os.WriteFile(file, text, 0o600); err != nil {
