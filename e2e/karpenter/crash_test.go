@@ -72,7 +72,7 @@ func (c *crash) put(t *testing.T, name, text string) {
 }
 
 // startInPast starts gpuscaler with a fast clock. The clock begins in the past and reaches real time at the time equalAt. When the
-// process is killed, its overrides and timestamps are the same as those of a controller that crashed a few minutes ago.
+// process is killed, its overrides and timestamps equal the overrides and timestamps of a controller that crashed a few minutes ago.
 func (c *crash) startInPast(t *testing.T, name string, equalAt time.Time) *fastProcess {
 	t.Helper()
 	dir := filepath.Join(suite.Dir, name+"past")

@@ -65,7 +65,7 @@ func TestRecordedHour(t *testing.T) {
 		t.Helper()
 		for time.Since(start) < at {
 			for _, p := range both {
-				if time.Since(p.load.Began()) < requests.Duration { // the requests of rolled end a minute before those of steady
+				if time.Since(p.load.Began()) < requests.Duration { // rolled ends its requests a minute before steady
 					p.check(t)
 				}
 			}
@@ -229,8 +229,8 @@ func setImage(t *testing.T, s controller.Workload, image string) {
 // replays is the number of replays with different seeds. The seed determines when the HPA, the scrapes and the polls run.
 const replays = 16
 
-// compare fails the test if all replays attain the SLO and the real hour does not, or if the replica-seconds of the hour differ from
-// those of the replays by more than 2%.
+// compare fails the test if all replays attain the SLO and the real hour does not, or if the replica-seconds of the hour and of
+// the replays differ by more than 2%.
 func compare(t *testing.T, requests *trace.Trace, p *played) {
 	t.Helper()
 	live := p.total
