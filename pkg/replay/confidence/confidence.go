@@ -34,10 +34,10 @@ type Interval struct {
 	Half *float64 `json:"halfInterval,omitempty"`
 }
 
-// Interval returns the mean over the groups of the mean of their values. Without a group, the mean is NaN.
+// Interval returns the mean of the means of all groups, with its confidence interval. Without a group, the mean is NaN.
 func (g Groups) Interval() (out Interval) {
 	var means []float64
-	for _, group := range slices.Sorted(maps.Keys(g)) { // in this order, the sums are the same in each run
+	for _, group := range slices.Sorted(maps.Keys(g)) { // sorted, so that floating-point sums are the same in each run
 		sum := 0.0
 		for _, v := range g[group] {
 			sum += v

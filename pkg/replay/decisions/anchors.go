@@ -11,8 +11,8 @@ type static int32
 
 func (n static) decide(*view) int32 { return int32(n) }
 
-// smallestStatic returns the smallest fixed number of replicas that meets the SLO in the scored part of the run, which is its last 40%, and
-// the score of that number.
+// smallestStatic returns the smallest fixed number of replicas that meets the SLO in the scored part of the run (its last 40%), and the
+// score of this number of replicas.
 func smallestStatic(r *run, s setup, allowed float64) (int32, score) {
 	n := sort.Search(int(s.most), func(n int) bool { return simulate(r, s, static(n)).lateShare() <= allowed })
 	return int32(n), simulate(r, s, static(n))
@@ -40,8 +40,8 @@ type reactiveSettings struct {
 // defaultReactive is an HPA with the default stabilization window of 5 minutes and the common target of 70%.
 var defaultReactive = reactiveSettings{target: 0.7, window: 300 / SlotSeconds, drain: 60 / SlotSeconds, floor: 1}
 
-// reactive is an HPA. It reads the mean rate of the last minute every 15 s, and has a tolerance of 10% and a scale-down stabilization
-// window.
+// reactive is a simulated HPA. It reads the mean request rate of the last minute every 15 s. It has a tolerance of 10% and a scale-down
+// stabilization window.
 type reactive struct {
 	reactiveSettings
 	capacity float64
@@ -73,7 +73,8 @@ func (p *reactive) decide(v *view) int32 {
 	return p.held.push(v.t, max(want, p.floor), p.window)
 }
 
-// tunedReactive returns the score of the cheapest settings that meet the SLO in the scored part. met is false if no settings meet it.
+// tunedReactive returns the score of the cheapest settings of the reactive baseline that meet the SLO in the scored part. met is false if
+// no settings meet it.
 func tunedReactive(runs map[reactiveSettings]score, allowed float64) (best score, met bool) {
 	for _, s := range runs {
 		if s.lateShare() <= allowed && (!met || s.Cost < best.Cost) {
@@ -83,8 +84,8 @@ func tunedReactive(runs map[reactiveSettings]score, allowed float64) (best score
 	return best, met
 }
 
-// reactiveGrid runs the reactive baseline with every combination of settings and returns the scores. A score can be compared with the SLO
-// of any percentile.
+// reactiveGrid simulates the reactive baseline with every combination of settings and returns the scores. The scores do not depend on a
+// percentile, so they can be compared with the SLO of any percentile.
 func reactiveGrid(r *run, s setup) map[reactiveSettings]score {
 	out := map[reactiveSettings]score{}
 	for _, target := range []float64{0.15, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1} {
@@ -106,9 +107,10 @@ func reactiveGrid(r *run, s setup) map[reactiveSettings]score {
 // sparse reports whether the mean load is less than what half a replica serves, so that zero replicas can be right for a part of the time.
 func (r *run) sparse() bool { return r.total[len(r.work)] < float64(len(r.work))*r.capacity/2 }
 
-// anchors are the results with which the model of package objective is compared in one cell of the table.
+// anchors are the results with which the result of the model of package objective is compared: static fleets, reactive baselines and the
+// oracle, on the same traffic.
 type anchors struct {
-	Fleet    int32 // the smallest fixed number of replicas that meets the SLO, chosen in hindsight
+	Fleet    int32 // the smallest fixed number of replicas that meets the SLO, known only after the run
 	Static   score
 	Standard score // the reactive baseline with default settings
 	Tuned    score // the reactive baseline, tuned in hindsight
@@ -116,7 +118,7 @@ type anchors struct {
 	Oracle   score
 }
 
-// newAnchors computes the anchors for each of several percentiles.
+// newAnchors computes the results for comparison (anchors) for each of several percentiles.
 func newAnchors(r *run, s setup, others []*run, bursts bool, percentiles []float64) map[float64]anchors {
 	peak := 0.0
 	for _, o := range others {

@@ -66,8 +66,8 @@ type variant struct {
 	tuning objective.Tuning
 }
 
-// variants returns variants of base. Each leaves out one kind of rule, or sets one constant to zero, to half or to twice its value.
-// Constants in notZero are not set to zero.
+// variants returns variants of the constants base. In each variant, one kind of rule is left out, or one constant is set to zero, to half
+// or to twice its value. Constants in notZero are not set to zero.
 func variants(base objective.Tuning) (out []variant) {
 	for i, name := range []string{"trend rules", "season rules", "peak rules", "hour rules"} {
 		v := variant{"no " + name, base}
@@ -90,8 +90,8 @@ func variants(base objective.Tuning) (out []variant) {
 // notZero lists the constants that must not be 0, because they are factors or durations.
 var notZero = []string{"Stay", "Drain", "Memory", "SafeMargin"}
 
-// chosenRequests returns the families of whole requests that the flag -families selects. only is true if the flag selects no family of
-// another kind.
+// chosenRequests returns the families of traffic that the flag -families selects for the simulator of single requests. only is true if the
+// flag selects no family of another kind.
 func chosenRequests() (out []requestFamily, only bool) {
 	switch *benchFamilies {
 	case "requests":
@@ -151,7 +151,7 @@ func parsed[T any](t *testing.T, list string, parse func(string) (T, error)) (ou
 	return out
 }
 
-// tuned returns the default constants with the changes of the flag -tuning, which has the form Name=number,Name=number.
+// tuned returns the default constants with the changes in the flag -tuning. The flag has the form Name=number,Name=number.
 func tuned(t *testing.T, changes string) objective.Tuning {
 	out := objective.DefaultTuning()
 	for _, change := range strings.FieldsFunc(changes, func(r rune) bool { return r == ',' }) {

@@ -22,7 +22,7 @@ func TestSimulator(t *testing.T) {
 		// The run begins with one ready replica. Two more are ready after the cold start, in slot 2, but are paid from slot 0. The three
 		// replicas serve 3 units of work in slot 2 and 3 in slot 3.
 		{"three", static(3), score{Late: 0, Work: 8, Cost: 120}},
-		// a replica that is removed and started again needs a second cold start
+		// A replica that is removed and started again needs a second cold start.
 		{"flapping", flapping{}, score{Late: 7, Work: 8, Cost: 35}},
 	} {
 		if got := simulate(r, s, c.policy); got != c.want {
@@ -40,12 +40,13 @@ func (flapping) decide(v *view) int32 {
 	return 1
 }
 
-// TestObjectiveOnUntunedTraffic is a short part of `make bench-decisions`. The model knows only the SLO, and not the capacity of a replica.
+// TestObjectiveOnUntunedTraffic is a short part of `make bench-decisions`. The model gets only the SLO. It must learn the capacity of a
+// replica.
 func TestObjectiveOnUntunedTraffic(t *testing.T) {
 	for _, c := range []struct {
 		family string
 		wait   time.Duration
-		// greatest allowed cost, relative to the smallest fixed fleet and to the best reactive baseline, both chosen in hindsight
+		// greatest allowed cost, relative to the smallest fixed fleet and to the best reactive baseline, both known only after the run
 		overStatic, most float64
 	}{
 		{"flat", 10 * time.Second, 1.15, 1.1},

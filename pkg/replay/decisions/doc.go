@@ -1,7 +1,16 @@
 // Package decisions measures how good the decisions of package objective are on traffic for which they were not tuned. It contains a fluid
-// simulator that runs a day in a fraction of a second, families of traffic that are drawn from known distributions (their law), and
-// anchors, which are results with which the policies are compared. The anchors are static fleets, a reactive autoscaler with default
-// settings and with settings that are tuned in hindsight, and an oracle that knows the law and the present, but not the future.
+// simulator that runs a day in a fraction of a second, families of traffic that are drawn at random, and policies for comparison: static
+// fleets, a reactive autoscaler with default settings and with settings that are tuned in hindsight, and an oracle that knows the expected
+// traffic and the present, but not the future.
+//
+// # Terms
+//
+//   - family: a kind of traffic, for example traffic with bursts
+//   - law: the random distribution from which the traffic of one family and one seed is drawn
+//   - cell: one row of the table, for one trace, cold start, allowed wait and percentile
+//   - anchors: the results of the policies for comparison in one cell
+//   - siblings: other traces, drawn from the same law with other seeds
+//   - in hindsight: chosen with knowledge of the whole run
 //
 // # The simulator
 //

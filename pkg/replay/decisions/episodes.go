@@ -21,7 +21,7 @@ type episode struct {
 	cold          time.Duration // time until a new replica is ready
 	wait          time.Duration // time that a request may wait for a slot
 	limits        objective.Limits
-	published     float64 // published share of the requests that meet the SLO
+	published     float64 // share of the requests that meet the SLO, as published
 	publishedMean float64 // published mean number of replicas
 }
 
@@ -58,7 +58,7 @@ func (e *episode) run(seed uint64, decide func(now time.Time, evidence *objectiv
 	return got
 }
 
-// learned returns the score of a model that knows only the objective and the limits.
+// learned returns the score of a model that gets only the objective and the limits, and learns everything else.
 func (e *episode) learned(seed uint64, percentile float64, tuning objective.Tuning) score {
 	m, o := objective.NewTuned(tuning), objective.Objective{Limit: e.wait, Percentile: percentile}
 	return e.run(seed, func(now time.Time, evidence *objective.Evidence) int32 {

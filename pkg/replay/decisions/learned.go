@@ -8,7 +8,8 @@ import (
 
 var epoch = time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC) // start of each run, a Monday
 
-// learned is a policy that uses the model of package objective. It knows only the objective and the bounds.
+// learned is a policy that uses the model of package objective. The model gets only the objective and the bounds, and learns everything
+// else.
 type learned struct {
 	m     *objective.Model
 	o     objective.Objective

@@ -24,7 +24,7 @@ var recordedTraces = []recordedTrace{
 }
 
 // recordedFamilies reads the shared traces from a directory. developed contains the traces with which the policy was developed, and held
-// the traces that were not used for that.
+// contains the other traces.
 func recordedFamilies(dir string) (developed, held []family, err error) {
 	for _, rec := range recordedTraces {
 		tr, err := tracefile.Open(filepath.Join(dir, "requests", rec.file), rec.options)
@@ -48,7 +48,7 @@ func recordedFamilies(dir string) (developed, held []family, err error) {
 	return developed, held, nil
 }
 
-// smooth returns the mean work per second around each slot.
+// smooth returns, for each slot, the mean work per second in the slots around it. around is their number.
 func smooth(work []float64, around int) []float64 {
 	out, sum, from, to := make([]float64, len(work)), 0.0, 0, 0
 	for i := range work {

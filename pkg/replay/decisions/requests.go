@@ -15,13 +15,13 @@ import (
 // request is one request: its arrival and the time that it takes, in seconds.
 type request struct{ at, takes float64 }
 
-// requestFamily is a kind of traffic of whole requests. Requests arrive during visits, which are times of activity. The mean time between
-// two visits is `every` seconds; if it is 0, one visit lasts for the whole run. Rates are relative to the capacity of a replica. Each pair
-// contains the least and the greatest value.
+// requestFamily is a kind of traffic for the simulator of single requests. Requests arrive during visits, which are times of activity. The
+// mean time between two visits is `every` seconds; if it is 0, one visit lasts for the whole run. Rates are relative to the capacity of a
+// replica. Each pair contains the smallest and the greatest value that can be drawn.
 type requestFamily struct {
 	name                string
 	every, length, rate [2]float64
-	swing               float64 // the rate rises and falls by this share once a day
+	swing               float64 // once a day, the rate increases and decreases by this share
 	days                float64
 }
 
@@ -63,8 +63,8 @@ func (f *requestFamily) draw(seed uint64, slots int) (out []request, length floa
 	return out, length
 }
 
-// servers is a fleet of model servers that process whole requests, each in a slot. In contrast to the fluid simulator, a request can wait
-// because others happen to arrive at the same time. Requests wait in one queue. A removed replica completes its requests.
+// servers is a fleet of model servers that process single requests, each in a slot. In contrast to the fluid simulator, a request can wait
+// because other requests happen to arrive at the same time. Requests wait in one queue. A removed replica completes its requests.
 type servers struct {
 	slots int
 	cold  float64   // seconds
@@ -77,7 +77,7 @@ type servers struct {
 	at    float64   // the current time
 	from  float64   // time from which requests and costs are scored
 	score
-	before score // the requests before the scored part
+	before score // score of the time before the scored part
 }
 
 // advance simulates the servers until the time t.
@@ -111,7 +111,7 @@ func (s *servers) advance(t float64) {
 	s.at = t
 }
 
-// occupy assigns a request to the slot of the replica that becomes free first. The slot is then occupied until the time until.
+// occupy assigns a request to the slot of the replica that becomes free first. This slot is then occupied until the time until.
 func (s *servers) occupy(replica int, until float64) {
 	slots := s.free[replica*s.slots : (replica+1)*s.slots]
 	slots[slices.Index(slots, s.first[replica])] = until
@@ -198,10 +198,10 @@ func smallestFleet(requests []request, length float64, slots int, wait time.Dura
 	}
 }
 
-// requestResults are the results of a family and a percentile for all replicas, seeds and cold starts.
+// requestResults are the results of one family and one percentile, over all numbers of slots, seeds and cold starts.
 type requestResults struct {
 	met, before int       // runs in which the objective meets the SLO: in the scored part, and before it
-	costs       []float64 // relative to the smallest fixed fleet that meets the SLO, sorted
+	costs       []float64 // cost of each run, divided by the cost of the smallest fixed fleet that meets the SLO; sorted
 	seeds       confidence.Groups
 }
 
@@ -230,8 +230,8 @@ func (g grid) requestResults(f *requestFamily, percentile float64, rows io.Write
 	return out
 }
 
-// writeRequests prints a summary of the runs with whole requests for each family and percentile. If quiet is true, it does not print a row
-// for each run.
+// writeRequests prints a summary of the runs of the simulator of single requests for each family and percentile. If quiet is true, it does
+// not print a row for each run.
 func (g grid) writeRequests(w io.Writer, families []requestFamily, quiet bool) {
 	rows := w
 	if quiet {
@@ -252,7 +252,7 @@ func (g grid) writeRequests(w io.Writer, families []requestFamily, quiet bool) {
 	}
 }
 
-// learnRequests runs the servers with a model that knows only the objective.
+// learnRequests simulates the servers with a model that gets only the objective.
 func (g grid) learnRequests(s *servers, requests []request, length, percentile float64) (score, *objective.Model) {
 	m, o := objective.NewTuned(g.tuning), objective.Objective{Limit: time.Duration(s.wait) * time.Second, Percentile: percentile}
 	got := s.serve(requests, length, func(now time.Time, e *objective.Evidence) int32 {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// Two requests of 20 s arrive together. With one slot, the second waits for 20 s, which is too long. A second replica that is started at
-// 5 s is ready 10 s later, which is not in time either.
+// Two requests of 20 s arrive together. With one slot, the second waits for 20 s, which is too long. A second replica that is started at 5
+// s is ready 10 s later, which is also too late.
 func TestRequestsWaitForASlot(t *testing.T) {
 	requests := []request{{61, 20}, {61, 20}}
 	for _, c := range []struct {
@@ -76,8 +76,9 @@ func TestObjectiveOnRandomRequests(t *testing.T) {
 	}
 }
 
-// TestCapacityOfRareVisits runs a workload without work for an hour. Then requests arrive that are too much for one replica. The model once
-// learned a third of the true capacity from this and kept four replicas, because the first samples had most of the weight.
+// TestCapacityOfRareVisits runs a workload that has no work for an hour. Then requests arrive that are too much for one replica. In an
+// earlier version, the first samples had most of the weight: the model learned a third of the true capacity from them and kept four
+// replicas.
 func TestCapacityOfRareVisits(t *testing.T) {
 	const slots = 4
 	g := grid{tuning: objective.DefaultTuning()}

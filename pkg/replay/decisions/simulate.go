@@ -3,7 +3,7 @@ package decisions
 // SlotSeconds is the length of a slot in seconds.
 const SlotSeconds = 5
 
-// run is one draw of a workload: its work in each slot, and what the oracle may know about it.
+// run is one draw of a workload: its work in each slot, and the part of its rate that the oracle may use.
 type run struct {
 	work     []float64 // work that arrives in each slot
 	total    []float64 // total[t] is the sum of the work in the slots before t
@@ -22,14 +22,14 @@ func (r *run) capacityAt(t int) float64 {
 	return r.changed
 }
 
-// setup contains the settings of a cell that do not depend on the traffic.
+// setup contains the settings of a run that do not depend on the traffic.
 type setup struct {
 	cold int // length of a cold start in slots
 	wait int // number of slots that work may wait
 	most int32
 }
 
-// view is the observation that a policy reads at the start of a slot. Its values are from the previous slot, except t.
+// view is the observation that a policy reads at the start of a slot. All values except t are from the previous slot.
 type view struct {
 	t                      int // the slot that begins
 	arrived, served, queue float64
@@ -77,7 +77,8 @@ func simulateFrom(r *run, s setup, p policy, from int) (out score) {
 	return out
 }
 
-// slidingMin computes the minimum of the values within a sliding window. It is a queue of increasing values, each with its slot.
+// slidingMin computes the minimum of the values within a sliding window. It is a queue of increasing values. Each value has the slot from
+// which it is.
 type slidingMin struct {
 	slot       []int
 	value      []int32

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// grid is the set of cells of a table: all combinations of its traffic families, seeds, cold starts, waits and percentiles.
+// grid describes the table: its rows (cells) are all combinations of its traffic families, seeds, cold starts, waits and percentiles.
 type grid struct {
 	families    []family
 	seeds       []uint64
@@ -20,7 +20,7 @@ type grid struct {
 	waits       []time.Duration
 	percentiles []float64
 	tuning      objective.Tuning
-	anchors     map[string]map[float64]anchors // anchors that were already computed
+	anchors     map[string]map[float64]anchors // results for comparison that were already computed
 }
 
 // cell is one row of the table: the results on one trace of one traffic family, with one cold start, one allowed wait and one percentile.
@@ -41,7 +41,7 @@ func (c *cell) met(s score) bool { return s.lateShare() <= c.allowed() }
 // siblings is the number of other traces, drawn from the same law with other seeds, on which the oracle is tuned.
 const siblings = 3
 
-// cells runs the cells of one family and one seed, and calls the function each for every cell.
+// cells simulates all cells (rows of the table) of one family and one seed, and calls the function each for every cell.
 func (g grid) cells(f family, seed uint64, each func(c *cell)) {
 	l := f.newLaw(seed)
 	r := l.realize(seed)
@@ -73,7 +73,7 @@ func (g grid) cells(f family, seed uint64, each func(c *cell)) {
 	}
 }
 
-// percentiles are the percentiles for which anchors are computed.
+// percentiles are the percentiles for which the results for comparison (anchors) are computed.
 var percentiles = []float64{95, 99, 99.9}
 
 // write prints the rows of all cells and the summaries.
@@ -96,7 +96,7 @@ func (g grid) write(w io.Writer, quiet bool) {
 	all.write(w, "all")
 }
 
-// summary runs all cells and returns their summary.
+// summary simulates all cells (rows of the table) and returns their summary.
 func (g grid) summary() (all summary) {
 	for _, f := range g.families {
 		for _, seed := range g.seeds {
@@ -133,7 +133,7 @@ func (c *cell) write(w io.Writer) {
 		ratio(c.Standard, c.met(c.Standard)), ratio(c.Oracle, true), 100*(1-c.Oracle.lateShare()), c.result(), c.rule)
 }
 
-// result returns text with the goals that the cell misses, "" if it misses none.
+// result returns text with the goals that this row of the table misses, or "" if it misses none.
 func (c *cell) result() string {
 	out := ""
 	switch share := c.learned.lateShare(); {
@@ -155,12 +155,12 @@ func (c *cell) result() string {
 	return out[1:]
 }
 
-// summary contains the results of many cells.
+// summary contains the results of many cells (rows of the table).
 type summary struct {
 	cells, attainable, attained int
-	// cost divided by the cost of the tuned baseline (baseline) and of the oracle (law), in the cells in which both meet the SLO
+	// cost divided by the cost of the tuned baseline (baseline) and of the oracle (law), in the cells in which both policies meet the SLO
 	baseline, law []float64
-	seeds         confidence.Groups // law by seed
+	seeds         confidence.Groups // the values of law, by seed
 	lateExcess    []float64         // share of late work divided by the allowed share, in the cells in which the oracle misses the SLO
 }
 

@@ -11,7 +11,7 @@ const (
 	day  = 24 * hour
 )
 
-// law describes how traffic is drawn at random: the part of the rate that is known in advance, and the random part.
+// law describes from which random distribution traffic is drawn: the part of the rate that is known in advance, and the random part.
 type law struct {
 	name  string
 	base  []float64                                             // work per second in each slot that is known in advance
@@ -23,7 +23,7 @@ type law struct {
 	recorded []float64 // the work in each slot of a recorded trace; nil: the work is drawn
 }
 
-// family is a kind of traffic. It creates a law from a seed.
+// family is a kind of traffic. make returns the law of the family with random parameters.
 type family struct {
 	name string
 	make func(d *reproducible.Draws) law
@@ -171,14 +171,14 @@ var heldOut = []family{
 	}},
 }
 
-// newLaw returns the law of a family for a seed.
+// newLaw returns the law (random distribution of the traffic) of a family for a seed.
 func (f family) newLaw(seed uint64) law {
 	l := f.make(reproducible.NewDraws(seed, "law "+f.name))
 	l.name = f.name
 	return l
 }
 
-// realize draws one run from the law.
+// realize draws the traffic of one run from the law.
 func (l law) realize(seed uint64) *run {
 	d := reproducible.NewDraws(seed, "realization "+l.name)
 	r := &run{base: l.base, rate: l.base, change: len(l.base), from: len(l.base) * 6 / 10}

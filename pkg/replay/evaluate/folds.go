@@ -156,7 +156,7 @@ func (f *FoldReport) WriteText(w io.Writer) error {
 	return t.Flush()
 }
 
-// intervalText returns a mean and half of its interval, each multiplied by a factor.
+// intervalText returns a mean and half of its confidence interval, each multiplied by a factor.
 func intervalText(i confidence.Interval, format string, factor float64) string {
 	text := fmt.Sprintf(format, factor*i.Mean)
 	if i.Half != nil {

@@ -4,9 +4,9 @@ package lowerbound
 // the end of the slot. A backlog is the units of work that wait. g is the number of units that a replica serves in a slot.
 //
 // Each small backlog has its own column, a fine column. Every g consecutive larger backlogs share a column, a coarse column, which
-// represents the smallest of them. In a coarse column, the work served since the beginning is a multiple of g. While the queue is not empty, each
-// slot serves a multiple of g, so a backlog that was rounded once needs no further rounding. A backlog is therefore rounded only when it
-// first belongs to a coarse column, and by less than g units.
+// represents the smallest of them. In a coarse column, the work served since the beginning is a multiple of g. While the queue is not
+// empty, each slot serves a multiple of g, so a backlog that was rounded once needs no further rounding. A backlog is therefore rounded
+// only when it first belongs to a coarse column, and by less than g units.
 //
 //	backlog   0 1 2 ... fine-1 | fine + g j,  j = 0..coarse-1
 //	served    A_t ...          | g (top - j)

@@ -261,7 +261,7 @@ func (r *replica) leave() {
 	w.nodes.Delete(&r.pod)
 }
 
-// neighbours returns the number of ready replicas of the same load on the node.
+// neighbours returns the number of ready replicas of the same workload on the node.
 func (r *replica) neighbours() (n int) {
 	for _, pod := range r.pod.Node().Pods() {
 		if o := replicaOf(pod); o.load == r.load && o.state == ready {
