@@ -16,7 +16,7 @@ func TestValueOfARangeHasTheAgeOfItsSamples(t *testing.T) {
 	const alive, dead, renamed = 10 * time.Second, 8 * time.Minute, 8 * time.Minute
 	for _, c := range []struct {
 		name, query string
-		ages        map[string]time.Duration // age of the newest sample of each metric of "llama"; samples of "other" are recent
+		ages        map[string]time.Duration // age of the newest sample of each metric, for the workload llama
 		fresh       bool
 	}{
 		{"a rate that lives", `sum by (namespace, pool) (rate(requests_total[15m]))`, map[string]time.Duration{"requests_total": alive}, true},

@@ -119,8 +119,8 @@ type selector struct {
 	values string
 }
 
-// parseSelector returns the parsed selector. It reuses the result of the previous plan, because parsing ten thousand selectors takes a
-// tenth of a second.
+// parseSelector returns the parsed selector. It reuses the result for the previous version of the policies, because parsing ten thousand
+// selectors takes a tenth of a second.
 func (p *plan) parseSelector(query string) selector {
 	s, ok := p.selectors[query]
 	if !ok {

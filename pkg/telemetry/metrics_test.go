@@ -16,7 +16,7 @@ func TestPollsAreCountedByResultAndReadingsByCause(t *testing.T) {
 	a, b := compiled("chat", "llama", querySource()), compiled("chat", "other", querySource())
 	p := newPoller(t, Options{Registerer: registry})
 	p.SetPolicies([]*policy.Compiled{a, b}, platformOf(promSource(server.URL)))
-	server.does(text(answerOf("5"))) // the answer contains a series of the workload llama only
+	server.does(text(answerOf("5"))) // the response contains a series of the workload llama only
 	pollOnce(t, p)
 	server.does(status(500, ""))
 	pollOnce(t, p)

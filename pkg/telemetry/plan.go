@@ -83,7 +83,7 @@ type origin struct {
 
 func (o *origin) key() scaling.Key { return o.compiled.Workload.Key }
 
-// origin returns the origin of a policy, or nil if the plan does not contain the policy.
+// origin returns the stored data (see the type origin) of a policy, or nil if the plan does not contain the policy.
 func (p *plan) origin(key scaling.Key) *origin {
 	i, found := slices.BinarySearchFunc(p.origins, key, func(o origin, key scaling.Key) int { return o.key().Compare(key) })
 	if !found {

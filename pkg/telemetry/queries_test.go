@@ -140,7 +140,7 @@ func TestLatencyByPrometheusIsThatOfAllPodsTogether(t *testing.T) {
 	for i := range 9 { // every 15 s for two minutes
 		at := now.Add(time.Duration(i-8) * 15 * time.Second)
 		// In each interval of 15 s, llama-0 serves 90 fast requests and llama-1 serves 10 slow ones. llama-2 serves no request, and no request
-		// waits there.
+		// waits in llama-2.
 		putLatencies(server, `namespace="chat",pod="llama-0"`, at, 90*i, 0.05)
 		putLatencies(server, `namespace="chat",pod="llama-1"`, at, 10*i, 0.8)
 		putLatencies(server, `namespace="chat",pod="llama-2"`, at, 7, 0.8)

@@ -13,8 +13,8 @@ type latestReadings struct {
 	entries atomic.Pointer[entries]
 }
 
-// entries contains the readings of all workloads. Most are found by the address of the policy, because a pointer is faster to hash than a
-// namespace and a name.
+// entries contains the readings of all workloads. Most readings are found by the address of the policy, because a pointer is faster to hash
+// than a namespace and a name.
 type entries struct {
 	byPolicy map[*scaling.Policy]*entry
 	byKey    map[scaling.Key]*entry     // entries of workloads whose compiled policy is already in byPolicy for another workload

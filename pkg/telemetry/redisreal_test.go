@@ -150,7 +150,7 @@ func TestRealRedisThatRestartsEmptyIsNotAnEmptyQueue(t *testing.T) {
 	look("one more job", 1, 0)
 	_ = client.ShutdownNoSave(ctx).Err() // the server ends without a reply, so there is always an error
 	startRedis(t, address)
-	pollOnce(t, p) // the pool of connections may still have one of the previous server
+	pollOnce(t, p) // the pool may still contain a connection to the previous server, so the first poll may fail
 	look("restarted without the data", 0, scaling.CauseRestarted)
 	push()
 	look("a new job", 1, 0)

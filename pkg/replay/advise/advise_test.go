@@ -144,7 +144,7 @@ func TestImpossibleQuestionsAreRefusedWithTheReason(t *testing.T) {
 	}
 }
 
-// The traffic needs more replicas than maxReplicas allows. The answer names maxReplicas as the reason, and the candidate with the most
+// The traffic needs more replicas than maxReplicas allows. The answer must name maxReplicas as the reason, and the candidate with the most
 // requests on time.
 func TestReasonNamesTheLimitThatPreventsTheSLO(t *testing.T) {
 	in := question(t, "flat", 30*time.Minute, func(p *trace.Profile) { p.Rate = 6 })
@@ -185,7 +185,8 @@ func TestReasonNamesTheLimitThatPreventsTheSLO(t *testing.T) {
 	}
 }
 
-// Steady traffic needs a replica all the time, so a policy with minReplicas 0 saves nothing, and the recommendation is at least 1.
+// Steady traffic needs a replica all the time, so a policy with minReplicas 0 saves nothing. The recommended minReplicas must be at least
+// 1.
 func TestFlatTraffic(t *testing.T) {
 	r := searched(t, question(t, "flat", time.Hour, nil))
 	best := r.Recommended
@@ -257,7 +258,7 @@ func TestBudgetSelectsTheFirstSLOThatItPaysFor(t *testing.T) {
 	}
 }
 
-// withBudget returns the result of the same search with another budget.
+// withBudget returns the result of the same search with the given budget.
 func withBudget(free *Result, budget float64) *Result {
 	r := *free
 	r.Budget, r.Recommended, r.Answers = budget, nil, slices.Clone(free.Answers)
@@ -281,7 +282,7 @@ func TestSparseTrafficNeedsAWarmReplicaIfTheColdStartIsLongerThanTheWait(t *test
 	if long := searched(t, in); long.Recommended == nil || long.Recommended.CostPerDay > r.Recommended.CostPerDay {
 		t.Errorf("a wait of 5m costs more than one of 10s:\n%s", text(t, long))
 	}
-	// The budget is too small for a warm replica, so the answer names the cold start.
+	// The budget is too small for a warm replica, so the answer must name the cold start.
 	poor := withBudget(r, r.Recommended.CostPerDay-1)
 	if why := poor.Answers[0].Why; why == nil || why.Kind != ReasonBudget || why.Nearest == nil || why.Nearest.MinReplicas != 0 ||
 		!strings.Contains(why.Text, "because the cold start of 1m is longer than the wait") {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tune"
 )
 
-// Document is the text of a ScalingPolicy. With returns it with the settings of a candidate.
+// Document is the text of a ScalingPolicy. The method With returns the text with the settings of a candidate, such as minReplicas.
 type Document struct {
 	Name string // namespace/name
 	text []byte
@@ -83,7 +83,7 @@ func (d Document) With(s Setting) ([]byte, error) {
 	return encode(&doc)
 }
 
-// removeOtherTimes removes the times from an objective that must not be set together with wait.
+// removeOtherTimes removes the fields of an objective that must not be set together with its field wait.
 func removeOtherTimes(spec *yaml.Node) {
 	for i := 0; i+1 < len(spec.Content); i += 2 {
 		if spec.Content[i].Value != "objective" {

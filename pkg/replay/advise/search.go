@@ -78,7 +78,7 @@ type certifiable struct {
 	initial int32            // largest number of replicas at the start of a replay, over all candidates
 }
 
-// objectives returns the objectives of the candidates without duplicates: for each SLO its own percentile and a stricter one.
+// objectives returns the objectives of the candidates without duplicates: for each SLO its own percentile and a stricter percentile.
 func (s *search) objectives() (out []Setting) {
 	for _, slo := range s.in.SLOs {
 		for _, percentile := range percentiles(slo.Share) {

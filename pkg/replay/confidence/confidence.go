@@ -20,7 +20,7 @@ func (g *Groups) Add(group uint64, value float64) {
 	(*g)[group] = append((*g)[group], value)
 }
 
-// students are the 95% quantiles of Student's t-distribution for 1, 2, ... degrees of freedom. The last one is also used for more degrees
+// students are the 95% quantiles of Student's t-distribution for 1, 2, ... degrees of freedom. The last value is also used for more degrees
 // of freedom.
 var students = []float64{6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81}
 

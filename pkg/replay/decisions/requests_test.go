@@ -53,7 +53,7 @@ func TestObjectiveOnFewRequests(t *testing.T) {
 }
 
 // TestObjectiveOnRandomRequests runs workloads that need several replicas, each of which processes one or eight requests at once.
-// Requests wait although the replicas have enough capacity, because they arrive at random and take a random time. The model must know how
+// Requests wait although the replicas have enough capacity, because they arrive at random and take a random time. The model must learn how
 // many free slots the fleet needs for that, and must learn the capacity in the first minutes.
 func TestObjectiveOnRandomRequests(t *testing.T) {
 	g := grid{tuning: objective.DefaultTuning()}

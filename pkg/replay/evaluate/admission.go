@@ -100,8 +100,8 @@ func (c *Case) wakes(cooldown, cold time.Duration) (wakes [][]arrival, requests 
 	return wakes, requests
 }
 
-// lateIn returns how many requests of one wake wait longer than the SLO allows. Until the cold start is over, only the given number of warm
-// replicas serves requests.
+// lateIn returns how many of the requests after one idle period (one wake) wait longer than the SLO allows. Until the cold start is over,
+// only the given number of warm replicas serves requests.
 func (c *Case) lateIn(wake []arrival, warm int32, cold time.Duration) (late int) {
 	free := time.Duration(0) // the time at which all previous requests are served
 	for _, a := range wake {

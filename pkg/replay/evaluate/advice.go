@@ -53,8 +53,8 @@ func (c *Case) lowTargets(ctx context.Context, ours *Run) (warnings []string, er
 }
 
 // idleActivity returns a warning for each signal of GPU activity that keeps two replicas although the traffic needs less than one on
-// average. A single request is enough for a high activity of a replica, so such a signal does not lower the target to one while requests
-// arrive.
+// average. A single request is enough for a high activity of a replica, so such a signal does not lower the target to one replica while
+// requests arrive.
 func (c *Case) idleActivity() (warnings []string) {
 	served, arrive := c.perReplica(c.Traffic.Duration)
 	p := c.limits()

@@ -80,7 +80,7 @@ type Case struct {
 	Seed          uint64
 	Baselines     []baseline.Baseline
 	TuneBaselines bool
-	TuneOurs      bool // also tune the policy to this traffic and run it, as is done with baselines
+	TuneOurs      bool // also run the policy with settings that are tuned to this traffic, as for baselines
 	Bound         bool
 	SeriesPoints  int // number of points in the time series of each run; 0: no time series
 

@@ -11,7 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
-// requests returns the requests of the report part in the form that the lower bounds use. Their times count from the start of that part.
+// requests returns the requests of the report part in the form that the lower bounds use. Their times are relative to the start of the
+// report part.
 func (c *Case) requests() (out []lowerbound.Request) {
 	slots, from := time.Duration(max(1, c.Service.Slots)), c.reportFrom()
 	for r := range c.reported() {

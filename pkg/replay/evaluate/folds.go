@@ -108,7 +108,8 @@ func (f Folds) part(cases []Case, fold int, seed uint64) []Case {
 	return out
 }
 
-// add adds the runs of a report. A run that a report does not have, for example a clairvoyant run without a solution, is not counted in it.
+// add adds the runs of a report. If a report does not have a run, for example a clairvoyant run without a solution, it is not counted for
+// this run.
 func (f *FoldReport) add(r *Report, group uint64) {
 	f.Policy, f.Traffic = r.Policy, r.Traffic.Name
 	for i := range r.Runs {

@@ -18,8 +18,8 @@ import (
 // trial is a set of cases that run in one simulated cluster. Settings of the cluster are read from the first case.
 type trial []Case
 
-// maxStartDistance limits the time between the start of the earliest recording and the start of any other. gather returns an error if it is
-// longer, because such recordings are probably not of the same period.
+// maxStartDistance limits the time between the start of the earliest recording and the start of any other recording. gather returns an
+// error if this time is longer, because such recordings are probably not of the same period.
 const maxStartDistance = 31 * 24 * time.Hour
 
 // gather checks the cases and returns them as a trial. It draws the random requests of each case once, so that all runs have equal traffic.
@@ -56,7 +56,7 @@ func gather(cases []Case) (trial, error) {
 }
 
 // align sets missing start times of cases to begin. It delays the traffic of a recording that starts later than begin, and extends all
-// cases to the end of the last one.
+// cases to the end of the recording that ends last.
 func (t trial) align(begin time.Time) error {
 	for i := range t {
 		c := &t[i]

@@ -155,7 +155,7 @@ func TestInfeasibleWorkloadHasNoSumOfBounds(t *testing.T) {
 	}
 }
 
-// A trace that starts five minutes after the other is replayed five minutes later.
+// A trace that starts five minutes after another trace must be replayed five minutes later.
 func TestTracesKeepTheDistanceOfTheirStarts(t *testing.T) {
 	cases := pair(t, nil)
 	begin := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)

@@ -5,7 +5,7 @@ import "fmt"
 // Cost is the result of Evaluate: the cost of a schedule, and the work that is late or not served at the end. The package documentation
 // describes the fluid slot model.
 type Cost struct {
-	Total        float64 // cost in the currency of the problem, without the rebate
+	Total        float64 // cost in the currency of the problem, before Problem.Rebate is subtracted
 	ReplicaSlots int64
 	Starts       int64
 	Late         int64 // number of late jobs

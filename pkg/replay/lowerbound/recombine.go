@@ -14,9 +14,9 @@ type detour struct {
 }
 
 // recombine combines the known schedules to find a cheaper one that keeps the SLO. The Lagrangian is the cost plus lambda for each late
-// job. At the best lambda it is about the same for a schedule with too many late jobs and for one with few. Copying a detour between them
-// therefore saves about lambda for each additional late job. Detours that use the late jobs that are still allowed remove most of the
-// difference between UB and LB.
+// job. At the best lambda it is about the same for a schedule with too many late jobs and for a schedule with few late jobs. Copying a
+// detour between them therefore saves about lambda for each additional late job. Detours that use the late jobs that are still allowed
+// remove most of the difference between UB and LB.
 func (s *search) recombine() {
 	const bases, ways = 6, 12
 	lines := slices.Clone(s.lines)

@@ -87,8 +87,8 @@ func (s *search) meet(schedule []int32) line {
 	return l
 }
 
-// trace reads the schedule that the last dynamic program found, adds it to the known schedules and returns its line. value is the minimum
-// that the program found. dropped is true if the program dropped work without cost, so that the schedule does not serve all of it.
+// trace reads the schedule that the last dynamic program found, adds it to the known schedules, and returns it as a line. value is the
+// minimum that the program found. dropped is true if the program dropped work without cost, so that the schedule does not serve all of it.
 func (s *search) trace(value int64) (l line, dropped bool) {
 	schedule, dropped := s.grid.back()
 	l = s.meet(schedule)

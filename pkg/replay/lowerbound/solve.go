@@ -9,10 +9,10 @@ import (
 // Options configure Solve. The zero value is usable.
 type Options struct {
 	Tolerance   float64         // Solve ends when UB/LB - 1 is at most this; 0 means 0.001
-	MaxSolves   int             // maximum number of dynamic programs; 0 means 60. The interval is valid after any number of them
+	MaxSolves   int             // maximum number of dynamic programs; 0 means 60; the interval is valid after any number
 	MemoryBytes int64           // maximum memory of the tables; 0 means 512 MiB. With less memory, Solve may drop work for LB, which lowers LB
 	Progress    func(Progress)  // called about a hundred times per dynamic program, in the goroutine that called Solve
-	Context     context.Context // Solve returns an error when it ends; may be nil
+	Context     context.Context // Solve returns an error when the context ends; may be nil
 }
 
 // interrupted is the value of the panic that leaves the computation of the tables when the context ends.

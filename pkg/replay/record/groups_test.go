@@ -69,8 +69,8 @@ func market(t testing.TB) simulator.Config {
 		Workloads: []simulator.Workload{{Policy: p, Traffic: traffic, Service: simulator.Chat8B, Initial: 2}}}
 }
 
-// recordMarket records a simulation of two hours with the configuration of market. It returns the path of the recording, and the
-// phases in which the group was.
+// recordMarket records a simulation of two hours with the configuration of market. It returns the path of the recording, and all phases of
+// the capacity group (see statemachine.Phase).
 func recordMarket(t testing.TB, o Options) (path string, phases map[statemachine.Phase]bool) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "recording.jsonl")

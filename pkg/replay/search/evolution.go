@@ -92,7 +92,7 @@ func (s *Search[R]) mutate(random *rand.Rand, parent, best, a, b *Tried[R]) *Tri
 		}
 		was, last := places[k], float64(len(s.Tries[k])-1)
 		places[k] += float64(by*(best.places[k]-was)) + float64(by*(a.places[k]-b.places[k]))
-		switch { // a position beyond an end is replaced by a random one between the old position and that end
+		switch { // a position beyond an end of Tries is replaced by a random position before that end
 		case places[k] < 0:
 			places[k] = was * random.Float64()
 		case places[k] > last:

@@ -29,7 +29,7 @@ func onRidge() *Search[run] {
 	return &Search[run]{Share: 0.99, Play: ridge, Tries: [][]float64{{32, 16, 4, 1}, {32, 16, 4, 1}}}
 }
 
-// The search starts at 16 and 1 with cost 40. The SLO is just met there, and no change of one knob alone improves the result.
+// The search starts at the settings 16 and 1, with cost 40. They just meet the SLO, and no change of one knob alone improves the result.
 func TestSearchChangesTwoKnobsTogether(t *testing.T) {
 	best, err := onRidge().Climb(context.Background(), []float64{16, 1})
 	if err != nil {

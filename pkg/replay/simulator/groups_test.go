@@ -105,8 +105,8 @@ func TestReturnToSpotKeepsReadyReplicas(t *testing.T) {
 }
 
 // A group has spot NodePools in two zones with their own markets. Zone a, which Karpenter prefers, has no capacity during the second hour:
-// the replicas move to zone b, and none runs on demand. In the fourth hour neither zone has capacity: the replicas run on demand. Only zone
-// b recovers, and all replicas return there.
+// the replicas move to zone b, and none runs on demand. In the fourth hour neither zone has capacity: the replicas run on demand. Then only
+// zone b has capacity again, and all replicas must return to zone b.
 func TestGroupWithSpotInTwoZones(t *testing.T) {
 	c := grouped(t, func(g *capacity.Group) {
 		g.Pools = []capacity.Pool{{Name: "spot-a", Type: capacity.Spot}, {Name: "spot-b", Type: capacity.Spot},

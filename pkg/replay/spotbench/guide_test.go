@@ -42,7 +42,7 @@ func TestGuideShowsTheResultsOnRecordedMarkets(t *testing.T) {
 	}
 }
 
-// guideRow returns the row of a market: the share of the replica time that is available, and the cost as a multiple of the lowest one.
+// guideRow returns the row of a market: the share of the replica time that is available, and the cost as a multiple of the lowest cost.
 func guideRow(name string, r *Report) string {
 	row := "| " + name + " |"
 	for _, column := range []string{"gpuscaler", "SkyServe, dynamic fallback", "more on demand", "Karpenter, weighted pools",

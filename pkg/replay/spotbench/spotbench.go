@@ -28,8 +28,8 @@ import (
 
 // Case is the input of a comparison: traces of spot capacity, the number of replicas to keep available, and the prices of a node per hour.
 type Case struct {
-	Name           string              // name of the traces in the report; empty: the name of the first one
-	Spot           []*spotmarket.Trace // the market of each spot NodePool, at least one; the shortest one limits the duration
+	Name           string              // name of the traces in the report; empty: the name of the first trace
+	Spot           []*spotmarket.Trace // the market of each spot NodePool, at least one; the shortest trace limits the duration
 	Replicas       int32               // number of replicas, each with one GPU
 	SpotHourly     float64
 	OnDemandHourly float64

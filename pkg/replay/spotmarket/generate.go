@@ -86,8 +86,8 @@ func seconds(d *reproducible.Draws, mean float64) time.Duration {
 	return time.Duration(reproducible.Mul(mean, d.Exponential())).Truncate(time.Second)
 }
 
-// follow sets the events of a trace with the given number of nodes and these shortages. Of several shortages at the same time, each one
-// takes its share of the nodes that the others leave.
+// follow sets the events of a trace with the given number of nodes and the given shortages. Of several shortages at the same time, each
+// shortage takes its share of the nodes that the others leave.
 func (t *Trace) follow(all []shortage, nodes int) {
 	var instants []time.Duration
 	for i := range all {

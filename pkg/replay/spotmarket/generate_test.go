@@ -21,8 +21,8 @@ func together(all []*Trace, nodes int) float64 {
 	return float64(both) / float64(max(short, 1))
 }
 
-// Independent zones are rarely short at the same time, and zones with common shortages usually are. The numbers of nodes must be
-// consistent, and the same seed must give the same markets.
+// Independent zones are rarely short at the same time, and zones with common shortages are usually short at the same time. The numbers of
+// nodes must be consistent, and the same seed must give the same markets.
 func TestGeneratedZonesAreCorrelatedAsConfigured(t *testing.T) {
 	z := Zones{Count: 3, Nodes: 12, Duration: 30 * 24 * time.Hour, Seed: 7}
 	apart := Generate(z)

@@ -18,7 +18,7 @@ type ClientWindow struct {
 
 // Client is one source of traffic: windows in order, without overlap.
 type Client struct {
-	Name    string // the random numbers of the client depend on it
+	Name    string // the random numbers of the client depend on the name
 	Windows []ClientWindow
 }
 

@@ -145,7 +145,7 @@ func TestInfeasibleSLOLeavesThePolicyUnchanged(t *testing.T) {
 func TestEachCheckHasFewerLateRequests(t *testing.T) {
 	c := load(t, generous)
 	p3 := parts(t, c)
-	p, _ := trace.Preset("bursty") // harder than the searched traffic
+	p, _ := trace.Preset("bursty") // has more bursts than the traffic of the search part
 	p.Duration, p.Seed, p.Rate = 15*time.Minute, 2, 1.5
 	var err error
 	if p3.Choose.Traffic, err = trace.Generate(p); err != nil {

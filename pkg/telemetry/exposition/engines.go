@@ -32,9 +32,9 @@ func sglang() Profile {
 	series := func(names ...string) []Series { return prefixed("sglang", names...) }
 	return Profile{
 		Engine: "sglang", Port: 30000, Path: "/metrics",
-		// tp_rank, pp_rank and moe_ep_rank do not identify parts. All ranks of a parallel group export the queue of the group, so their series
-		// are copies. priority does not identify a part either. With priority scheduling, the series with an empty priority is the total of the
-		// other series. All these series have the same time, so the greatest value is used, which is the total.
+		// tp_rank, pp_rank and moe_ep_rank do not identify parts of a pod (see Profile.Parts). All ranks of a parallel group export the queue of
+		// the group, so their series are copies. priority does not identify a part either. With priority scheduling, the series with an empty
+		// priority is the total of the other series. All these series have the same time, so the greatest value is used, which is the total.
 		Parts: []string{"instance", "model_name", "engine_type", "dp_rank"},
 		Metrics: []Metric{
 			// With prefill and decode on different servers, a request also waits in a queue before the waiting queue (bootstrap on a prefill server,

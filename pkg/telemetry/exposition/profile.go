@@ -10,8 +10,8 @@ const (
 	Gauge Shape = iota
 	// Histogrammed is a metric with a classic histogram in seconds. Its value is a quantile or the mean of the observations within a window.
 	Histogrammed
-	// Quotient is a metric with two counters. Its value is the increase of one divided by the increase of the other in the same window, for
-	// example a mean latency.
+	// Quotient is a metric with two counters. Its value is the increase of the first counter divided by the increase of the second counter in
+	// the same window, for example a mean latency.
 	Quotient
 )
 

@@ -10,7 +10,7 @@ type Gauges struct {
 	List    *List
 	profile *exposition.Profile
 	width   int
-	cells   []exposition.Cell    // one cell for each row and metric, row by row
+	cells   []exposition.Cell    // one cell for each row of the list and each metric, in the order of the rows
 	metrics []*exposition.Metric // metric of each request of the poll, in the same order
 }
 

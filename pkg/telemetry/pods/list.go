@@ -31,7 +31,7 @@ type Cluster struct {
 	Nodes     Nodes
 }
 
-// List contains the pods of the workloads of one poll, indexed by name. If several policies select a pod, it has one row for each policy.
+// List contains the pods of the workloads of one poll, indexed by name. A pod that several policies select has one row for each policy.
 type List struct {
 	Workloads []Workload
 	Rows      []Row

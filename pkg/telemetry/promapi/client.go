@@ -52,7 +52,7 @@ func (e *APIError) Error() string { return fmt.Sprintf("%s: %s", e.Type, e.Messa
 // the function each received.
 func (c *Client) Query(ctx context.Context, expr string, each func(*Series) error) (int64, error) {
 	form := url.Values{"query": {expr}}
-	// A server that supports the parameter limit stops after this number of series. For other servers, this client stops at Limits.Series.
+	// A server that supports the parameter limit returns at most this number of series. For other servers, this client stops at Limits.Series.
 	form.Set("limit", strconv.Itoa(c.limits.Series+1))
 	// Without these parameters, Thanos and VictoriaMetrics return only some of the series while one of their backends fails.
 	form.Set("partial_response", "false")

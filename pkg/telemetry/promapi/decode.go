@@ -15,8 +15,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 )
 
-// Series is one element of a result. Decode uses the same Series for the next element, so the caller must not keep a reference to it. The
-// caller may keep the strings in it.
+// Series is one element of the result of a query. Decode uses the same Series for the next element, so the caller must not keep a reference
+// to it. The caller may keep the strings in it.
 type Series struct {
 	Labels exposition.Labels // includes __name__ if the server sent it
 	Value  float64           // value of an element of a vector, or newest value of an element of a matrix

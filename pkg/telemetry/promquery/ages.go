@@ -11,7 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// partLabel is a label that gpuscaler adds to each part of a combined query. It shows to which part a series of the response belongs.
+// partLabel is a label that gpuscaler adds to each part of a combined query: to the value, and to the sample times of each selector. The
+// label shows to which part a series of the response belongs.
 const partLabel = "gpuscaler_part"
 
 const (

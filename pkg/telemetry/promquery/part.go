@@ -18,8 +18,8 @@ type sharedQuery interface {
 	divisible() bool
 }
 
-// part contains some of the requests of a shared query: those that one query reads. It also has the limits of this query, and the readings
-// that it returns.
+// part contains the requests that one query reads. These are some of the requests of a shared query, or all of them. part also contains the
+// limits of the query, and the readings that the query returns.
 type part struct {
 	requests   []source.Request
 	out        []scaling.Reading

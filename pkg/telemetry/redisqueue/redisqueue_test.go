@@ -29,8 +29,8 @@ func TestClientDoesNotRetryAndVerifiesTheHost(t *testing.T) {
 	}
 }
 
-// A proxy or a test can provide the connections. They use the address of the data source, and TLS where it is configured: a server whose
-// certificate is not trusted is refused, and the connection to it is closed.
+// The parameter dial of New opens the connections, for example through a proxy. The fetcher must use the address of the data source and, if
+// TLS is configured, TLS: a server whose certificate is not trusted is refused, and the connection to it is closed.
 func TestConnectionsOfADialerUseTLS(t *testing.T) {
 	server := httptest.NewTLSServer(nil) // its certificate is signed by no trusted CA
 	defer server.Close()

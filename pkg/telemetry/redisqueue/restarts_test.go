@@ -10,7 +10,7 @@ import (
 var start = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
 // A server with three jobs restarts empty. Its length 0 must not be used for ten minutes, but a length above 0 must be used at once. A
-// queue that was empty before the restart is empty.
+// queue that was empty before the restart must be read as empty.
 func TestEmptyAfterARestartIsInDoubt(t *testing.T) {
 	now := start
 	var r restarts
@@ -43,8 +43,8 @@ func TestEmptyAfterARestartIsInDoubt(t *testing.T) {
 	poll("INFO works again", "e", 0, false)
 }
 
-// INFO fails, so that a server without the data cannot be detected: the length 0 of a busy queue is ignored until INFO works again, but at
-// most for ten minutes.
+// While INFO fails, a server without the data cannot be detected. The length 0 of a queue that was not empty must then be ignored until
+// INFO works again, but for at most ten minutes.
 func TestEmptyWhileInfoFailsIsInDoubt(t *testing.T) {
 	now := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 	var r restarts

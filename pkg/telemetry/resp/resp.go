@@ -27,7 +27,7 @@ var ErrProtocol = errors.New("reply is not RESP2")
 // Limits contains the limits for the data that a server sends between two writes of the client. All fields are greater than 0.
 type Limits struct {
 	Bytes    int64 // received bytes, plus the announced bytes of an incomplete string that have not arrived yet
-	Elements int64 // elements that all arrays together announce; a client allocates 16 bytes for each before it arrives
+	Elements int64 // elements that all arrays together announce; a client allocates 16 bytes for each element in advance
 	String   int64 // maximum bytes of one bulk string
 	Line     int   // maximum bytes of one simple string or error
 	Depth    int   // maximum depth of nested arrays

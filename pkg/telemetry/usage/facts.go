@@ -167,8 +167,8 @@ type podFacts struct {
 	notebook       bool
 }
 
-// Pod labels that name a user or an interactive session. JupyterHub (KubeSpawner) and Kubeflow set the first three. The others are common
-// labels for users.
+// Pod labels that name a user or an interactive session. JupyterHub (KubeSpawner) and Kubeflow set the first three labels. The other labels
+// are common labels for users.
 const (
 	labelHubUser   = "label_hub_jupyter_org_username"
 	labelComponent = "label_component"

@@ -142,7 +142,7 @@ type Activity struct{ Active, Known bool }
 
 const kedaPolling = 30 * time.Second
 
-// Due reports whether a poll is due, and sets the time of the next one.
+// Due reports whether a poll is due, and sets the time of the next poll.
 func (k *KEDALoop) Due(s *Scene) bool {
 	if k.Polling == 0 {
 		k.Polling = kedaPolling

@@ -10,7 +10,7 @@ import (
 
 // WVA is the saturation analyzer of llm-d's Workload Variant Autoscaler for one variant (docs/saturation-analyzer.md, version 1). A replica
 // is saturated if its KV cache usage or its queue reaches a threshold. WVA adds a replica if the replicas that are not saturated have too
-// little spare capacity on average. WVA removes a replica if the others could take the load of the removed one. A threshold or an
+// little spare capacity on average. WVA removes a replica if the other replicas could serve its load. A threshold or an
 // interval of 0 means WVA's default.
 type WVA struct {
 	Min, Max   int32

@@ -56,7 +56,7 @@ type Cluster struct {
 	draws       func(purpose string) *reproducible.Draws
 
 	pools    []*Pool
-	byWeight []*Pool // in the order in which the provisioner tries them
+	byWeight []*Pool // NodePools in the order in which the provisioner tries them
 	all      []*Node // nodes by id; the ids of removed nodes are used again
 	spare    []*Node
 	serial   int64 // counter of created nodes

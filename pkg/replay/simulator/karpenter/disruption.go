@@ -87,8 +87,8 @@ func (c *Cluster) emptyNodes() *command {
 	return &command{nodes: found, reason: reasonEmpty}
 }
 
-// underutilized returns a command that removes one node whose pods fit elsewhere, preferably one with few pods. It returns nil if
-// there is no such node, and while pods wait for a node.
+// underutilized returns a command that removes one node whose pods fit elsewhere, preferably a node with few pods. It returns nil if there
+// is no such node, and while pods wait for a node.
 func (c *Cluster) underutilized() *command {
 	if len(c.waiting) > 0 {
 		return nil
@@ -200,7 +200,7 @@ func (n *Node) drain() {
 	n.evict()
 }
 
-// evict terminates the pods of the node; their workloads create new ones.
+// evict terminates the pods of the node. Their workloads create new pods.
 func (n *Node) evict() {
 	for _, pod := range slices.Clone(n.pods) {
 		if pod.phase == terminating {

@@ -23,7 +23,7 @@ type Pool struct {
 	bill      Bill
 	before    Bill // the bill when the report part began
 
-	refusedUntil time.Duration // launches are refused until this time, because the last one failed for lack of capacity
+	refusedUntil time.Duration // launches are refused until this time, because the last launch failed for lack of capacity
 	boots        boots
 	spotDraws    *reproducible.Draws // random numbers that choose the lost spot nodes
 	market       *market             // nil: unlimited nodes

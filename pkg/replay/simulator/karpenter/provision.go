@@ -8,7 +8,7 @@ import (
 )
 
 // Provision schedules the waiting pods: on nodes with free GPUs immediately, and on new nodes after Karpenter's batch window. The caller
-// must call it after it creates pods. The package itself calls it when GPUs become free.
+// must call Provision after it creates pods. The package itself calls Provision when GPUs become free.
 func (c *Cluster) Provision() {
 	if len(c.waiting) == 0 {
 		return
@@ -82,7 +82,7 @@ func (c *Cluster) provide() {
 	c.providing = false
 	c.bind()
 	var refused []*Pool
-	// Large pods are placed first, because small ones would fill the nodes that the large ones need.
+	// Large pods are placed first, because small pods would fill the nodes that the large pods need.
 	round := slices.DeleteFunc(slices.Clone(c.waiting), func(pod *Pod) bool { return !pod.withoutNode() })
 	slices.SortStableFunc(round, func(a, b *Pod) int { return cmp.Compare(b.template.GPUs, a.template.GPUs) })
 	for _, pod := range round {
