@@ -10,7 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// steady is a cluster of n workloads that do not change. It stores them in slices, so the benchmark measures the engine and not the fake.
+// steady is a cluster of n workloads that do not change. It stores them in slices, so that the benchmark measures the engine and not this
+// fake.
 type steady struct {
 	workloads []scaling.Workload
 	readings  [3]scaling.Reading
@@ -50,7 +51,7 @@ func (s *steady) at(now time.Time) {
 
 func BenchmarkQuietTick10000(b *testing.B) { quietTick(b, 10_000) }
 
-// A tick of 50,000 policies must take less than its period of one second on one core.
+// A tick of 50,000 policies must take less than one second, the time between two ticks, on one core.
 func BenchmarkQuietTick50000(b *testing.B) { quietTick(b, 50_000) }
 
 func quietTick(b *testing.B, n int) {
@@ -80,7 +81,7 @@ func perPolicy(b *testing.B, n int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/policy")
 }
 
-// Every target rises or falls in each tick.
+// The target of every policy changes in each tick.
 func BenchmarkTickWithChanges50000(b *testing.B) {
 	const n = 50_000
 	s := newSteady(n)

@@ -15,8 +15,8 @@ import (
 )
 
 // The NodePool is at its owner's limit of 8 GPUs, of which a pod without a policy uses 2. The decision and the history must contain the
-// group, the NodePool and these numbers, and the line of the change must contain them as text. While nothing changes, all decisions share
-// the same cause.
+// group, the NodePool and these numbers as the reason for the cap, and the text of the reason must contain them. While no number changes,
+// all decisions refer to the same reason in memory.
 func TestDecisionContainsWhyTheGroupCapsTheTarget(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
@@ -64,8 +64,8 @@ func TestDecisionContainsWhyTheGroupCapsTheTarget(t *testing.T) {
 	}
 }
 
-// A NodePool is full, and a workload without replicas gets work. Its target is one replica, which stays pending, so that Karpenter tries to
-// launch a node. When the limit is removed, the target is what the queue needs.
+// A NodePool is full, and a workload without replicas gets work. Its target is one replica. The pod stays pending, so that Karpenter tries
+// to launch a node. When the limit is removed, the target increases to the number of replicas that the queue needs.
 func TestAFullGroupCapsAWorkloadWithoutReplicas(t *testing.T) {
 	w := newFakeCluster("chat", "batch")
 	chat, batch := w.workloads[0].Key, w.workloads[1].Key

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// Errors of Lookup, each with the reason why a target is not served. A server answers "not found" for ErrUnknown and "unavailable" for
-// every other error, so that an HPA keeps its replicas.
+// Each error of Lookup is a reason why a target is not served. A server answers "not found" for ErrUnknown and "unavailable" for every
+// other error. An HPA then keeps its replicas.
 var (
 	ErrUnknown   = errors.New("no such policy")
 	ErrUndecided = errors.New("not decided yet")
@@ -36,17 +36,17 @@ type RefusedError struct{ Why string }
 
 func (e *RefusedError) Error() string { return e.Why }
 
-// Is returns true for ErrUnseen, so that callers treat a refused scale target as one that does not exist: neither has a decision.
+// Is returns true for ErrUnseen. Callers then treat a refused scale target like a missing one, because no decision is made for either.
 func (e *RefusedError) Is(target error) bool { return target == ErrUnseen }
 
 // Decisions returns the targets to serve. DecisionStore implements it.
 type Decisions interface {
-	// Lookup returns the target to serve at the time now, or one of the errors above.
+	// Lookup returns the target to serve at the time now, or one of the errors ErrUnknown to ErrAdvisory.
 	Lookup(k scaling.Key, now time.Time) (Served, error)
 }
 
-// LookupNow calls Lookup with the time that the function clock returns. A DecisionStore calls clock while it holds the workload's lock.
-// With a time read before the lock, a tick could store a newer decision in between, and Lookup would return ErrFuture.
+// LookupNow calls Lookup with the time that the function clock returns. A DecisionStore calls clock while it holds the workload's lock. If
+// the time were read before the lock is acquired, a tick could store a newer decision in between, and Lookup would return ErrFuture.
 func LookupNow(d Decisions, k scaling.Key, clock func() time.Time) (Served, error) {
 	if b, is := d.(*DecisionStore); is {
 		return b.lookup(k, clock)
@@ -60,16 +60,16 @@ type Identities interface {
 	TargetUID(w *scaling.Workload) (uid string, ok bool)
 }
 
-// Record is the newest decision for a workload with all of its inputs, for explanations, metrics and the history.
+// Record is the newest decision for a workload with all of its inputs. Explanations, metrics and the history use it.
 type Record struct {
 	Workload scaling.Workload
 	View     View
 	Decision scaling.Decision
-	Before   int32 // the target before the change that this record describes
+	Before   int32 // the target before it changed to its current value
 	Readings []scaling.Reading
 	Without  []Counterfactual
-	// Learned is a summary of what gpuscaler learned about the workload for its objective. It is at most learnedInterval old, and nil
-	// without an objective.
+	// Learned is a summary of what gpuscaler learned about the workload for its objective. The summary is at most learnedInterval old. It is
+	// nil if the policy has no objective.
 	Learned *objective.Learned
 	At      time.Time // time of the decision
 	Since   time.Time // time since which the target has its value
@@ -89,11 +89,11 @@ type Counterfactual struct {
 	Replicas int32
 }
 
-// DecisionStore holds the newest decision of every workload. A reader does not wait for a tick: each entry is locked only while a
-// decision is copied.
+// DecisionStore contains the newest decision of every workload. A reader does not wait for a tick to end, because each entry is locked only
+// while a decision is copied.
 type DecisionStore struct {
 	maxAge       time.Duration
-	identities   Identities // can be nil: only a tick then detects that the scale target was replaced
+	identities   Identities // if nil, only a tick detects that a scale target was replaced
 	history      *History
 	groupHistory history.Log[string, GroupRecord] // changes of the capacity groups, by name
 
@@ -110,8 +110,9 @@ func newDecisionStore(maxAge time.Duration, c Cluster) *DecisionStore {
 	return &DecisionStore{maxAge: maxAge, identities: identities, history: &History{}, entries: map[scaling.Key]*workloadEntry{}}
 }
 
-// adopt makes the store contain one entry for each current workload. It keeps existing entries, adds entries for new workloads and removes
-// the others. It appends the entries to the slice into, in the order of the workloads, and returns that slice.
+// adopt makes the store contain one entry for each current workload. It keeps the entries of existing workloads, adds entries for new
+// workloads and removes the entries of removed workloads. It appends the entries to the slice into, in the order of the workloads, and
+// returns that slice.
 func (b *DecisionStore) adopt(current []scaling.Workload, into []*workloadEntry) []*workloadEntry {
 	entries := make(map[scaling.Key]*workloadEntry, len(current))
 	keys := make([]scaling.Key, 0, len(current))
@@ -184,7 +185,7 @@ func (b *DecisionStore) lookup(k scaling.Key, clock func() time.Time) (Served, e
 	s := b.entry(k)
 	if s == nil {
 		if b.LastTick().IsZero() {
-			return Served{}, ErrUndecided // this process has not led and ticked yet, so the store has no policies
+			return Served{}, ErrUndecided // no tick since this process started or became the leader: the store has no policies
 		}
 		return Served{}, ErrUnknown
 	}
@@ -216,7 +217,7 @@ func (b *DecisionStore) Decision(k scaling.Key) (d scaling.Decision, ok bool) {
 	return s.decision.unpack(), !s.at.IsZero()
 }
 
-// Record returns a copy of a workload's record; ok is false for an unknown policy. A zero At means that there was no decision yet.
+// Record returns a copy of a workload's record. ok is false for an unknown policy. If At is zero, no decision was made so far.
 func (b *DecisionStore) Record(k scaling.Key) (r Record, ok bool) {
 	s := b.entry(k)
 	if s == nil {
@@ -227,8 +228,8 @@ func (b *DecisionStore) Record(k scaling.Key) (r Record, ok bool) {
 	return s.record(), true
 }
 
-// CopyRecord copies a workload's record to r and reuses the memory of r.Readings. It omits the counterfactuals. It is for callers that
-// read all workloads often. ok is false for an unknown policy.
+// CopyRecord copies a workload's record to r and reuses the memory of r.Readings. It omits the counterfactuals. Callers that often read all
+// workloads use it. ok is false for an unknown policy.
 func (b *DecisionStore) CopyRecord(k scaling.Key, r *Record) (ok bool) {
 	s := b.entry(k)
 	if s == nil {

@@ -12,7 +12,8 @@
 //
 // Third, the targets of the workloads of each capacity group are decided, and then package capacity decides for the group. Actions that
 // allow new nodes, for example the removal of a zero limit, are applied before the targets of the group are published. Other actions are
-// applied after that. The advice of the group (cap, replacements, surge) is used in the next tick.
+// applied after that. The advice of the group for its workloads (the cap of a target, replicas that replace pods at risk, and surge
+// replicas) is used in the next tick.
 //
 // Last, changes are passed to Cluster.Apply.
 //

@@ -16,28 +16,28 @@ type Options struct {
 	MaxAge time.Duration
 	// ApplyTimeout limits how long one tick waits for the cluster to apply its changes; 0 means one second.
 	ApplyTimeout time.Duration
-	// OnTransition is called for each change of a workload's decision, in the tick of the change.
+	// OnTransition is called in each tick in which the decision of a workload changes, with a record of the new decision.
 	OnTransition func(Record)
 	// Groups and Nodes enable decisions for capacity groups. If one of them is nil, the engine reads no nodes.
 	Groups Groups
 	Nodes  Nodes
-	// OnGroup is called for each change of a group's decision. The record is a copy.
+	// OnGroup is called in each tick in which the decision of a capacity group changes. The record is a copy.
 	OnGroup func(GroupRecord)
-	// Memory returns the saved models of the previous leader. If it is nil, every model of an objective starts empty.
+	// Memory returns the models that the previous leader saved for policies with an objective. If it is nil, every model starts empty.
 	Memory Memory
-	// OnGroupTick is called for every decision of a capacity group, with its inputs.
+	// OnGroupTick is called in each tick for each capacity group, with its decision and the inputs of the decision.
 	OnGroupTick func(GroupTick)
 }
 
-// DefaultMaxAge is four HPA sync periods. An engine that stalls for a shorter time has no effect on HPAs. If it stalls longer, HPAs read no
-// target and keep their replicas.
+// DefaultMaxAge is four HPA sync periods. While the engine stalls for a shorter time, HPAs continue to read the last target. If it stalls
+// longer, HPAs read no target and keep their replicas.
 const DefaultMaxAge = 60 * time.Second
 
-// maxKeptChanges limits the memory that a list of changes keeps for the next tick. A longer list is not reused. One example is the list of
-// the first tick, in which every policy has a change.
+// maxKeptChanges is the maximum capacity of a list of changes whose memory is reused in the next tick. A longer list would keep much
+// memory. One example is the list of the first tick, in which the decision of every policy changes.
 const maxKeptChanges = 256
 
-// Engine decides for all workloads in each Tick. Concurrent ticks are not safe; concurrent reads of its DecisionStore are.
+// Engine makes the decisions of all workloads in each Tick. Only one tick may run at a time. Its DecisionStore can be read at any time.
 type Engine struct {
 	policies  Policies
 	telemetry Telemetry
@@ -45,17 +45,17 @@ type Engine struct {
 	options   Options
 	decisions *DecisionStore
 
-	workloads  []scaling.Workload // the current policies; entries has the same order
+	workloads  []scaling.Workload // the current policies, in the same order as entries
 	entries    []*workloadEntry
 	changes    []Change
-	evaluation evaluation // memory that is reused for each workload without a group and without a team
+	evaluation evaluation // memory of the evaluation that is reused for each workload without a capacity group and without a team
 	scratch    scaling.State
 	nodes      *nodeTicks // nil: no capacity groups
 	teams      teamTicks
 }
 
-// Change is a workload whose decision changed. If First is true, this is the engine's first decision for the workload, and Before is the
-// observed number of replicas.
+// Change is a workload whose decision changed. Before is the target of the previous decision. If First is true, this is the engine's first
+// decision for the workload, and Before is the observed number of replicas.
 type Change struct {
 	Workload *scaling.Workload
 	View     View
@@ -64,12 +64,12 @@ type Change struct {
 	First    bool
 }
 
-// Outcome is the result of one tick. Changes is valid until the next tick.
+// Outcome is the result of one tick. Changes is valid only until the next tick, which reuses its memory.
 type Outcome struct {
 	At      time.Time
 	Changes []Change
-	Decided int // workloads with a decision of this tick
-	Unseen  int // workloads whose scale target the cluster did not return
+	Decided int // workloads for which this tick made a decision
+	Unseen  int // workloads whose scale target was not found in the cluster
 	// Errors has one entry for each workload, team or capacity group that failed, and for changes that were not applied. The entry of a
 	// recovered panic wraps a *PanicError. No failure stops the rest of the tick.
 	Errors []error
@@ -94,8 +94,8 @@ func New(p Policies, t Telemetry, c Cluster, o Options) *Engine {
 // Decisions returns the store of the newest decisions.
 func (e *Engine) Decisions() *DecisionStore { return e.decisions }
 
-// Tick reads, decides, publishes and applies once for every workload. A workload that fails keeps its last decision, which is served for at
-// most MaxAge. The other workloads are not affected.
+// Tick reads the inputs of every workload once, decides its target, publishes the target and applies the changes. If the decision for a
+// workload fails, its last decision is served for at most MaxAge. Other workloads are not affected.
 func (e *Engine) Tick(ctx context.Context, now time.Time) Outcome {
 	e.adopt(e.policies.Current())
 	if e.nodes != nil {
@@ -153,11 +153,11 @@ type PanicError struct {
 
 func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 
-// panicError returns the error for a recovered value. It stores the stack of the panic, so it must be called in the deferred function.
+// panicError returns the error for a recovered value. It stores the stack of the panic, so only a deferred function may call it.
 func panicError(value any) *PanicError { return &PanicError{Value: value, Stack: debug.Stack()} }
 
-// Reset removes every decision but keeps the history. It is called when another process becomes the leader: this process must not serve old
-// targets while the new leader serves newer ones. After Reset, the next Tick starts from the observed replicas.
+// Reset removes every decision but keeps the history. It is called when another process becomes the leader, because this process must not
+// serve old targets while the new leader serves newer ones. After Reset, the next Tick starts from the observed replicas.
 func (e *Engine) Reset() {
 	e.workloads, e.entries, e.teams = nil, nil, teamTicks{engine: e}
 	if e.nodes != nil {
@@ -166,8 +166,8 @@ func (e *Engine) Reset() {
 	e.decisions.clear()
 }
 
-// adopt updates the entries to match the current policies. The slice of policies is never modified in place. If it is still the same slice
-// in memory, no policy has changed and adopt returns at once.
+// adopt updates the entries to match the current policies. A slice of policies is never modified in place. Therefore, if current is the
+// same slice in memory as in the previous tick, no policy has changed and adopt returns without work.
 func (e *Engine) adopt(current []scaling.Workload) {
 	if len(current) == len(e.workloads) && (len(current) == 0 || &current[0] == &e.workloads[0]) {
 		return
@@ -176,7 +176,7 @@ func (e *Engine) adopt(current []scaling.Workload) {
 	e.entries = e.decisions.adopt(current, e.entries[:0])
 }
 
-// decide evaluates and publishes one workload.
+// decide makes the decision of one workload and publishes it.
 func (e *Engine) decide(s *workloadEntry, w *scaling.Workload, now time.Time) (decided bool, err error) {
 	if decided, err = e.evaluate(s, w, now, &e.evaluation); decided {
 		err = e.publish(s, w, &e.evaluation, now)
@@ -184,7 +184,8 @@ func (e *Engine) decide(s *workloadEntry, w *scaling.Workload, now time.Time) (d
 	return decided, err
 }
 
-// evaluate reads the inputs of one workload and decides its target. A panic is returned as an error of this workload.
+// evaluate reads the inputs of one workload and decides its target. If the decision panics, evaluate returns an error that names the
+// workload.
 func (e *Engine) evaluate(s *workloadEntry, w *scaling.Workload, now time.Time, t *evaluation) (decided bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -212,7 +213,8 @@ func (e *Engine) evaluate(s *workloadEntry, w *scaling.Workload, now time.Time, 
 	return true, nil
 }
 
-// publish stores a decision and, if it is a change, announces it. A panic is returned as an error of this workload.
+// publish stores a decision and, if the decision changed, announces the change. If this panics, publish returns an error that names the
+// workload.
 func (e *Engine) publish(s *workloadEntry, w *scaling.Workload, t *evaluation, now time.Time) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -225,7 +227,7 @@ func (e *Engine) publish(s *workloadEntry, w *scaling.Workload, t *evaluation, n
 	return nil
 }
 
-// observe returns the inputs of scaling.Decide for one workload.
+// observe returns the inputs of scaling.Decide for one workload: its observed state v and the readings of its signals.
 func observe(v View, readings []scaling.Reading) scaling.Observation {
 	o := scaling.Observation{
 		Replicas: v.Replicas, Ready: v.Ready, Loading: v.Loading, Pending: v.Pending,
@@ -240,7 +242,7 @@ func observe(v View, readings []scaling.Reading) scaling.Observation {
 	return o
 }
 
-// announce records a change: in the outcome of the tick, in the history, and by calling OnTransition.
+// announce adds a change to the outcome of the tick and to the history, and calls OnTransition.
 func (e *Engine) announce(s *workloadEntry, w *scaling.Workload, r Record, first bool) {
 	if n := len(e.changes); n == cap(e.changes) {
 		e.changes = slices.Grow(e.changes, max(1, min(n, len(e.entries)-n))) // append would copy large lists more often

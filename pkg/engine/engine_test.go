@@ -17,7 +17,7 @@ import (
 
 var nine = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
-// fakeCluster is a small cluster and its telemetry in memory.
+// fakeCluster is a small cluster in memory. It also returns the readings of its workloads.
 type fakeCluster struct {
 	workloads []scaling.Workload
 	views     map[scaling.Key]View
@@ -68,7 +68,7 @@ func (w *fakeCluster) Apply(_ context.Context, c []Change) error {
 	return nil
 }
 
-// after runs one tick of e per second for the duration d and returns the outcome of the last tick.
+// after runs e.Tick once per second for the duration d and returns the outcome of the last tick.
 func (w *fakeCluster) after(e *Engine, d time.Duration) (out Outcome) {
 	for end := w.now.Add(d); w.now.Before(end); {
 		w.now = w.now.Add(time.Second)
@@ -169,7 +169,7 @@ func TestScaleDownWaitsForTheWindowAfterARestart(t *testing.T) {
 	if got, _ := e.Decisions().Lookup(chat, w.now); got.Replicas != 9 {
 		t.Errorf("after 4 of 5 minutes: %d, want 9", got.Replicas)
 	}
-	e = New(w, w, w, Options{}) // the leader changes: the window starts again
+	e = New(w, w, w, Options{}) // a new leader has an empty window, so it waits for the length of the window again
 	w.after(e, 4*time.Minute)
 	if got, _ := e.Decisions().Lookup(chat, w.now); got.Replicas != 9 {
 		t.Errorf("4 minutes after the change: %d, want 9", got.Replicas)
@@ -190,14 +190,14 @@ func TestHistoryAnswersForAnyTime(t *testing.T) {
 	rose := w.now.Add(time.Second)
 	w.after(e, time.Minute)
 	if r, ok := e.Decisions().History().At(chat, rose.Add(-time.Second)); !ok || r.Decision.Replicas != 2 {
-		t.Errorf("before the rise: %v %d, want 2", ok, r.Decision.Replicas)
+		t.Errorf("before the scale-up: %v %d, want 2", ok, r.Decision.Replicas)
 	}
 	r, ok := e.Decisions().History().At(chat, rose.Add(30*time.Second))
 	if !ok || r.Decision.Replicas != 6 || r.Before != 2 || !r.At.Equal(rose) {
 		t.Errorf("after it: %v %d -> %d at %s, want 2 -> 6 at %s", ok, r.Before, r.Decision.Replicas, r.At, rose)
 	}
 	if _, ok := e.Decisions().History().At(chat, nine.Add(-time.Hour)); ok {
-		t.Error("the hour before the start has an answer")
+		t.Error("At found a record before the first decision")
 	}
 	if fmt.Sprint(transitions) != "[2 6]" {
 		t.Errorf("transitions %v, want each once", transitions)
@@ -234,7 +234,7 @@ func TestCopyRecordAndWalkReturnTheSameAsRecordAndOf(t *testing.T) {
 	visited := 0
 	e.Decisions().History().Walk(chat, func(*Record) bool { visited++; return false })
 	if visited != 1 {
-		t.Errorf("a walk that was ended went on: %d visits", visited)
+		t.Errorf("a walk that visit ended continued: %d visits", visited)
 	}
 }
 
@@ -246,7 +246,7 @@ func TestRemovedPolicyIsForgottenAndStartsAgain(t *testing.T) {
 	w.workloads = all[:1:1]
 	e.Tick(context.Background(), nine.Add(time.Second))
 	if _, err := e.Decisions().Lookup(embed, nine.Add(time.Second)); !errors.Is(err, ErrUnknown) {
-		t.Errorf("a policy that went: %v, want ErrUnknown", err)
+		t.Errorf("a removed policy: %v, want ErrUnknown", err)
 	}
 	if got := e.Decisions().Keys(); len(got) != 1 {
 		t.Errorf("keys: %v", got)
@@ -262,7 +262,7 @@ func TestHistoryDropsPoliciesThatWereRemovedADayAgo(t *testing.T) {
 	w.now = w.now.Add(23 * time.Hour)
 	w.after(e, time.Second)
 	if _, ok := e.Decisions().History().At(went, w.now); !ok {
-		t.Error("forgotten within a day: who asks what happened at night gets no answer")
+		t.Error("the record was deleted although it is less than a day old")
 	}
 	w.now = w.now.Add(3 * time.Hour)
 	w.after(e, time.Second)
@@ -271,7 +271,7 @@ func TestHistoryDropsPoliciesThatWereRemovedADayAgo(t *testing.T) {
 		t.Error("the record of the removed policy was not deleted")
 	}
 	if _, ok := h.At(stays, w.now); !ok {
-		t.Error("the record in force of an existing policy was forgotten")
+		t.Error("the newest record of an existing policy was deleted")
 	}
 	// Ten thousand workloads whose names are used only once, for example Jobs. The history keeps only the records of the last 25 hours.
 	left := 0
@@ -334,7 +334,7 @@ func TestResetServesNothingAndStartsFromTheObservedReplicas(t *testing.T) {
 	if _, ok := e.Decisions().History().At(chat, w.now); !ok {
 		t.Error("Reset removed the history")
 	}
-	// while this process was not the leader, the leader scaled up to 7 replicas
+	// While this process was a standby, the leader scaled the workload up to 7 replicas.
 	w.views[chat] = View{Replicas: 7, Ready: 7, Operator: scaling.NoOperator}
 	w.after(e, time.Minute)
 	if got, err := e.Decisions().Lookup(chat, w.now); err != nil || got.Replicas != 7 {
@@ -359,7 +359,7 @@ func TestTickReportsEveryPanicWithItsStack(t *testing.T) {
 	}
 }
 
-// lengths is a fakeCluster that records how many readings the engine asks for.
+// lengths is a fakeCluster that records how many readings the engine requested for the last workload.
 type lengths struct {
 	*fakeCluster
 	last int
@@ -370,7 +370,7 @@ func (l *lengths) Read(w *scaling.Workload, out []scaling.Reading) {
 	l.fakeCluster.Read(w, out)
 }
 
-// A policy has two signals. After an edit removes one, data sources are asked for one reading, and after another edit for three.
+// A policy has two signals. After an edit removes one of them, the engine requests one reading. After another edit, it requests three.
 func TestEachSignalHasAReading(t *testing.T) {
 	l := &lengths{fakeCluster: newFakeCluster("chat")}
 	e := New(l, l, l, Options{})
@@ -387,12 +387,12 @@ func TestEachSignalHasAReading(t *testing.T) {
 	}
 }
 
-// slowToApply is a cluster whose writes never end.
+// slowToApply is a cluster whose Apply returns only when its context ends.
 type slowToApply struct{ *fakeCluster }
 
 func (slowToApply) Apply(ctx context.Context, _ []Change) error { <-ctx.Done(); return ctx.Err() }
 
-// A tick waits for the writes of the cluster for ApplyTimeout, and for one second if it is not set.
+// A tick waits for Apply for the duration ApplyTimeout, or for one second if ApplyTimeout is not set.
 func TestApplyTimeout(t *testing.T) {
 	for timeout, want := range map[time.Duration]time.Duration{-1: time.Second, 0: time.Second, 1: 1, 2 * time.Second: 2 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -411,8 +411,8 @@ func TestApplyTimeout(t *testing.T) {
 	}
 }
 
-// The record of a transition has the replicas before it. A transition to mode hold does not change the replicas, so it has the same number,
-// and not the one before the last change.
+// The field Before of a transition is the number of replicas before it. A transition to mode hold does not change the replicas, so its
+// Before equals its target. It must not be the Before of an earlier transition.
 func TestRecordOfATransitionHasTheReplicasBeforeIt(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key

@@ -10,51 +10,51 @@ import (
 )
 
 type workloadEntry struct {
-	// Only the tick reads and writes the next fields, so access to them needs no lock.
+	// Only the tick uses the fields state, advice, member and grouped, so access to them needs no lock.
 	state   scaling.Packed
 	advice  Advice      // advice of the capacity group from the previous tick
 	member  *teamMember // the membership of the workload in a team with limits; nil: none
-	grouped bool        // whether the workload belongs to a capacity group, which then decides it
+	grouped bool        // true if the workload belongs to a capacity group, which then decides when its target is published
 
-	// The small fields are adjacent to avoid padding: there can be ten thousand entries.
+	// The small fields are adjacent, because padding would use memory in each of up to ten thousand entries.
 	unseen   bool        // the last tick did not find the scale target in the cluster
-	expired  bool        // the last decision is in the future, because the clock was set back
-	origin   StateOrigin // origin of the last decision
+	expired  bool        // the last decision was made at a future time, because the clock was set back later
+	origin   StateOrigin // the state from which the last decision started
 	before   int32
-	share    int32             // the workload's share of its team's limits if it is below the target of the last decision; -1: no limit
-	mu       sync.Mutex        // guards the fields that readers of the store use
+	share    int32             // the maximum from the team's limits for the last target, which no new decision includes; -1: no maximum
+	mu       sync.Mutex        // guards the fields from unseen on, which readers of the store use
 	refusal  string            // why the cluster does not return the scale target although it exists
 	inForce  *scaling.Workload // the workload in the current policies
-	workload *scaling.Workload // the workload at the last decision: a copy that never changes, shared with the history
+	workload *scaling.Workload // the workload at the last decision: a copy that never changes and that the history also refers to
 	view     packedView
 	decision packedDecision
 	readings []scaling.Reading
-	without  []Counterfactual // counterfactuals of the last published change
+	without  []Counterfactual // the counterfactuals of the last decision that was a change
 	at       time.Time
 	since    time.Time
 	learning *learning // nil: the policy has no objective
 }
 
-// newWorkloadEntry returns an entry without a decision. It sets Operator and the bounds to "none", because their zero values would mean "at
-// most 0 replicas".
+// newWorkloadEntry returns an entry without a decision. It sets the bounds of the HPA to -1, which means that they are not known. Their
+// zero values would mean "at most 0 replicas".
 func newWorkloadEntry(w *scaling.Workload) *workloadEntry {
 	return &workloadEntry{share: -1, inForce: w, workload: copied(w), view: packedView{MinReplicas: -1, MaxReplicas: -1}}
 }
 
-// copied returns a copy of w for the history. A pointer to w itself would keep the slice of all current policies in memory.
+// copied returns a copy of w for the history. A pointer to w would keep the slice of all policies, of which w is an element, in memory.
 func copied(w *scaling.Workload) *scaling.Workload {
 	c := *w
 	return &c
 }
 
-// adopt sets the current version of the workload.
+// adopt sets the workload in the current policies.
 func (s *workloadEntry) adopt(w *scaling.Workload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inForce = w
 }
 
-// expire marks the last decision as expired if it is in the future.
+// expire marks the last decision as expired if its time is in the future.
 func (s *workloadEntry) expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,9 +90,9 @@ func (s *workloadEntry) superseded() bool {
 }
 
 // bounded returns the target of the last decision within the bounds of the current policy. After an edit of the policy, the last target may
-// be outside the new bounds until the next decision. As in package scaling, the target of a paused workload is not raised to the minimum,
-// and the maximum has precedence over the minimum. The workload's share of the team's limits has precedence over both. The caller holds the
-// lock.
+// be outside the new bounds until the next decision. As in package scaling, the target of a paused workload is not increased to the
+// minimum, and the maximum has precedence over the minimum. The workload's share of the team's limits has precedence over minimum and
+// maximum. The caller holds the lock.
 func (s *workloadEntry) bounded() int32 {
 	n := s.withinPolicy()
 	if s.share >= 0 {
@@ -113,18 +113,19 @@ func (s *workloadEntry) withinPolicy() int32 {
 	return max(min(n, p.MaxReplicas), 0)
 }
 
-// setShare limits the last target, which is still served, to n replicas; -1 means no limit. It is called in a tick that makes no decision
-// for the workload.
+// setShare limits the last target, which is still served, to n replicas, the workload's share of its team's limits; -1 means no limit. It
+// is called in a tick that makes no decision for the workload.
 func (s *workloadEntry) setShare(n int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.share = n
 }
 
-// transitionFields contains the fields of a decision that are compared with the same fields of the previous decision. If one of them
-// differs, the decision is a transition.
+// transitionFields contains the fields of a decision that are compared with the same fields of the previous decision. If a field differs,
+// the decision is a transition: it is added to the history and announced.
 //
-// The binding rule is left out: when two rules lead to the same target, it can alternate between them a hundred times a day.
+// The binding rule is not compared. If two rules result in the same target, the binding rule can alternate between them a hundred times a
+// day.
 type transitionFields struct {
 	replicas         int32
 	active, degraded bool
@@ -137,7 +138,7 @@ func (s *workloadEntry) transitionFields() transitionFields {
 	return transitionFields{d.Replicas, d.Active, d.Degraded, s.workload.Mode, s.view.operator()}
 }
 
-// evaluation is a decision with its inputs, from its computation until it is published.
+// evaluation is a decision with its inputs, from the computation of the decision until it is published.
 type evaluation struct {
 	view     View
 	readings []scaling.Reading
@@ -146,10 +147,10 @@ type evaluation struct {
 	origin   StateOrigin
 	decided  bool
 	model    *objective.Model // nil: the policy has no objective
-	restored *SavedModel      // the model that the first decision starts from; nil without a saved model, and after the first decision
+	restored *SavedModel      // the saved model from which the first decision starts; nil if there is none, and in later decisions
 }
 
-// evaluate decides from the view and the readings in t, and stores the decision in t. scratch is memory for the state.
+// evaluate makes the decision from the view and the readings in t, and stores it in t. It unpacks the workload's state into scratch.
 func (s *workloadEntry) evaluate(w *scaling.Workload, now time.Time, t *evaluation, scratch *scaling.State) {
 	s.state.Unpack(scratch)
 	if t.restored != nil {
@@ -165,7 +166,8 @@ func (s *workloadEntry) evaluate(w *scaling.Workload, now time.Time, t *evaluati
 	t.decided = true
 }
 
-// limit repeats the decision from the state before the tick, because the view in t now contains the workload's share of its team's limits.
+// limit repeats the decision after the view in t was changed to contain the workload's share of its team's limits. It starts from the same
+// state.
 func (s *workloadEntry) limit(w *scaling.Workload, now time.Time, t *evaluation, scratch *scaling.State) {
 	t.prior.Unpack(scratch)
 	observation := observe(t.view, t.readings)
@@ -173,8 +175,8 @@ func (s *workloadEntry) limit(w *scaling.Workload, now time.Time, t *evaluation,
 	s.state.Pack(scratch)
 }
 
-// publish stores a decision. If it is a change, isChange is true and change is its record. first is true for the first decision of the
-// workload.
+// publish stores a decision. If the decision is a change, isChange is true and change is its record. If it is the first decision of the
+// workload, first is true.
 func (s *workloadEntry) publish(w *scaling.Workload, t *evaluation, now time.Time) (change Record, first, isChange bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,8 +226,8 @@ func (s *workloadEntry) record() Record {
 	}
 }
 
-// counterfactuals returns, for each rule with a reason, the target that the tick would have computed without that rule. before is the state
-// before the tick.
+// counterfactuals returns, for each rule with a reason, the target that the decision would have had without that rule. before is the state
+// from which the decision started.
 func (s *workloadEntry) counterfactuals(before *scaling.Packed) []Counterfactual {
 	var from scaling.State
 	before.Unpack(&from)

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The evaluation of a workload panics, or its scale target is not found. Its last decision then keeps its time, becomes too old and is no
-// longer served. This applies with and without a capacity group.
+// The evaluation of a workload panics, or its scale target is not found. The time of its last decision then does not change, so the
+// decision becomes too old and is no longer served. The test checks this with and without a capacity group.
 func TestGroupedWorkloadIsNotPublishedWithoutAnEvaluation(t *testing.T) {
 	for _, group := range []string{"", "gpu"} {
 		w := newFakeCluster("chat", "other")
@@ -50,8 +50,8 @@ func TestGroupedWorkloadIsNotPublishedWithoutAnEvaluation(t *testing.T) {
 	}
 }
 
-// delayed is a fakeNodes whose writes take time. When a write that allows new nodes is complete, it records the target that is served at
-// that time.
+// delayed is a fakeNodes whose writes take some time. When a write that allows new nodes is complete, it records the target that is served
+// at that moment.
 type delayed struct {
 	*fakeNodes
 	takes time.Duration
@@ -61,7 +61,7 @@ type delayed struct {
 
 func (d *delayed) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{} {
 	d.fakeNodes.Act(g, actions)
-	done, first := make(chan struct{}), loosens(actions[0]) // read now, because the engine reuses the slice after Act returns
+	done, first := make(chan struct{}), loosens(actions[0]) // read before Act returns, because the engine reuses the slice after that
 	go func() {
 		defer close(done)
 		time.Sleep(d.takes)
@@ -74,8 +74,8 @@ func (d *delayed) Act(g *capacity.Group, actions []capacity.Action) <-chan struc
 	return done
 }
 
-// When demand returns in the morning, a tick removes the zero limit. It publishes the target only after the removal, and the wait has a
-// deadline of its own in each tick.
+// When demand returns in the morning, a tick removes the zero limit and publishes the target only after the removal. This repeats for three
+// days, because each tick must have a new deadline for its waits.
 func TestEachTickWaitsForTheRemovalOfAZeroLimit(t *testing.T) {
 	w, g, _, chat := night(t)
 	d := &delayed{fakeNodes: g, takes: 30 * time.Millisecond}
@@ -109,12 +109,12 @@ func TestEachTickWaitsForTheRemovalOfAZeroLimit(t *testing.T) {
 	}
 }
 
-// hanging is a fakeNodes whose writes never end.
+// hanging is a fakeNodes whose writes never complete.
 type hanging struct{ *fakeNodes }
 
 func (h hanging) Act(*capacity.Group, []capacity.Action) <-chan struct{} { return make(chan struct{}) }
 
-// If the API server does not respond, a tick waits for at most ApplyTimeout in total, even if several groups wait for writes.
+// If the API server does not respond, a tick waits for at most ApplyTimeout, even if several groups have writes that do not complete.
 func TestGroupsOfATickShareOneDeadline(t *testing.T) {
 	w := newFakeCluster()
 	var groups []capacity.Group
@@ -138,7 +138,7 @@ func TestGroupsOfATickShareOneDeadline(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		waited := 0
-		for range 22 { // the writes are repeated every ten seconds
+		for range 22 { // the engine repeats the writes every ten seconds
 			origin := time.Now()
 			w.after(e, time.Second)
 			switch took := time.Since(origin); took {

@@ -19,11 +19,11 @@ func TestUseOfAGroupIsTheSumOfItsNodes(t *testing.T) {
 		return capacity.Node{Type: kind, Stage: stage, GPUs: gpus, Used: used, Hourly: hourly}
 	}
 	first := useOf("a", &capacity.PoolView{Exists: true, Ready: true, Nodes: []capacity.Node{
-		node(capacity.Spot, capacity.Usable, 8, 6, 4), // a quarter is unused
+		node(capacity.Spot, capacity.Usable, 8, 6, 4), // 2 of 8 GPUs are unused, so a quarter of the price is for unused GPUs
 		node(capacity.Spot, capacity.Launched, 8, 0, 4),
 		node(capacity.Spot, capacity.Requested, 8, 0, 4),
 		node(capacity.Reserved, capacity.Usable, 4, 4, 9),
-		// a capacity type of an undeclared value counts as the last declared type
+		// a capacity type that is not declared counts as the last declared type, Reserved
 		node(capacity.CapacityType(200), capacity.Usable, 1, 0, 2),
 	}})
 	second := useOf("b", &capacity.PoolView{Nodes: []capacity.Node{
@@ -46,8 +46,8 @@ func TestUseOfAGroupIsTheSumOfItsNodes(t *testing.T) {
 	}
 }
 
-// The history of a group contains changes of a NodePool, of the phase and of the rules that apply. It does not contain an annotation that
-// is written to a pod.
+// The history of a group contains changes of a NodePool, of the phase and of the rules that have a reason. It does not contain a tick that
+// only writes the annotation of a pod.
 func TestPodAnnotationsAreNotChangesOfAGroup(t *testing.T) {
 	w := newFakeCluster("chat")
 	w.workloads[0].Group = "gpu"
@@ -69,8 +69,7 @@ func TestPodAnnotationsAreNotChangesOfAGroup(t *testing.T) {
 	}
 }
 
-// While no NodePool can launch a node, the group caps the target. The cap applies one tick after the group's decision. When it ends, the
-// target increases again.
+// While no NodePool can launch a node, the group caps the target from the next tick on. When the cap ends, the target increases again.
 func TestCapacityCapLimitsTheTarget(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// lookahead is how long before a schedule starts its minimum counts as known demand. It is longer than the maximum lead time, which is
-	// one day.
+	// lookahead is how long before the start of a schedule its minimum counts as known demand. It is longer than the maximum lead time of one
+	// day.
 	lookahead = 25 * time.Hour
 	// openLookback is how far back refreshAhead searches for the start of an open window. Package capacity does not use earlier starts.
 	openLookback = 2 * time.Hour
 )
 
-// aheadSpan is the minimum of a schedule that is open or opens soon, with its start and end.
+// aheadSpan is the minimum of a schedule that is open or opens soon, from its start to its end.
 type aheadSpan struct {
 	workload    int // index in groupTick.workloads
 	from, until time.Time
@@ -74,7 +74,7 @@ func (g *groupTick) fillDecided(i int, w *capacity.Workload) {
 		w.LeadTime = minutes(m.LeadTime(of.Policy.Objective))
 	}
 	if !t.decided {
-		// The workload was not decided in this tick. Its demand is the demand of its last decision.
+		// Use the demand of the last decision, because this tick made no decision for the workload.
 		w.Uncapped = g.entries[i].decision.Uncapped
 		return
 	}
@@ -88,11 +88,11 @@ func (g *groupTick) fillDecided(i int, w *capacity.Workload) {
 	}
 }
 
-// minutes rounds a duration up to whole minutes. The observation then changes at most once a minute.
+// minutes rounds a duration up to whole minutes, so that the observation changes at most once a minute.
 func minutes(d time.Duration) time.Duration { return (d + time.Minute - 1) / time.Minute * time.Minute }
 
-// refreshAhead finds the schedules that open soon. It runs once a minute, because evaluating all cron expressions takes longer than all
-// rules of a tick.
+// refreshAhead finds the schedules that open soon. It runs once a minute, because the evaluation of all cron expressions takes longer than
+// all rules of a tick.
 func (g *groupTick) refreshAhead(now time.Time) {
 	minute := now.Unix() / 60
 	if minute == g.refreshed {
@@ -115,8 +115,7 @@ func (g *groupTick) refreshAhead(now time.Time) {
 				continue
 			}
 			from, until, ok := spanNear(&s.Window, now)
-			// package capacity subtracts the lead time of the group, so only the part by which the schedule's own lead exceeds it is
-			// subtracted here
+			// Package capacity subtracts the lead time of the group. Therefore only the difference to a longer lead of the schedule is subtracted.
 			if from = from.Add(-max(s.Lead-group, 0)); ok && from.Sub(now) < lookahead {
 				g.ahead = append(g.ahead, aheadSpan{i, from, until, s.Min})
 			}

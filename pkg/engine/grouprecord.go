@@ -16,17 +16,17 @@ import (
 type GroupRecord struct {
 	Group     *capacity.Group
 	At        time.Time // time of the decision; zero: no decision yet
-	Since     time.Time // time since which the group has its phase
+	Since     time.Time // when the current phase began
 	Phase     statemachine.Phase
 	Demand    capacity.Demand
 	Reasons   []explain.Reason
 	Findings  []explain.Finding
-	Overrides []override.Current // the overrides on its NodePools
+	Overrides []override.Current // the overrides on the NodePools of the group
 	Actions   []capacity.Action  // the actions of the tick; set only in the history
-	Plan      []capacity.Action  // the actions that would be applied if the group were not advisory
+	Plan      []capacity.Action  // the actions that would be applied if the group were not in advisory mode
 	Pools     []PoolUse          // in the order of Group.Pools
 	Workloads []GroupWorkload
-	CapCause  *capcause.Cause // why targets are capped; nil: they are not capped, or they are capped only because pods are rejected
+	CapCause  *capcause.Cause // why targets are capped; nil if no target is capped, or only because the API server rejects pods
 	Err       string          // why the last tick made no decision for the group; empty if it made one
 }
 
@@ -34,7 +34,7 @@ type GroupRecord struct {
 type Use struct {
 	Nodes, Coming  int // Coming counts the nodes that are requested or launched but not usable yet
 	GPUs, Used     int64
-	Hourly, Unused float64 // price per hour: of all nodes, and of their unused units; 0 if prices are not known
+	Hourly, Unused float64 // price per hour of all nodes, and the part of it for units that no pod uses; 0 if prices are unknown
 }
 
 // Idle returns the number of GPUs that no pod uses.
@@ -110,13 +110,13 @@ func (b *DecisionStore) adoptGroups(groups []*groupTick) {
 	}
 }
 
-// groupEntry holds the record of a group.
+// groupEntry contains the newest record of a group.
 type groupEntry struct {
 	name string
 
 	mu     sync.Mutex
 	record GroupRecord
-	rules  uint32 // one bit for each rule with a reason in the last decision
+	rules  uint32 // bit i is set if the rule i has a reason in the last decision
 }
 
 func newGroupEntry(g *capacity.Group) *groupEntry {
@@ -129,8 +129,8 @@ func (s *groupEntry) fail(now time.Time, err error) {
 	s.record.Err = err.Error()
 }
 
-// update stores the decision of a tick and reuses the memory of the previous record. isChange is true for the first decision and for the
-// first one after a failure. It is also true if the phase, a NodePool or the set of rules with a reason changed.
+// update stores the decision of a tick and reuses the memory of the previous record. isChange is true for the first decision, and for the
+// first decision after a tick that made none. It is also true if the phase, a NodePool or the set of rules with a reason changed.
 func (s *groupEntry) update(g *groupTick, now time.Time) (change GroupRecord, isChange bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +174,7 @@ func rulesOf(reasons []explain.Reason) (rules uint32) {
 	return rules
 }
 
-// changes reports whether an action changes the spec of a NodePool. Actions that change only annotations do not.
+// changes reports whether an action changes the spec of a NodePool. It ignores actions that change only annotations.
 func changes(actions []capacity.Action) bool {
 	for _, a := range actions {
 		if p, ok := a.(capacity.NodePoolPatch); ok && len(p.Changes) > 0 {
@@ -202,14 +202,15 @@ func useOf(name string, v *capacity.PoolView) PoolUse {
 	return out
 }
 
-// closedKinds maps each reason why a NodePool can launch no node to the Kind of the reason in a decision.
+// closedKinds translates the reason why a NodePool can launch no node (package explain) into the kind that a decision of a workload
+// contains.
 var closedKinds = map[explain.Cause]capcause.Kind{
 	explain.CauseLimit: capcause.Limit, explain.CauseRefused: capcause.Refused, explain.CauseNotReady: capcause.NotReady,
 	explain.CauseReservation: capcause.Reservation, explain.CauseFleet: capcause.Maximum, explain.CauseNoNewNode: capcause.NoNewNode,
 	explain.CauseInfeasible: capcause.Infeasible,
 }
 
-// groupCap contains the reason why the last decision of a group caps targets.
+// groupCap contains the reason why a capacity group caps the targets of its workloads.
 type groupCap struct {
 	cause *capcause.Cause // nil: the decision caps no target, or caps targets only because the API server rejects pods
 
@@ -219,7 +220,7 @@ type groupCap struct {
 	until  time.Time
 }
 
-// explainCap updates g.cap after a decision of the group. If no input has changed, it keeps the cause and allocates no memory.
+// explainCap updates g.cap after a decision of the group. If no input changed, it keeps the cause and allocates no memory.
 func (g *groupTick) explainCap() {
 	c, d := &g.cap, &g.decision
 	if c.group == g.group && c.until.Equal(d.Until) && slices.Equal(c.closed, d.Closed) {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
 )
 
-// Groups returns the current capacity groups. Callers must not change the slice. After a change of the groups, it returns a new slice.
+// Groups returns the current capacity groups. Callers must not change the slice. If the groups change, it returns a new slice.
 type Groups interface {
 	Groups() []*capacity.Group
 }
@@ -30,17 +30,18 @@ type Nodes interface {
 	Orphans(groups []*capacity.Group, of []scaling.Workload) ([]Orphan, []capacity.Action)
 }
 
-// Orphan is a NodePool that gpuscaler changed and that belongs to no capacity group now. Record is the value of gpuscaler's record
-// annotation, which contains the original values of the overridden fields.
+// Orphan is a NodePool that gpuscaler changed and that no longer belongs to a capacity group. Record is the value of gpuscaler's record
+// annotation, which contains the owner's values of the overridden fields.
 type Orphan struct{ Pool, Record string }
 
 // Advice limits or increases the target of one workload. A capacity group computes it. The zero value has no effect.
 type Advice struct {
 	Capped bool
-	// If Capped is true, Cap is the number of replicas for which nodes and pods can be created. AtRisk and Surge are replicas to add.
+	// If Capped is true, Cap is the number of replicas for which nodes and pods can be created. AtRisk is the number of replicas to add
+	// because pods run on nodes that will be interrupted. Surge is the number of replicas to add while pods move to other nodes.
 	Cap, AtRisk, Surge int32
-	Reserve            int32 `json:",omitempty"` // the part of AtRisk that replaces expected losses of nodes
-	// CapCause is the reason for Capped; nil if the reason is that the API server rejects pods. It is not changed after it is set.
+	Reserve            int32 `json:",omitempty"` // the part of AtRisk for node losses that are expected but not announced
+	// CapCause is the reason for Capped; nil if the cap exists because the API server rejects pods. The value never changes after it is set.
 	CapCause *capcause.Cause `json:",omitempty"`
 }
 
@@ -65,8 +66,8 @@ func adviceOf(a capacity.Advice, cause *capcause.Cause) Advice {
 type GroupTick struct {
 	At          time.Time
 	Group       *capacity.Group
-	Orphaned    bool // the NodePool is in no group now, and its original values are restored
-	Fresh       bool // the decision started from the zero state: it is the first one, or the first one after a failure
+	Orphaned    bool // the NodePool no longer belongs to a group, and its owner's values are restored
+	Fresh       bool // the decision started from the zero state, because it is the first one or the previous one failed
 	Observation *capacity.Observation
 	Decision    *capacity.Decision
 }
@@ -77,8 +78,8 @@ type nodeTicks struct {
 	current []*capacity.Group  // the groups in use, to detect that they were replaced
 	of      []scaling.Workload // the workloads in use, to detect that they were replaced
 	groups  []*groupTick
-	orphans map[string]*groupTick // NodePools without a group, by name
-	loosens context.Context       // one deadline for all waits of a tick; nil until the tick waits
+	orphans map[string]*groupTick // state of NodePools that no longer belong to a group, by name of the NodePool
+	loosens context.Context       // its deadline limits the sum of all waits of a tick; nil until the tick waits
 	cancel  context.CancelFunc
 }
 
@@ -89,11 +90,11 @@ type groupTick struct {
 	keys        []string            // namespace/name of each element of workloads
 	entries     []*workloadEntry    // entry of each element of workloads
 	evaluations []evaluation        // this tick's evaluation of each element of workloads
-	pods        [][]capacity.Pod    // copies that lookForIdle changes, one slice for each element of workloads
+	pods        [][]capacity.Pod    // copies of the pods that lookForIdle changes, one slice for each element of workloads
 	ahead       []aheadSpan
-	refreshed   int64 // the minute in which ahead was computed
+	refreshed   int64 // the minute, since 1970, in which ahead was computed
 	state       capacity.State
-	hasState    bool // state was set by a decision
+	hasState    bool // true if a decision has set state
 	observation capacity.Observation
 	decision    capacity.Decision
 	cap         groupCap
@@ -109,7 +110,7 @@ func newNodeTicks(e *Engine) *nodeTicks {
 func (n *nodeTicks) tick(ctx context.Context, now time.Time, out *Outcome) {
 	for _, g := range n.groups {
 		for i, s := range g.entries {
-			if s.member == nil { // a workload of a team with limits is evaluated by the team
+			if s.member == nil { // evaluated in the tick of the team otherwise
 				out.count(n.engine.evaluate(s, g.workloads[i], now, &g.evaluations[i]))
 			}
 		}
@@ -122,7 +123,7 @@ func (n *nodeTicks) tick(ctx context.Context, now time.Time, out *Outcome) {
 	}
 }
 
-// decide runs the decision of one group. The targets of its workloads are published even if the decision panics.
+// decide makes the decision of one group. The targets of its workloads are published even if the decision panics.
 func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time, out *Outcome) {
 	published := false
 	publish := func() {
@@ -137,7 +138,7 @@ func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time, out
 		if r := recover(); r != nil {
 			err := fmt.Errorf("capacity group %s: %w", g.group.Name, panicError(r))
 			out.fail(err)
-			// The state is reset because it may have caused the panic. The values to restore are not lost, because the records on the
+			// The state is reset because it may have caused the panic. The owner's values are not lost, because the record annotations of the
 			// NodePools contain them.
 			g.state, g.hasState, g.observation, g.decision = capacity.State{}, false, capacity.Observation{}, capacity.Decision{}
 			for _, s := range g.entries {
@@ -204,9 +205,9 @@ func loosens(a capacity.Action) bool {
 	return ok && p.Loosens
 }
 
-// wait waits until the actions that allow new nodes are done. All groups of a tick wait for at most ApplyTimeout in total, then the targets
-// are published anyway. A target that is published before a zero limit is removed delays only one launch. Targets that are not published
-// would stop the scaling of every HPA.
+// wait waits until the actions that allow new nodes are done. All groups of a tick together wait for at most ApplyTimeout. After that, the
+// targets are published although the actions are not done. If a target is published before a zero limit is removed, only one launch is
+// delayed. If targets were not published, no HPA could scale.
 func (n *nodeTicks) wait(ctx context.Context, done <-chan struct{}) {
 	if n.loosens == nil {
 		n.loosens, n.cancel = context.WithTimeout(ctx, n.engine.options.ApplyTimeout)
@@ -259,7 +260,8 @@ func (n *nodeTicks) adopt() {
 // in place.
 func same[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-// release restores the NodePools that are in no group now, and removes gpuscaler's annotations from pods that belong to no workload now.
+// release restores the NodePools that no longer belong to a group. It also removes gpuscaler's annotations from pods that no longer belong
+// to a workload.
 func (n *nodeTicks) release(now time.Time, out *Outcome) {
 	defer func() {
 		if r := recover(); r != nil {

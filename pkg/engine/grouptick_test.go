@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// fakeNodes is a cluster of NodePools in memory. A write is visible in the next observation, unless slow is set.
+// fakeNodes is a cluster of NodePools in memory. The next observation contains each write, unless slow is set.
 type fakeNodes struct {
 	groups  []*capacity.Group
 	pools   map[string]*capacity.PoolView
@@ -25,9 +25,9 @@ type fakeNodes struct {
 	slow    bool
 	broken  string // the group whose observation panics
 	served  func() int32
-	acts    []string // the applied actions, each with the target that was served when it was applied
+	acts    []string // the applied actions, each with the target that was served at that moment
 	observe int
-	gpus    int64 // of a replica; 0: one
+	gpus    int64 // GPUs per replica; 0 means one
 
 	annotated []capacity.Action // actions for pods that belong to no workload
 }
@@ -140,7 +140,7 @@ func TestZeroLimitIsRemovedBeforeTheTargetIsServed(t *testing.T) {
 	w.after(e, time.Second)
 	const restored = `gpu-pool spec.limits[nvidia.com/gpu]: "0" -> (absent)  (owner's value restored)(serving 0)`
 	if !slices.Equal(g.acts, []string{restored}) {
-		t.Errorf("as demand came: %q, want %q", g.acts, restored)
+		t.Errorf("when demand returned: %q, want %q", g.acts, restored)
 	}
 	if n := g.served(); n != 3 {
 		t.Errorf("then %d was served, not 3", n)
@@ -214,7 +214,7 @@ func TestAdviceIsReadInTheNextTick(t *testing.T) {
 	}
 	w.after(e, time.Second)
 	if n := g.served(); n != 3 {
-		t.Errorf("in the next one %d was served, want a successor more", n)
+		t.Errorf("in the next tick %d was served, want one more replica", n)
 	}
 	r, _ := e.Decisions().Record(chat)
 	if r.View.Advice.AtRisk != 1 || r.Observation().Advice.AtRisk != 1 {
@@ -300,7 +300,7 @@ func TestRemovedGroupIsRestoredAndResetForgetsGroups(t *testing.T) {
 	g.groups = nil
 	w.after(e, 2*time.Second)
 	if len(g.acts) == 0 || !strings.Contains(g.acts[0], "owner's value restored") || g.pools["gpu-pool"].Record != "" {
-		t.Errorf("after its policy a pool still holds %q: %q", g.pools["gpu-pool"].Record, g.acts)
+		t.Errorf("after the group was removed, the NodePool still has the record %q: %q", g.pools["gpu-pool"].Record, g.acts)
 	}
 	if names := e.Decisions().Groups(); len(names) != 0 {
 		t.Errorf("on the decisions: %q", names)
@@ -396,8 +396,8 @@ func TestNodeReplicasAreAddedToTheMinimum(t *testing.T) {
 	}
 }
 
-// The record on the NodePool of a removed group cannot be read. Its original limit is unknown, so the limit that gpuscaler owns is removed.
-// The recording of the decision contains that the NodePool belongs to no group.
+// The record annotation on the NodePool of a removed group cannot be read. The owner's limit is then unknown, so the limit that gpuscaler
+// set is removed. OnGroupTick reports that the NodePool belongs to no group.
 func TestRemovedGroupWithAnUnreadableRecordIsRestored(t *testing.T) {
 	w, g, e, _ := night(t)
 	orphaned := 0
@@ -427,7 +427,7 @@ func TestAnnotationOfAPodWithoutAWorkloadIsRemoved(t *testing.T) {
 	}
 }
 
-// A workload leaves its group while the group advises a replacement for a replica at risk. The advice must end with the membership.
+// A workload is removed from its group while the group advises a replacement for a replica at risk. The advice must end in the next tick.
 func TestAdviceEndsWithTheGroupOfAWorkload(t *testing.T) {
 	w, g, e, chat := night(t)
 	w.views[chat] = View{Replicas: 2, Ready: 2, GPUs: 1, Operator: scaling.NoOperator}
@@ -450,8 +450,8 @@ func TestAdviceEndsWithTheGroupOfAWorkload(t *testing.T) {
 	}
 }
 
-// One hour before a schedule opens, its capacity group already observes the schedule's minimum as known demand: 6 replicas with 4 GPUs each
-// are 24 GPUs.
+// One hour before a schedule opens, the capacity group observes the minimum of the schedule as demand that is known in advance: 6 replicas
+// with 4 GPUs each are 24 GPUs.
 func TestScheduleAheadCountsTheGPUsOfItsReplicas(t *testing.T) {
 	w, g, e, chat := night(t)
 	policy := *w.workloads[0].Policy
@@ -469,8 +469,8 @@ func TestScheduleAheadCountsTheGPUsOfItsReplicas(t *testing.T) {
 	}
 }
 
-// A workload has an additional replica because one is at risk. Its Deployment is deleted. Its demand is then unknown, and no replica counts
-// as additional.
+// A workload has an additional replica because another replica is at risk. Then its Deployment is deleted. The group must observe that the
+// demand is unknown, and no additional replica.
 func TestWorkloadThatIsNotFoundHasNoExtraReplicas(t *testing.T) {
 	w, _, e, chat := night(t)
 	var seen capacity.Workload

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// watched is a fake Telemetry that reports idle pods.
+// watched is a fake Telemetry that reports the pods in idle as idle.
 type watched struct {
 	*fakeCluster
 	idle []string

@@ -6,10 +6,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// StateOrigin is where the state of a decision came from. Recordings contain it, because the decision depends on it.
+// StateOrigin is the origin of the state from which a decision started. Recordings contain it, because the decision depends on it.
 type StateOrigin uint8
 
-// Values of StateOrigin.
+// Values of StateOrigin. Each comment describes the state from which the decision starts.
 const (
 	Continued StateOrigin = iota // the state after the previous tick; for the first decision, the zero state
 	Restarted                    // the observed replicas, with the trends and forecasts of the signals
@@ -40,8 +40,8 @@ func (b *DecisionStore) StateOrigin(k scaling.Key) StateOrigin {
 	return s.origin
 }
 
-// chooseOrigin returns the state from which the next decision starts. A decision normally continues from the last target. It starts from
-// the observed replicas in these cases:
+// chooseOrigin returns the state from which the next decision starts. A decision normally continues from the last target. In these cases,
+// it starts from the observed replicas instead:
 //
 //   - Replaced: the last decision was made for a scale target of another name.
 //   - Seeded: the last decision is too old, or it was made for a deleted scale target of the same name.
@@ -50,7 +50,7 @@ func (b *DecisionStore) StateOrigin(k scaling.Key) StateOrigin {
 //
 // In these cases the replicas did not follow the last target. A decision that continues from it could lower 12 replicas to 1 without
 // applying any window or rate. It could also raise a new object with one replica to the 24 replicas of the deleted object. Restarted keeps
-// the trends and forecasts of the signals, because the signals were read all the time.
+// the trends and forecasts of the signals, because gpuscaler read the signals all the time.
 func (s *workloadEntry) chooseOrigin(w *scaling.Workload, v *View, now time.Time) StateOrigin {
 	switch {
 	case s.at.IsZero():

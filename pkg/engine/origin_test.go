@@ -16,14 +16,14 @@ func ratePolicy() *scaling.Policy {
 }
 
 // lift runs a workload with 12 replicas for an hour in a mode in which its target is not served. The load needs only one replica. After the
-// change to mode auto, the target must not fall faster than the rate of scale-down allows.
+// change to mode auto, the target must not decrease faster than the scale-down rate allows.
 func lift(t *testing.T, from scaling.Mode) {
 	w := newFakeCluster()
 	chat := w.add("chat", from)
 	p := ratePolicy()
 	w.workloads[0].Policy = p
 	w.views[chat] = View{Replicas: 12, Ready: 12, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
-	w.backlog[chat] = 10 // needs 1 replica
+	w.backlog[chat] = 10 // the load needs 1 replica
 	e := New(w, w, w, Options{})
 	w.after(e, time.Hour) // no HPA applies the target, so 12 replicas run
 	w.workloads = []scaling.Workload{{Key: chat, Policy: p, Mode: scaling.Auto}}
@@ -36,7 +36,7 @@ func lift(t *testing.T, from scaling.Mode) {
 func TestEndOfHoldDoesNotScaleDownAtOnce(t *testing.T)     { lift(t, scaling.Hold) }
 func TestEndOfAdvisoryDoesNotScaleDownAtOnce(t *testing.T) { lift(t, scaling.Advisory) }
 
-// growing is a workload whose backend does not respond: the queue grows although the GPUs are idle.
+// growing is a workload whose server does not respond: its queue grows although its GPUs are idle.
 type growing struct{ *fakeCluster }
 
 func (g growing) Read(_ *scaling.Workload, out []scaling.Reading) {
@@ -124,7 +124,7 @@ func TestNewManagedHPAStartsFromTheObservedReplicas(t *testing.T) {
 	w := newFakeCluster()
 	chat := w.add("chat", scaling.Auto)
 	w.workloads[0].Policy = ratePolicy()
-	w.backlog[chat] = 10 // 1 replica is needed; the target decreases to 1, but no HPA applies it
+	w.backlog[chat] = 10 // the load needs 1 replica; the target decreases to 1, but no HPA applies it
 	unfollowed := View{Replicas: 12, Ready: 12, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
 	w.views[chat] = unfollowed
 	e := New(w, w, w, Options{})
@@ -153,8 +153,8 @@ func TestPanicOfOnTransitionAffectsOneWorkload(t *testing.T) {
 	}
 }
 
-// An idle workload has the target 0, and a user scales it to 5. The cooldown starts at that time. The target is 5 for the stabilization
-// window of 5 minutes, and returns to 0 when the cooldown of 10 minutes ends.
+// An idle workload has the target 0, and a user scales it to 5. The cooldown of 10 minutes starts with that change. The target is 5 during
+// the stabilization window of 5 minutes, and it is 0 after the cooldown.
 func TestManualScaleUpFromZeroStartsTheCooldown(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
@@ -193,8 +193,9 @@ func TestManualScaleUpFromZeroStartsTheCooldown(t *testing.T) {
 	}
 }
 
-// While a workload is at zero, each tick continues from the last one: the stabilization window of scale-up keeps the target at zero for its
-// length and no longer. A workload that a user scales from zero to one is observed from its replica, so it stays for the cooldown.
+// While a workload is at zero, each tick continues from the state of the previous tick, so the stabilization window of scale-up delays the
+// target only once. If a user scales the workload from zero to one, the next decision starts from that replica, which is kept during the
+// cooldown.
 func TestAWorkloadAtZeroContinuesUntilItIsScaled(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
-// packedDecision is a scaling.Decision that stores its reasons in a slice. The array in scaling.Decision, with space for all possible
-// reasons, needs four times the memory.
+// packedDecision is a scaling.Decision with its reasons in a slice. It needs a quarter of the memory, because the array in scaling.Decision
+// has space for all possible reasons.
 type packedDecision struct {
 	Replicas, Requested     int32
 	Uncapped, Extra, Room   int32
@@ -46,7 +46,7 @@ func (k *packedDecision) unpack() scaling.Decision {
 	}
 }
 
-// packedView is a View that needs half of the memory. The fields that few workloads use are in seldom.
+// packedView contains the same values as a View in half of the memory. The fields that few workloads use are in seldom.
 type packedView struct {
 	UID                               string
 	Replicas, Ready, Loading, Pending int32
@@ -57,11 +57,11 @@ type packedView struct {
 	Started                           *planner.ReplicaStarts
 	HPAKind, HPAName                  string
 	HPAExact                          bool
-	seldom                            *seldomView // nil: these fields have the values of noSeldomView
+	seldom                            *seldomView // nil: the fields of a seldomView have the values of noSeldomView
 }
 
-// seldomView contains the fields of a View that few workloads use: about problems, about interventions of people, and the advice of a
-// capacity group that changes the target.
+// seldomView contains the fields of a View that few workloads use: problems of pods, the settings that a user made by annotations, and the
+// limits and additions of a capacity group or a team.
 type seldomView struct {
 	Crashing    int32
 	CrashingPod string

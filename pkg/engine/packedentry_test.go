@@ -66,12 +66,12 @@ func fill(t *rapid.T, v reflect.Value) {
 			fill(t, v.Field(i))
 		}
 	default:
-		t.Fatalf("a record holds a %s, which the history does not keep", v.Type())
+		t.Fatalf("a record contains a %s, which the history cannot store", v.Type())
 	}
 }
 
-// A record keeps every field except the UID of the scale target when it is encoded and decoded. The test also covers fields that are added
-// later.
+// A record that the history encodes and decodes keeps every field except the UID of the scale target. The test also covers fields that are
+// added later.
 func TestHistoryKeepsEveryFieldOfARecord(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var want Record
@@ -88,7 +88,7 @@ func TestHistoryKeepsEveryFieldOfARecord(t *testing.T) {
 	})
 }
 
-// An entry keeps every field of a view. The test also covers fields that are added later.
+// A packedView keeps every field of a view. The test also covers fields that are added later.
 func TestEntryKeepsEveryFieldOfAView(t *testing.T) {
 	var k packedView
 	rapid.Check(t, func(t *rapid.T) {
@@ -103,7 +103,7 @@ func TestEntryKeepsEveryFieldOfAView(t *testing.T) {
 	})
 }
 
-// A reader that copied the view of a tick must not see the values of later ticks.
+// A reader that copied the view in one tick must not observe the values of later ticks.
 func TestUnpackedViewDoesNotChangeWithTheNextTick(t *testing.T) {
 	var k packedView
 	k.set(&View{Crashing: 2, CrashingPod: "chat-0"})
@@ -169,7 +169,7 @@ func BenchmarkEncodeRecord(b *testing.B) {
 	b.ReportMetric(float64(len(data)), "bytes")
 }
 
-// The store keeps every field of a decision. The test also covers fields that are added later.
+// A packedDecision keeps every field of a decision. The test also covers fields that are added later.
 func TestStoreKeepsEveryFieldOfADecision(t *testing.T) {
 	var k packedDecision
 	rapid.Check(t, func(t *rapid.T) {

@@ -15,29 +15,29 @@ type Policies interface {
 
 // Telemetry returns the newest samples with their times. It does not block, because sources are polled in the background.
 type Telemetry interface {
-	// Read sets out[i] to the newest reading of w.Policy.Signals[i]. A reading stays unknown until its signal is polled for this version of
-	// the policy.
+	// Read sets out[i] to the newest reading of w.Policy.Signals[i]. If the signal has not been polled since the policy changed, the reading
+	// is unknown.
 	Read(w *scaling.Workload, out []scaling.Reading)
 }
 
-// IdlePods is a Telemetry that reports which pods are idle, so that a scale-down can remove these first.
+// IdlePods is implemented by a Telemetry that reports which pods are idle, so that a scale-down can remove the idle pods first.
 type IdlePods interface {
-	// Idle reports whether a pod is known to be idle. It does not block. It returns false for a pod without data.
+	// Idle reports whether a pod is known to be idle. It returns false for a pod without data. It must not block.
 	Idle(w *scaling.Workload, pod string, now time.Time) bool
 }
 
 // Cluster returns the observed state of the scale targets and applies the decisions.
 type Cluster interface {
-	// View returns the newest view of a workload's scale target from memory; ok is false if the target does not exist or the cache is not
-	// synced.
+	// View returns the newest observed state of a workload's scale target from memory. ok is false if the target does not exist or the cache
+	// is not synced.
 	View(w *scaling.Workload) (v View, ok bool)
-	// Apply records Events and scales workloads from and to zero. It returns when ctx ends, at the latest.
+	// Apply records Events for the changes, and scales workloads from zero and to zero replicas. It returns when ctx ends, at the latest.
 	Apply(ctx context.Context, changes []Change) error
 }
 
 // Refusals is implemented by a Cluster that can explain why View does not return an existing scale target.
 type Refusals interface {
-	// Refusal returns the reason, or "" if there is none.
+	// Refusal returns the reason, or "" if the scale target does not exist or View returns it.
 	Refusal(w *scaling.Workload) string
 }
 
@@ -45,32 +45,33 @@ type Refusals interface {
 type View struct {
 	UID                               string `json:",omitempty"` // UID of the scale target; empty if the cluster reports none
 	Replicas, Ready, Loading, Pending int32
-	// Crashing is the number of replicas that restart in a loop. They count neither as ready nor as loading. CrashingPod is the name of one
-	// of their pods.
+	// Crashing is the number of replicas that restart in a loop. These replicas are neither in Ready nor in Loading. CrashingPod is the name
+	// of a pod of one of these replicas.
 	Crashing    int32  `json:",omitempty"`
 	CrashingPod string `json:",omitempty"`
-	// Rejected is the number of replicas whose pods the API server rejects. While it rejects any, Rejected is at least 1. Rejection is the
-	// reason.
+	// Rejected is the number of replicas whose pods the API server rejects. It is at least 1 while the API server rejects any pod. Rejection
+	// is the reason.
 	Rejected  int32     `json:",omitempty"`
 	Rejection Rejection `json:",omitzero"`
-	GPUs      int32     // GPUs per replica; 0 if its pods request none
-	// Version is a hash of the properties that determine the capacity of a replica: the image, the command, the arguments and the GPUs of
-	// the server, and the selected GPU type. If the ready pods have different hashes, the most frequent hash is used. 0 means unknown.
+	GPUs      int32     // GPUs per replica; 0 if the pods request none
+	// Version is a hash of the properties that determine the capacity of a replica: the image, the command, the arguments and the GPUs of the
+	// server, and the selected GPU type. If the ready pods have different hashes, the most frequent hash is used. 0 means that the hash is
+	// unknown.
 	Version uint64 `json:",omitempty"`
-	// Started contains the latest replicas that became ready, with their cold starts. It is nil if there are none or their times are
-	// unknown. It is not changed after it is set.
+	// Started contains the newest replicas that became ready, with their cold starts. It is nil if no replica became ready or if the times are
+	// unknown. The value that it refers to never changes.
 	Started *planner.ReplicaStarts `json:",omitempty"`
-	// MinReplicas and MaxReplicas are the bounds of the HPA or ScaledObject of the scale target; -1 if it has no HPA.
+	// MinReplicas and MaxReplicas are the bounds of the HPA or ScaledObject of the scale target; -1 if it has neither.
 	MinReplicas, MaxReplicas int32
 	Operator                 scaling.Operator
-	OperatorBy               string // the field manager that set the annotations in Operator, and the time
+	OperatorBy               string // the field manager that set the annotations from which Operator was read, and when
 	ManagedHPA               ManagedHPA
 	Advice                   Advice `json:",omitzero"` // advice of the capacity group from the previous tick; set by the engine
-	// Limit is the workload's share of its team's limits in this tick. The engine sets it.
+	// Limit is the workload's share of its team's limits in the current tick. The engine sets it.
 	Limit scaling.TeamLimit `json:",omitzero"`
 }
 
-// Rejection is the reason why the API server creates no further pods of a scale target. The zero value means that pods are not rejected.
+// Rejection is the reason why the API server creates no more pods of a scale target. The zero value means that it rejects no pods.
 type Rejection struct {
 	Kind string `json:"kind"`           // "ResourceQuota", "LimitRange", or "admission" for every other admission check
 	Name string `json:"name,omitempty"` // name of the ResourceQuota; the API server does not return the name of a LimitRange
@@ -88,7 +89,7 @@ func (r Rejection) By() string {
 	return r.Kind + " " + r.Name
 }
 
-// NextStep returns what the user should do, with the command that shows the object that rejects the pods.
+// NextStep returns what the user should do to resolve the rejection, with the command that shows the object that rejects the pods.
 func (r Rejection) NextStep(namespace string) string {
 	kubectl := "kubectl -n " + namespace
 	switch {
@@ -106,23 +107,24 @@ func (r Rejection) NextStep(namespace string) string {
 type ManagedHPA struct {
 	Kind, Name string // kind and name of the object; empty: no HPA reads the target of this workload
 	Desired    int32  // the HPA's status.desiredReplicas
-	Exact      bool   // neither the behavior nor the tolerance of the HPA prevents a change of the replicas to the target
-	Why        string // why Exact is false
+	Exact      bool   // neither behavior nor tolerance of the HPA prevents that it sets the replicas to the target
+	Why        string // why Exact is false; empty if Exact is true
 }
 
-// Requests is implemented by a Cluster that can return the resource requests of pods, for team limits. With another Cluster, no workload of
-// a team with limits is scaled up.
+// Requests is implemented by a Cluster that can return the resource requests of pods, for team limits. If the Cluster does not implement
+// it, no workload of a team with limits is scaled up.
 type Requests interface {
 	// Request returns how much of a resource the pods of one replica of a workload request. known is false if the request cannot be
-	// determined. For example, the pod template cannot be read, or the devices of a pod's claim cannot be counted. pods is the sum of the
-	// known requests of the workload's existing pods.
+	// determined, for example because the pod template cannot be read, or because the devices of a pod's claim cannot be counted. pods is the
+	// sum of the known requests of the workload's existing pods.
 	Request(w *scaling.Workload, resource string) (perReplica int64, known bool, pods int64)
 	// Unmanaged returns how much of a resource is requested by the pods in the team's namespaces that belong to none of the given
 	// workloads. The engine passes the same slice until the workloads change.
 	Unmanaged(team *scaling.Team, of []*scaling.Workload, resource string) int64
 }
 
-// Pod is one pod of a workload. Telemetry uses it to compute coverage, to scrape pods and to match series to workloads.
+// Pod is one pod of a workload. Telemetry uses it to compute how many pods report a metric, to scrape pods, and to match series to
+// workloads.
 type Pod struct {
 	Name, IP, Node string
 	Ready          bool

@@ -42,7 +42,7 @@ func TestKeysAreSortedByNamespaceAndName(t *testing.T) {
 	}
 }
 
-// calls records the number of changes in each call of Apply.
+// calls is a cluster that records the number of changes in each call of Apply.
 type calls struct {
 	*fakeCluster
 	sizes []int
@@ -65,7 +65,8 @@ func TestTickWithoutAChangeCallsNoListener(t *testing.T) {
 	}
 }
 
-// The HPA is slow: the last target is 3, but 2 replicas run. The counterfactual must start from 3, as the decision did.
+// The HPA is slow: the last target is 3, but 2 replicas run. Like the decision, the target without a rule must be computed from the state
+// with the target 3.
 func TestCounterfactualStartsFromTheSameState(t *testing.T) {
 	w := newFakeCluster("chat")
 	p := queuePolicy()
@@ -74,7 +75,7 @@ func TestCounterfactualStartsFromTheSameState(t *testing.T) {
 	chat := w.workloads[0].Key
 	e := New(w, w, w, Options{})
 	w.after(e, time.Second)
-	w.backlog[chat] = 90 // 9 replicas are needed, but the slow HPA keeps 2
+	w.backlog[chat] = 90 // the load needs 9 replicas, but the slow HPA keeps 2
 	w.after(e, 90*time.Second)
 	r, _ := e.Decisions().Record(chat)
 	without := map[scaling.Rule]int32{}
@@ -87,7 +88,8 @@ func TestCounterfactualStartsFromTheSameState(t *testing.T) {
 	}
 }
 
-// GroupTick.Fresh is true if a group's decision starts from the zero state: the first decision, and the first one after a failure.
+// GroupTick.Fresh is true if a group's decision starts from the zero state. This applies to the first decision and to the first one after a
+// failure.
 func TestGroupTickReportsAFreshState(t *testing.T) {
 	w := newFakeCluster("chat")
 	w.workloads[0].Group = "gpu"

@@ -8,27 +8,27 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// Memory returns the models that the previous leader saved.
+// Memory returns the models that the previous leader saved. A model contains what gpuscaler learned about one workload for its objective.
 type Memory interface {
 	// Recall returns the saved model of a workload, or nil. It does not block.
 	Recall(k scaling.Key) *SavedModel
 }
 
-// SavedModel is the encoded model for the objective of one workload. It is not changed after it is created.
+// SavedModel is the encoded model of one workload with an objective. It never changes after it was created.
 type SavedModel struct {
 	Key    scaling.Key
-	Target scaling.Target // the scale target; the model is restored only for the same one
-	// Work is what the policy measured. A model is not restored for a policy that measures something else, for example tokens instead of
-	// requests.
+	Target scaling.Target // the model is restored only for a workload with the same scale target
+	// Work is the kind of work in which the policy measures load, for example requests or tokens. The model is restored only for a policy with
+	// the same kind of work.
 	Work     scaling.Work
 	At       time.Time     // time of the last observation
-	Observed time.Duration // for how long, in total, the model has received measurements
+	Observed time.Duration // for how long, in total, the model received measurements
 	Data     []byte        // result of objective.Model.AppendBinary
 
-	summary objective.Learned // summary of this model; isOutdated compares a newer summary with it
+	summary objective.Learned // summary of this model, with which isOutdated compares a newer summary
 }
 
-// model decodes the data. It returns nil if the data is invalid or was written by another version of gpuscaler.
+// model decodes Data. It returns nil if Data is invalid or was written by another version of gpuscaler.
 func (m *SavedModel) model() *objective.Model {
 	out := objective.New()
 	if out.UnmarshalBinary(m.Data) != nil {
@@ -43,7 +43,7 @@ const (
 	loadSaveInterval   = 10 * time.Minute // if only the daily pattern of the load changed
 )
 
-// recall returns the saved model for the first decision of a workload, or nil if there is none that fits.
+// recall returns the saved model from which the first decision of a workload starts. It returns nil if no saved model fits the workload.
 func (e *Engine) recall(s *workloadEntry, w *scaling.Workload) *SavedModel {
 	if e.options.Memory == nil || w.Policy.Objective == nil || !s.at.IsZero() {
 		return nil
@@ -55,7 +55,7 @@ func (e *Engine) recall(s *workloadEntry, w *scaling.Workload) *SavedModel {
 	return m
 }
 
-// learning contains the summary and the saved models of the objective of one workload. It does not contain the model itself.
+// learning contains what the store keeps of a workload's model: its summary and the saved models. The model itself is part of the state.
 type learning struct {
 	learned   *objective.Learned // summary of the model, for readers of the store; not changed after it is set
 	learnedAt time.Time
@@ -63,11 +63,11 @@ type learning struct {
 	restored  *SavedModel // the model from which the first decision started; nil from the second decision on
 }
 
-// learnedInterval is the minimum time between two summaries of a model, because computing a summary takes longer than a decision.
+// learnedInterval is the minimum time between two summaries of a model. Computing a summary takes longer than a decision.
 const learnedInterval = 15 * time.Second
 
-// learn updates the summary of the model. It also saves the model if it has changed much since it was last saved. The caller holds the
-// lock.
+// learn updates the summary of the model. It also saves the model if the model changed much since the last time it was saved. The caller
+// holds the lock.
 func (s *workloadEntry) learn(t *evaluation, now time.Time) {
 	if t.model == nil {
 		s.learning = nil
@@ -88,8 +88,8 @@ func (s *workloadEntry) learn(t *evaluation, now time.Time) {
 	}
 }
 
-// contradicts reports whether the summary has no capacity per replica, or one clearly below the capacity in the plan. An explanation of the
-// decision would then contradict itself, so learn computes a new summary.
+// contradicts reports whether the plan of a decision contains a capacity per replica that is clearly above the capacity in the summary, or
+// the summary has none. An explanation would then contain both numbers, so learn computes a new summary.
 func (l *learning) contradicts(o *objective.Objective, p *objective.Plan) bool {
 	return o != nil && o.Capacity == 0 && p != nil && p.Capacity > 1.2*l.learned.Capacity.P50
 }
@@ -112,8 +112,8 @@ func (s *workloadEntry) encode(m *objective.Model, now time.Time) {
 		Observed: learned.Observed, Data: data, summary: learned}
 }
 
-// isOutdated reports whether the model must be saved again, because its newer summary l differs from the summary of the saved model m. m
-// may be nil.
+// isOutdated reports whether the model must be saved again: its newer summary l differs from the summary of the saved model m, which can be
+// nil.
 func (m *SavedModel) isOutdated(l *objective.Learned, now time.Time) bool {
 	if m == nil {
 		return l.Capacity.P50 > 0 || l.ColdStart.Count > 0 || l.Observed >= loadSaveInterval
@@ -145,8 +145,8 @@ func (b *DecisionStore) SavedModels() (all []*SavedModel) {
 	return all
 }
 
-// SaveModels encodes the current model of every workload, so that SavedModels returns them, for example at the end of leadership. It must
-// not run during a tick.
+// SaveModels encodes the current model of every workload, so that SavedModels returns the current models, for example before this process
+// gives up the Lease. It must not run during a tick.
 func (e *Engine) SaveModels() {
 	for _, s := range e.entries {
 		s.mu.Lock()

@@ -8,12 +8,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// memory is a Memory with the saved models of some workloads.
+// memory is a Memory that contains the saved models of some workloads.
 type memory map[scaling.Key]*SavedModel
 
 func (m memory) Recall(k scaling.Key) *SavedModel { return m[k] }
 
-// objectivePolicy returns a policy with an objective and one signal, which measures the waiting work.
+// objectivePolicy returns a policy with an objective and one signal, which measures the waiting requests.
 func objectivePolicy() *scaling.Policy {
 	return &scaling.Policy{MinReplicas: 1, MaxReplicas: 40,
 		Objective: &objective.Objective{Limit: 10 * time.Second, Percentile: 99, Capacity: 2},
@@ -38,8 +38,8 @@ func learned(t *testing.T, d time.Duration) (*fakeCluster, scaling.Key, *SavedMo
 	return w, key, all[0]
 }
 
-// A new leader uses what the previous leader learned: its first explanation shows the same values. For a minute, it keeps the running
-// replicas, because it does not know what the previous leader observed last. Then its target follows from the learned values.
+// A new leader uses what the previous leader learned, so its first explanation shows the same values. For one minute it keeps the running
+// replicas, because it has no recent observations. After that, its target depends on the learned values.
 func TestANewLeaderStartsFromWhatThePreviousLeaderLearned(t *testing.T) {
 	w, key, saved := learned(t, 3*time.Hour)
 	e := New(w, w, w, Options{Memory: memory{key: saved}})
@@ -49,7 +49,7 @@ func TestANewLeaderStartsFromWhatThePreviousLeaderLearned(t *testing.T) {
 		t.Fatalf("after the change of the leader: %+v, %s", r.Learned, r.Decision.Plan.Text())
 	}
 	if m, at := e.Decisions().Restored(key); m == nil || !at.Equal(saved.At) {
-		t.Errorf("the recording does not see what was restored: %v at %v", m, at)
+		t.Errorf("Restored does not return the saved model: %v at %v", m, at)
 	}
 	w.after(e, time.Second)
 	if m, _ := e.Decisions().Restored(key); m != nil {
@@ -63,7 +63,7 @@ func TestANewLeaderStartsFromWhatThePreviousLeaderLearned(t *testing.T) {
 }
 
 // An explanation contains the plan and a summary of the model. The summary must have a capacity per replica as soon as the plan has one,
-// and it must not be much lower.
+// and the capacity in the summary must not be much lower than the capacity in the plan.
 func TestSummaryHasTheCapacityOfThePlan(t *testing.T) {
 	w := newFakeCluster("chat")
 	key := w.workloads[0].Key
@@ -72,7 +72,7 @@ func TestSummaryHasTheCapacityOfThePlan(t *testing.T) {
 	e := New(w, w, w, Options{})
 	first := 0.0
 	for second := range 1200 {
-		// a further replica becomes ready after each of the first seconds, so an early summary knows no capacity yet
+		// In each of the first seconds, another replica becomes ready. An early summary therefore contains no capacity.
 		w.views[key] = View{Replicas: 8, Ready: int32(min(second, 8)), MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
 		w.backlog[key] = 12 + float64(second)
 		w.after(e, time.Second)
@@ -90,7 +90,7 @@ func TestSummaryHasTheCapacityOfThePlan(t *testing.T) {
 	t.Errorf("the capacity did not double since it was known: %v", first)
 }
 
-// A saved model is not restored if it measured other work, belongs to another scale target, or cannot be decoded.
+// A saved model is not restored if it measured another kind of work, belongs to another scale target, or cannot be decoded.
 func TestOnlyAModelOfTheSameWorkIsRestored(t *testing.T) {
 	w, key, saved := learned(t, time.Hour)
 	for name, change := range map[string]func(*SavedModel){
@@ -111,7 +111,7 @@ func TestOnlyAModelOfTheSameWorkIsRestored(t *testing.T) {
 	}
 }
 
-// A model is saved when it changes, not in each tick. A leader with a steady load saves it every ten minutes.
+// A model is saved when its values change, not in each tick. With a steady load, it is saved every ten minutes.
 func TestModelsAreSavedWhenTheyChange(t *testing.T) {
 	w, key, _ := learned(t, time.Minute)
 	e, saves := New(w, w, w, Options{}), 0
@@ -134,8 +134,8 @@ func TestModelsAreSavedWhenTheyChange(t *testing.T) {
 	}
 }
 
-// A model is saved at most once a minute if its capacity, cold starts or attained SLO changed, and every ten minutes if only the pattern of
-// the load changed.
+// If its capacity, its cold starts or the attained SLO changed, a model is saved at most once a minute. If only the daily pattern of the
+// load changed, it is saved every ten minutes.
 func TestWhenAModelIsSavedAgain(t *testing.T) {
 	capacity := func(p50 float64) objective.Learned {
 		return objective.Learned{Capacity: objective.Distribution{P50: p50}}
@@ -171,7 +171,7 @@ func TestWhenAModelIsSavedAgain(t *testing.T) {
 	}
 }
 
-// A summary of a model is at most 15 s old. A leader that never had a reading has learned nothing, so it saves no model.
+// A summary of a model is at most 15 s old. If a leader never received a reading, it learned nothing and saves no model.
 func TestSummariesAndModelsWithoutEvidence(t *testing.T) {
 	w, key, _ := learned(t, time.Minute)
 	e := New(w, w, w, Options{})

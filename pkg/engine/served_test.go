@@ -9,10 +9,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// identified is a fake cluster that also returns the UID of a scale target. A test can replace the scale target between two ticks with it.
+// identified is a fake cluster that also returns the UID of a scale target. With it, a test can replace the scale target between two ticks.
 type identified struct {
 	*fakeCluster
-	uids map[scaling.Key]string // absent: the object does not exist
+	uids map[scaling.Key]string // no entry: the scale target does not exist
 }
 
 func (c identified) TargetUID(w *scaling.Workload) (string, bool) {
@@ -24,7 +24,7 @@ func found(uid string, replicas int32) View {
 	return View{UID: uid, Replicas: replicas, Ready: replicas, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
 }
 
-// edited replaces the workload by a changed copy with a new Policy, as the policy store does after an edit.
+// edited replaces the workload by a changed copy with a new Policy, as the policy store does after a user edited the policy.
 func (w *fakeCluster) edited(change func(*scaling.Workload)) {
 	next := w.workloads[0]
 	p := *next.Policy
@@ -47,7 +47,7 @@ func TestTargetOfADeletedWorkloadIsNotServed(t *testing.T) {
 	if got, err := e.Decisions().Lookup(chat, w.now); !errors.Is(err, ErrUnseen) {
 		t.Errorf("one tick after the deletion: %+v, %v, want ErrUnseen", got, err)
 	}
-	w.views[chat] = found("a", 24) // for one tick the cache did not contain the scale target
+	w.views[chat] = found("a", 24) // the cache did not contain the scale target during one tick
 	w.after(e, time.Second)
 	if got, err := e.Decisions().Lookup(chat, w.now); err != nil || got.Replicas != 24 {
 		t.Errorf("the same object again: %+v, %v, want 24", got, err)
@@ -86,7 +86,7 @@ func TestPanickingWorkloadIsServedWithinEditedBounds(t *testing.T) {
 	}{
 		"a lower maximum":      {func(w *scaling.Workload) { w.Policy.MaxReplicas = 10 }, 10, nil},
 		"a higher minimum":     {func(w *scaling.Workload) { w.Policy.MinReplicas = 30 }, 30, nil},
-		"bounds that hold it":  {func(w *scaling.Workload) { w.Policy.MaxReplicas = 30 }, 24, nil},
+		"wider bounds":         {func(w *scaling.Workload) { w.Policy.MaxReplicas = 30 }, 24, nil},
 		"minimum over maximum": {func(w *scaling.Workload) { w.Policy.MinReplicas, w.Policy.MaxReplicas = 30, 10 }, 10, nil},
 		"another target":       {func(w *scaling.Workload) { w.Target.Name = "other" }, 0, ErrReplaced},
 		"hold":                 {func(w *scaling.Workload) { w.Mode = scaling.Hold }, 0, ErrHeld},
@@ -106,7 +106,7 @@ func TestPanickingWorkloadIsServedWithinEditedBounds(t *testing.T) {
 					t.Fatalf("%s after the edit: %+v, %v, want %d, %v", w.now.Sub(nine)-time.Minute, got, err, c.want, c.err)
 				}
 				if r, _ := e.Decisions().Record(chat); !r.Superseded {
-					t.Fatal("the record presents the decision as one under the policy in force")
+					t.Fatal("the record does not say that the policy changed after the decision")
 				}
 			}
 			w.after(e, 2*time.Second)
@@ -116,7 +116,7 @@ func TestPanickingWorkloadIsServedWithinEditedBounds(t *testing.T) {
 			w.explode = nil
 			w.after(e, time.Second)
 			if r, _ := e.Decisions().Record(chat); r.Superseded || r.Unseen {
-				t.Errorf("a decision under the policy in force: superseded %v, unseen %v", r.Superseded, r.Unseen)
+				t.Errorf("a decision with the current policy: superseded %v, unseen %v", r.Superseded, r.Unseen)
 			}
 		})
 	}
@@ -165,7 +165,7 @@ func TestDecisionFromTheFutureIsNotServed(t *testing.T) {
 	// The clock is set back by an hour, and from then on every decision of the workload panics. The old decision must not be served,
 	// although its age is negative for an hour.
 	w.now, w.explode = w.now.Add(-time.Hour), []scaling.Key{chat}
-	// After an hour the clock reaches the time of the decision again. The decision is then really an hour old.
+	// After an hour, the clock reaches the time of the decision again, but the decision is an hour old.
 	for range 3660 {
 		w.now = w.now.Add(time.Second)
 		e.Tick(context.Background(), w.now)
@@ -175,7 +175,7 @@ func TestDecisionFromTheFutureIsNotServed(t *testing.T) {
 	}
 }
 
-// While a scale target is not found, the clock is set back. The time since the last decision is then unknown, so the next decision starts
+// The clock is set back while a scale target is not found. The time since the last decision is then unknown, so the next decision starts
 // from the observed replicas.
 func TestScaleTargetFoundAfterAClockStepBackStartsFromItsReplicas(t *testing.T) {
 	w := newFakeCluster("chat")
@@ -194,7 +194,7 @@ func TestScaleTargetFoundAfterAClockStepBackStartsFromItsReplicas(t *testing.T) 
 	}
 }
 
-// refusing is a cluster that refuses every scale target with the reason why. If why is empty, it refuses none.
+// refusing is a cluster that refuses every scale target, with why as the reason. If why is empty, it refuses no scale target.
 type refusing struct {
 	*fakeCluster
 	why string

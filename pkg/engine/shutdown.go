@@ -11,9 +11,9 @@ import (
 
 // Shutdown removes the changes that must not remain without a running controller: every limit that gpuscaler set on a NodePool, and every
 // CapacityBuffer. The caller must call it after the last Tick, while the Lease is still held. Each value from the channel rounds starts one
-// round: a new observation and the writes that are still missing. A write that no observation confirms is repeated in a later round.
-// Shutdown returns when an observation shows that everything is removed, when rounds is closed, or when ctx ends. Without Nodes it returns
-// at once.
+// round, which observes the objects and writes the changes that are still missing. A change that no observation confirms is written again
+// in a later round. Shutdown returns when an observation shows that all limits and buffers are removed, when rounds is closed, or when ctx
+// ends. Without capacity groups it returns immediately.
 //
 // It returns an error with a *PanicError for each group that panicked. The next leader restores the limits of such a group from the records
 // on the NodePools.
@@ -45,8 +45,8 @@ func (e *Engine) Shutdown(ctx context.Context, rounds <-chan time.Time) (failed 
 	}
 }
 
-// removeLimitsOf restores the limits and deletes the buffers of one group. left is true if the call wrote something, or if an earlier write
-// was not observed yet. A panic is returned as an error.
+// removeLimitsOf restores the limits and deletes the buffers of one group. left is true if it wrote a change, or if an earlier change was
+// not observed so far. A panic is returned as an error.
 func (e *Engine) removeLimitsOf(ctx context.Context, g *groupTick, now time.Time) (left bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -32,7 +32,7 @@ func (b *buffered) Act(g *capacity.Group, actions []capacity.Action) <-chan stru
 	return b.fakeNodes.Act(g, actions)
 }
 
-// Shutdown deletes CapacityBuffers, because their nodes cost money for as long as they exist.
+// Shutdown deletes CapacityBuffers, because the nodes of a buffer cost money until it is deleted.
 func TestShutdownDeletesCapacityBuffers(t *testing.T) {
 	w := newFakeCluster("chat")
 	w.workloads[0].Group = "gpu"
@@ -50,7 +50,7 @@ func TestShutdownDeletesCapacityBuffers(t *testing.T) {
 	}
 }
 
-// rounds returns a channel with the times of rounds, 100 ms of simulated time apart, until ctx ends.
+// rounds returns a channel that sends the times of rounds, 100 ms of simulated time apart, until ctx ends.
 func rounds(ctx context.Context, now time.Time) <-chan time.Time {
 	c := make(chan time.Time)
 	go func() {
@@ -64,7 +64,7 @@ func rounds(ctx context.Context, now time.Time) <-chan time.Time {
 	return c
 }
 
-// deaf is a fakeNodes that ignores its first writes, like an API server that returns conflicts.
+// deaf is a fakeNodes that ignores its first writes, as if the API server returned conflicts.
 type deaf struct {
 	*fakeNodes
 	lose  int
@@ -93,7 +93,7 @@ func TestShutdownRepeatsALostWriteUntilItIsObserved(t *testing.T) {
 	}
 }
 
-// A panic in one group must not stop the shutdown, and the error must contain its stack.
+// If a group panics, the shutdown of other groups continues, and the error of that group contains the stack.
 func TestShutdownReportsAGroupThatPanics(t *testing.T) {
 	w, g, e, _ := night(t)
 	g.broken = g.groups[0].Name

@@ -19,7 +19,7 @@ func surgeRoom(t *testing.T, w *fakeTeam) (room func() (int32, bool), e *Engine)
 	return func() (int32, bool) { return last.Room, last.Bounded }, e
 }
 
-// A surge must fit within maxReplicas and the unused part of the team's limit.
+// The group observes how many surge replicas fit within maxReplicas and the unused part of the team's limit.
 func TestRoomOfASurge(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit  int64
@@ -58,7 +58,7 @@ func TestRoomOfASurge(t *testing.T) {
 	}
 }
 
-// A surge that the capacity group advises must stay within the team's limit. The group does not count surge replicas as demand.
+// Surge replicas that the capacity group advises must stay within the team's limit. The group does not count them as demand.
 func TestASurgeStaysWithinTheTeamLimit(t *testing.T) {
 	w := newFakeTeam(3, "a", "b")
 	w.backlog[w.workloads[0].Key], w.backlog[w.workloads[1].Key] = 20, 10
@@ -76,7 +76,7 @@ func TestASurgeStaysWithinTheTeamLimit(t *testing.T) {
 }
 
 // The group observes the learned cold start of a workload with an objective, rounded up to minutes so that a recording does not change in
-// each tick. Without an objective it observes 0.
+// each tick. Without an objective, it observes a cold start of 0.
 func TestGroupObservesTheLearnedColdStart(t *testing.T) {
 	w := newFakeTeam(50, "a", "b")
 	w.workloads[0].Policy = objectivePolicy()

@@ -27,7 +27,7 @@ func newTeamOfTwo(t *testing.T, limit int64) *teamOfTwo {
 
 func (w *teamOfTwo) policy(i int, change func(*scaling.Policy)) { change(w.workloads[i].Policy) }
 
-// set changes workload i: its queue needs the given number of replicas, and running replicas exist.
+// set changes workload i: its queue needs the number of replicas in needs, and the number of replicas in running exists.
 func (w *teamOfTwo) set(i int, needs, running int32) {
 	w.backlog[w.workloads[i].Key] = float64(10 * needs)
 	w.view(i, func(v *View) { v.Replicas, v.Ready = running, running })
@@ -39,7 +39,8 @@ func (w *teamOfTwo) tickAndExpect(when string, want ...int32) {
 	w.expect(w.t, w.e, when, want...)
 }
 
-// The GPUs per replica of a workload can no longer be read. The last known number is used, even after an edit of the policies.
+// The GPUs per replica of a workload can no longer be read. Its team's limits are divided with the last known number, even after the
+// policies are edited.
 func TestLastKnownAmountSurvivesAnEdit(t *testing.T) {
 	w := newTeamOfTwo(t, 10)
 	w.requests[w.workloads[0].Key] = 2
@@ -51,8 +52,8 @@ func TestLastKnownAmountSurvivesAnEdit(t *testing.T) {
 	w.tickAndExpect("its four units are not available to the other workload", 2, 6)
 }
 
-// The team limit grants GPUs to a scale-up. They stay granted until the HPA applies the target, the scale target is replaced or the
-// decision is too old.
+// The division of a team's limit grants GPUs to a scale-up. They stay granted until the HPA applies the target, the scale target is
+// replaced, or the decision is too old.
 func TestGrantedRaiseEndsWithTheObjectOrTheDecision(t *testing.T) {
 	for name, change := range map[string]func(w *teamOfTwo){
 		"another object": func(w *teamOfTwo) { w.view(0, func(v *View) { v.UID = "new" }) },
@@ -74,8 +75,8 @@ func TestGrantedRaiseEndsWithTheObjectOrTheDecision(t *testing.T) {
 	w.tickAndExpect("the HPA has not followed yet, and the raise is kept", 4, 0)
 }
 
-// The minimum of a member is granted before other demand. It is the number of replicas of a paused workload, the minimum of an active
-// override, and otherwise minReplicas.
+// The minimum of a workload is granted before other demand of the team. For a paused workload, it is the number of its replicas. During an
+// override by a user, it is the minimum of the override. Otherwise, it is minReplicas.
 func TestMinimumOfAMember(t *testing.T) {
 	for name, c := range map[string]struct {
 		operator scaling.Operator
@@ -100,7 +101,7 @@ func TestMinimumOfAMember(t *testing.T) {
 	}
 }
 
-// A decision that was not published leaves no trace: its recommendation is not in the stabilization window.
+// A decision that was not published has no effect on later decisions: its recommendation is not in the stabilization window.
 func TestUnpublishedDecisionLeavesTheStateUnchanged(t *testing.T) {
 	w := newTeamOfTwo(t, 100)
 	w.policy(0, func(p *scaling.Policy) { p.ScaleDown.StabilizationWindow = 5 * time.Minute })
@@ -116,7 +117,7 @@ func TestUnpublishedDecisionLeavesTheStateUnchanged(t *testing.T) {
 	w.tickAndExpect("after the failed tick", 1, 0)
 }
 
-// A negative number of GPUs per replica counts as unknown, so the workload is not scaled up.
+// A negative number of GPUs per replica counts as unknown. The workload is then not scaled up.
 func TestNegativeAmountIsNotKnown(t *testing.T) {
 	w := newTeamOfTwo(t, 4)
 	w.requests[w.workloads[0].Key] = -1
@@ -125,8 +126,8 @@ func TestNegativeAmountIsNotKnown(t *testing.T) {
 	w.tickAndExpect("a is kept, b takes the rest", 1, 3)
 }
 
-// If a workload of a team fails, its last target is served. Its running replicas and its target still use the team's limit, and a lower
-// limit reduces its target.
+// If the evaluation of a workload fails, its last target is served. Its running replicas and its target still use the team's limit, and a
+// lower limit reduces its target.
 func TestMemberThatFailsStillUsesTheLimit(t *testing.T) {
 	w := newTeamOfTwo(t, 4)
 	w.set(0, 1, 4)
@@ -143,7 +144,7 @@ func TestMemberThatFailsStillUsesTheLimit(t *testing.T) {
 	w.tickAndExpect("a limit of 0", 0, 0)
 }
 
-// Since and Before of a record are the time and the previous target of the last change, even after ticks without a change.
+// The fields Since and Before of a record describe the last change, even after ticks without a change.
 func TestRecordDescribesItsLastChange(t *testing.T) {
 	w := newTeamOfTwo(t, 9)
 	w.set(0, 2, 2)
@@ -181,8 +182,8 @@ func TestHugeAmountDoesNotOverflow(t *testing.T) {
 	w.tickAndExpect("no replica of that size fits", 0, 4)
 }
 
-// A workload in mode hold runs two replicas of two GPUs. First the GPUs per replica can no longer be read, then the pods are not found
-// either. The replicas must still use four GPUs of the limit of ten.
+// A workload in mode hold runs two replicas with two GPUs each. First the GPUs per replica can no longer be read, and later its pods cannot
+// be read either. Its replicas must still use four GPUs of the limit of ten.
 func TestLastKnownAmountOfAWorkloadThatIsNotServed(t *testing.T) {
 	w := newTeamOfTwo(t, 10)
 	held := w.workloads[0].Key
@@ -206,8 +207,8 @@ func TestLastKnownAmountOfAWorkloadThatIsNotServed(t *testing.T) {
 	expect("nothing is known", 6)
 }
 
-// The object of a workload is replaced by one that already has replicas, whose GPUs are unknown. They count with the last known number,
-// because a trial of a first replica is only for an object without replicas.
+// The scale target of a workload is replaced by an object that has replicas with an unknown number of GPUs. The last known number is used
+// for them. A trial with one replica is only for an object without replicas.
 func TestReplacedObjectWithReplicasKeepsTheAmount(t *testing.T) {
 	w := newTeamOfTwo(t, 10)
 	w.requests[w.workloads[0].Key] = 2
@@ -220,7 +221,8 @@ func TestReplacedObjectWithReplicasKeepsTheAmount(t *testing.T) {
 	w.tickAndExpect("the new object has two replicas", 2, 6)
 }
 
-// The limit cuts the target of a workload, and then its signals fail. It must no longer count as cut.
+// The team's limit reduces the target of a workload, and then its evaluation fails. It must no longer count as a workload whose target is
+// reduced.
 func TestFailedMemberIsNotCountedAsCut(t *testing.T) {
 	w := newTeamOfTwo(t, 4)
 	w.set(0, 9, 2)
@@ -243,7 +245,7 @@ func TestFailedMemberIsNotCountedAsCut(t *testing.T) {
 	}
 }
 
-// A workload in mode hold without replicas uses nothing of the limit, also if its number of replicas is not known.
+// A workload in mode hold without replicas uses no GPUs of the limit. The same applies if its number of replicas is unknown (-1).
 func TestHeldWorkloadWithoutReplicasUsesNothing(t *testing.T) {
 	for _, running := range []int32{0, -1} {
 		w := newTeamOfTwo(t, 5)

@@ -11,24 +11,24 @@ import (
 // TeamRecord is the use of one team's limits in the newest tick. It shares no memory with the engine.
 type TeamRecord struct {
 	Name   string
-	At     time.Time // time at which the limits were divided; zero: not yet
+	At     time.Time // time at which the limits were divided; zero if they were not divided so far
 	Limits []TeamUse // in the order of the team's limits
 	Err    string    // why the last tick did not divide the limits; empty if it divided them
 }
 
-// TeamUse is the use of one limit, in GPUs or units of the limited resource.
+// TeamUse is the use of one limit of a team. Its amounts are in units of the limited resource, for example GPUs.
 type TeamUse struct {
 	Resource string
 	Limit    int64
-	Uncapped int64 // sum of the targets without the limit
-	Targets  int64 // sum of the targets that are served
-	Minimums int64 // sum of minReplicas; if it exceeds Limit, not all minimums can be kept
+	Uncapped int64 // sum over the targets that the workloads would have without the limit
+	Targets  int64 // sum over the targets that are served
+	Minimums int64 // sum over minReplicas; if it exceeds Limit, the limit is kept and not every minimum is reached
 	Others   int64 // used by pods without a policy, and by workloads whose target is not served
 	Unknown  int   // number of workloads whose request per replica is unknown
 	Cut      int   // number of workloads whose target the limits reduce
 }
 
-// teamEntry holds the record of a team.
+// teamEntry contains the newest record of a team.
 type teamEntry struct {
 	name string
 
@@ -42,7 +42,7 @@ func (s *teamEntry) fail(now time.Time, err error) {
 	s.record.Name, s.record.At, s.record.Err = s.name, now, err.Error()
 }
 
-// update stores the limits and the demand of the members before the limits are divided.
+// update stores the limits and the demand of the team's workloads before the limits are divided.
 func (s *teamEntry) update(t *teamTick, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *teamEntry) update(t *teamTick, now time.Time) {
 	}
 }
 
-// finish stores the targets of the members after the limits were divided.
+// finish stores the targets of the team's workloads after the limits were divided.
 func (s *teamEntry) finish(t *teamTick) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

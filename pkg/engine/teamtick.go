@@ -13,8 +13,8 @@ import (
 // evaluated, then the limits are divided, and then the members whose share is less than their target are evaluated again.
 type teamTicks struct {
 	engine *Engine
-	of     []scaling.Workload // the workloads in use, to detect that they were replaced
-	groups []*groupTick       // the groups in use, to detect that they were replaced; teamMember.evaluation points into them
+	of     []scaling.Workload // the workloads of the last adopt, to detect that they were replaced
+	groups []*groupTick       // the capacity groups of the last adopt; teamMember.evaluation points into them
 	teams  []*teamTick
 }
 
@@ -35,11 +35,11 @@ type teamMember struct {
 	entry      *workloadEntry
 	workload   *scaling.Workload
 	key        string
-	evaluation *evaluation // this tick's evaluation: an element of its capacity group's evaluations, or own
+	evaluation *evaluation // the evaluation of this tick: an element of the evaluations of its capacity group, or own
 	own        evaluation
-	trial      bool           // the member has its first replica, although the amount per replica is unknown
-	room       int32          // how many replicas above the target of this tick the limits allow
-	amounts    []teams.Amount // the amount per replica for each limit of the team; the last known amount if it can no longer be read
+	trial      bool           // the workload may have one replica, although its request per replica is unknown
+	room       int32          // how many more replicas than the target of this tick the limits allow
+	amounts    []teams.Amount // the request per replica for each limit; the last known request if it can no longer be read
 	uid        string         // UID of the scale target in the last tick with a decision
 }
 
@@ -96,8 +96,8 @@ func newTeamTick(team *scaling.Team, previous *teamTick) *teamTick {
 	return t
 }
 
-// add makes a workload a member of the team. old is the member for the same workload before the edit, or nil. The new member takes over the
-// last known requests per replica.
+// add makes a workload a member of the team. old is the member for the same workload before the policies changed, or nil. The new member
+// keeps the last known requests per replica.
 func (t *teamTick) add(s *workloadEntry, w *scaling.Workload, old *teamMember) {
 	m := &teamMember{entry: s, workload: w, key: w.Key.String(), amounts: make([]teams.Amount, len(t.limits))}
 	m.evaluation = &m.own
@@ -117,8 +117,8 @@ func (t *teamTick) add(s *workloadEntry, w *scaling.Workload, old *teamMember) {
 	t.members, t.workloads = append(t.members, m), append(t.workloads, w)
 }
 
-// tick evaluates the members of every team and divides the team's limits. It publishes the members without a capacity group. The others are
-// published with their group.
+// tick evaluates the members of every team and divides the team's limits. It publishes the targets of members without a capacity group. The
+// targets of other members are published with their group.
 func (n *teamTicks) tick(now time.Time, out *Outcome) {
 	for _, t := range n.teams {
 		for _, m := range t.members {
@@ -133,8 +133,8 @@ func (n *teamTicks) tick(now time.Time, out *Outcome) {
 	}
 }
 
-// limit divides the limits of a team. If the division panics, no member has a decision in this tick: a target that ignores the limits must
-// not be served. The targets of the previous tick are served until MaxAge.
+// limit divides the limits of a team. If the division panics, no member has a decision in this tick, because a target that ignores the
+// limits must not be served. The targets of the previous tick are served until they are older than MaxAge.
 func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -172,15 +172,15 @@ func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 
 func (n *teamTicks) maxAge() time.Duration { return n.engine.options.MaxAge }
 
-// setHeadrooms computes how many replicas each member could have above its target while all existing replicas keep running. The number is 0
-// for a member with unknown requests per replica.
+// setHeadrooms computes room for each member: how many replicas it could have above its target while all existing replicas keep running. If
+// the requests per replica are unknown, room is 0.
 func (t *teamTick) setHeadrooms() {
 	left := make([]int64, len(t.limits))
 	for r := range t.limits {
 		left[r] = t.limits[r].Max - t.others[r]
 		for i, m := range t.members {
 			switch {
-			case m.workload.Mode != scaling.Auto: // the field others includes its pods
+			case m.workload.Mode != scaling.Auto: // t.others includes the pods of this member
 			case m.evaluation.decided:
 				left[r] -= unitsOf(&m.amounts[r], max(m.evaluation.decision.Replicas, m.evaluation.view.Replicas))
 			case t.divide[i].Granted > 0:
@@ -220,7 +220,7 @@ func (n *teamTicks) advise(t *teamTick, now time.Time) {
 	}
 }
 
-// apply evaluates a member again if its share is below its target.
+// apply evaluates a member again with its share of the limits if the share is below its target.
 func (n *teamTicks) apply(m *teamMember, share *teams.Share, now time.Time) {
 	if t := m.evaluation; share.Limit >= 0 && share.Max < t.decision.Replicas {
 		t.view.Limit = scaling.TeamLimit{Limited: true, Max: share.Max, Index: share.Limit, Others: share.Others}
@@ -228,7 +228,7 @@ func (n *teamTicks) apply(m *teamMember, share *teams.Share, now time.Time) {
 	}
 }
 
-// revoke discards an evaluation that will not be published, and restores the state before it.
+// revoke discards the decision of an evaluation that will not be published, and restores the state from which it started.
 func (m *teamMember) revoke() {
 	if m.evaluation.decided {
 		m.entry.state.Copy(&m.evaluation.prior)
@@ -236,7 +236,7 @@ func (m *teamMember) revoke() {
 	}
 }
 
-// read sets the inputs of teams.Divide.
+// read sets the inputs of teams.Divide: the request and the demand of each member, and what other pods use.
 func (t *teamTick) read(requests Requests, maxAge time.Duration, now time.Time) {
 	t.divide, t.shares = t.divide[:0], t.shares[:0]
 	for r, l := range t.team.Limits {
@@ -254,7 +254,7 @@ func (t *teamTick) read(requests Requests, maxAge time.Duration, now time.Time) 
 		case m.evaluation.decided && m.workload.Mode == scaling.Auto:
 			next = m.demand(maxAge, now)
 		case m.evaluation.decided:
-			// The target is not served, so another controller sets the replicas. Existing replicas still use the limit.
+			// The target is not served, so another controller sets the replicas. The existing replicas count as used by others.
 			for r := range t.limits {
 				t.others[r] += unitsOf(&m.amounts[r], m.evaluation.view.Replicas)
 			}
@@ -271,8 +271,8 @@ func (t *teamTick) read(requests Requests, maxAge time.Duration, now time.Time) 
 	}
 }
 
-// request reads how much of a resource one replica of the member requests. An unknown request keeps its last value. During a trial, all
-// existing pods belong to one replica, so the replica requests at least the sum of their requests.
+// request reads how much of a resource one replica of the member requests. If the request cannot be read, the last known request is kept.
+// During a trial, all existing pods belong to one replica, so this replica requests at least what the pods request together.
 func (m *teamMember) request(from Requests, r int, resource string) {
 	a := &m.amounts[r]
 	a.Known, a.Pods = false, 0
@@ -288,7 +288,7 @@ func (m *teamMember) request(from Requests, r int, resource string) {
 	}
 }
 
-// demand returns the member's input of teams.Divide.
+// demand returns what the member needs, as input of teams.Divide.
 func (m *teamMember) demand(maxAge time.Duration, now time.Time) teams.Member {
 	t := m.evaluation
 	out := teams.Member{Key: m.key, Want: t.decision.Replicas, Running: max(0, t.view.Replicas), Amounts: m.amounts}
@@ -307,13 +307,14 @@ func (m *teamMember) demand(maxAge time.Duration, now time.Time) teams.Member {
 	return out
 }
 
-// served reports whether the last decision is still served. Only the tick writes the fields that it reads, so it needs no lock.
+// served reports whether the last decision is still served. It needs no lock, because only the tick writes the fields that it reads.
 func (m *teamMember) served(maxAge time.Duration, now time.Time) bool {
 	return m.entry.unserved(now, maxAge) == nil
 }
 
 // unitsOf returns how much of a resource, for example how many GPUs, a number of replicas requests. If the request of a replica is unknown,
-// unitsOf uses its last known value, or one unit if it was never known. The result is then at least what the existing pods request.
+// unitsOf uses its last known value, or one unit if it was never known. In this case, the result is at least what the existing pods
+// request.
 func unitsOf(a *teams.Amount, replicas int32) int64 {
 	n := int64(max(0, replicas))
 	if a.Known {

@@ -43,7 +43,7 @@ func (w *fakeTeam) join(name string, mode scaling.Mode) scaling.Key {
 	return key
 }
 
-// setLimit replaces every policy by a version with the new limit, as an edit of the PlatformConfig does.
+// setLimit replaces every policy by a copy with the new limit, as an edit of the PlatformConfig does.
 func (w *fakeTeam) setLimit(limit int64) {
 	w.team = &scaling.Team{Name: "chat", Namespaces: []string{"team"}, Limits: []scaling.ResourceLimit{{Resource: gpu, Max: limit}}}
 	w.workloads = slices.Clone(w.workloads)
@@ -73,7 +73,7 @@ func (w *fakeTeam) tick(e *Engine) Outcome {
 	return e.Tick(context.Background(), w.now)
 }
 
-// follow sets the replicas of every workload to the target that is served, as an HPA does.
+// follow sets the replicas of every workload to the served target, as an HPA does.
 func (w *fakeTeam) follow(e *Engine) {
 	for key, v := range w.views {
 		if served, err := e.Decisions().Lookup(key, w.now); err == nil {
@@ -302,14 +302,14 @@ func TestPanicInTheDivisionServesNoTargetThatIgnoresTheLimit(t *testing.T) {
 	w.expect(t, e, "and are an error once they are too old", -1, -1, -1, 40)
 	w.broken = false
 	w.tick(e)
-	w.expect(t, e, "until the bug is gone", 2, 2, 2, 40)
+	w.expect(t, e, "until the division works again", 2, 2, 2, 40)
 	if _, err := e.Decisions().Lookup(alone, w.now); err != nil {
 		t.Error(err)
 	}
 }
 
 // For all loads, views and changes of the limit, the targets stay within the limit, and the order of the policies has no effect. While the
-// limit is large enough, every decision is the same as without a limit.
+// limit is large enough for all targets, every decision is the same as without a limit.
 func TestTeamLimitProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 5).Draw(t, "workloads")

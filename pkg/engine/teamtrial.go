@@ -7,14 +7,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/teams"
 )
 
-// onTrial reports whether the trial of the member continues: the member has at most one replica, and its target was at most one.
+// onTrial reports whether the trial of the member continues, which requires that it has at most one replica and that its last target was at
+// most 1.
 func (m *teamMember) onTrial(in *teams.Member) bool {
 	return m.trial && in.Running <= 1 && in.Granted <= 1
 }
 
 // setTrial updates the field trial after the team's limits were divided among its members. A trial begins when a member receives its first
-// replica although it is not known how many units (GPUs, for example) its replica uses. The trial ends when this is known and the replica
-// fits within the limits, or when the replica is removed.
+// replica although its request per replica (a number of GPUs, for example) is unknown. The trial ends when the request is known and the
+// replica fits within the limits, or when the replica is removed.
 func (m *teamMember) setTrial(in *teams.Member, share *teams.Share) {
 	if !m.evaluation.decided || m.workload.Mode != scaling.Auto {
 		return
@@ -28,8 +29,8 @@ func (m *teamMember) setTrial(in *teams.Member, share *teams.Share) {
 	}
 }
 
-// forget discards the last known amounts if the scale target was replaced by one without replicas. If they are too large for the new
-// object, it would never receive a first replica.
+// forget discards the last known requests per replica if the scale target was replaced by an object without replicas. If these requests are
+// too large for the new object, it would never receive a first replica.
 func (m *teamMember) forget() {
 	v := &m.evaluation.view
 	if !m.evaluation.decided || v.UID == m.uid {

@@ -6,17 +6,17 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/explain"
 )
 
-// The GPUs that a replica of a gang requests are known only from its pods, which are created one by one. While there are no pods, the
-// number is unknown. The gang a must still scale up from zero, and no running replica of the workload b may be removed for it.
+// A gang is a replica of several pods. How many GPUs it requests is known only when all its pods are created, so without pods it is
+// unknown. The gang a must still scale up from zero, and no running replica of the workload b may be removed for it.
 func TestGangOfUnknownSizeLeavesZero(t *testing.T) {
 	type step struct {
 		when  string
-		pods  int64 // GPUs of the gang's pods
+		pods  int64 // true if all pods of the replica exist, so that its GPUs are known
 		known bool  // all pods of the replica exist
 		want  [2]int32
 	}
 	for name, c := range map[string]struct {
-		running, needs int32 // replicas of b
+		running, needs int32 // running and needed replicas of b
 		steps          []step
 	}{
 		"enough is free": {4, 4, []step{
@@ -97,8 +97,8 @@ func TestGangThatIsReplacedReceivesAFirstReplica(t *testing.T) {
 	w.tickAndExpect("another object has another size", 1, 6)
 }
 
-// During a trial the signals of the gang fail, so the gang has no decision. Its served target must not take precedence over the replicas of
-// b.
+// During a trial the evaluation of the gang fails, so the gang has no decision. Its served target must not take precedence over the running
+// replicas of b.
 func TestTrialOfAMemberThatFailsRemovesNoReplica(t *testing.T) {
 	w := newTeamOfTwo(t, 10)
 	gang := w.workloads[0].Key
