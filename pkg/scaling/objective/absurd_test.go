@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A wrong metric reports 1e12 requests in flight while work waits. A computation with as many slots would block the process.
+// A wrong metric reports 1e12 requests in flight while work waits. If the model computed with 1e12 serving slots, it would block the
+// process.
 func TestAbsurdWorkInFlightDoesNotBlockThePlan(t *testing.T) {
 	for _, value := range []float64{1e5, 1e9, 1e12} {
 		w := newWorkload()

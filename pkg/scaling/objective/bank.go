@@ -2,63 +2,65 @@ package objective
 
 import "math"
 
-// expert is the simulated state of the workload if one rule had always determined its number of replicas. The simulation uses the observed
-// work, the learned capacity and the learned cold start. It advances in time slots of equal length (see slotSeconds) and adds up its
-// results in blocks of consecutive slots (see blockSeconds). The exported fields are saved.
+// expert is the simulated fleet of one rule: the state in which the workload would be if this rule had always determined its number of
+// replicas. The simulation uses the observed work, the learned capacity and the learned cold start. It advances in time slots of equal
+// length (see slotSeconds) and adds up its results in blocks of consecutive time slots (see blockSeconds). The exported fields are saved
+// with the model.
 type expert struct {
 	Queue float32
-	// Target contains the smallest number of replicas that the rule proposed in each part of the last cold start. The minimum of these
-	// numbers is the number of ready replicas, because a replica is ready one cold start after the proposal.
+	// Target contains the smallest number of replicas that the rule proposed in each part of the last cold start. The minimum of its elements
+	// is the number of ready replicas, because a replica is ready one cold start after it was proposed.
 	Target  [buckets]uint16
 	Back    backlog
-	Cost    float32 // sum of the proposed replicas over the slots of the closed blocks; older blocks have less weight
-	Late    float32 // work of the closed blocks that was served late; older blocks have less weight
-	Square  float32 // sum of the squares of the late work of each closed block; older blocks have less weight
-	NewCost float32 // sum of the proposed replicas over the slots of the current block
-	NewLate float32 // work of the current block that was served late
+	Cost    float32 // sum of the proposed replicas over the time slots of the complete blocks; older blocks have less weight
+	Late    float32 // late work of the complete blocks; older blocks have less weight
+	Square  float32 // sum of the squares of the late work of each complete block; older blocks have less weight
+	NewCost float32 // sum of the proposed replicas over the time slots of the current block
+	NewLate float32 // late work of the current block
 }
 
-// bank contains one expert for each rule. Actual contains the observed queue and the observed late work of the workload itself.
+// bank contains the simulated fleet of each rule. Actual contains the observed queue and the observed late work of the workload.
 type bank struct {
 	Experts [numRules]expert
 	Actual  expert
-	// At is the index, in expert.Target, of the part of the cold start to which the current slot belongs.
+	// At is the index of the part of the cold start, in expert.Target, to which the current time slot belongs.
 	At uint8
-	// Filled is the number of slots that have passed in part At of the cold start.
+	// Filled is the number of time slots that have passed in this part of the cold start.
 	Filled  uint32
 	Work    float64
-	NewWork float64 // work in the current block
-	Block   int32   // number of slots in the current block
+	NewWork float64 // work that arrived in the current block
+	Block   int32   // number of time slots in the current block
 	Best    int32
 	Started bool
-	Met     bool // whether the best rule meets the objective
-	// Surge is the greatest past surge of the load in work per second (features.surge). It decreases with the time constant Tuning.Memory.
-	// It is 0 in a model that was saved before this field existed, because versions 3 to 5 of the encoding have eight zero bytes there.
+	Met     bool // true if the late work of the best rule is within the late budget
+	// Surge is the greatest past rise of the load within a cold start, in work per second (features.surge). It decreases with the time
+	// constant Tuning.Memory. It is 0 in a model that was saved before this field existed, because versions 3 to 5 of the encoding have eight
+	// zero bytes in its place.
 	Surge float64
 }
 
-// plant contains what is known about the replicas of the workload. The simulation of the experts uses it.
+// plant contains the learned properties of the replicas with which the fleets of the rules are simulated.
 type plant struct {
-	slot        float64 // length of a slot in seconds
-	wait, cold  int     // allowed wait and cold start, in slots
+	slot        float64 // length of a time slot in seconds
+	wait, cold  int     // allowed wait and cold start, in time slots
 	capacity    float64 // work per second that a replica serves
 	least, most int32
-	allowed     float64 // share of the work that the objective allows to be late
-	// the work that a replica processes at once; 0: not known, because no work has waited yet
+	allowed     float64 // share of the work that may be late, according to the SLO
+	// the work that a replica processes at the same time; 0: not known, because no work has waited so far
 	concurrency float64
-	service     float64 // mean time in seconds that a unit of work takes, if the concurrency is known
+	service     float64 // mean time in seconds to process a unit of work; only used if the concurrency is known
 	limit       float64 // allowed wait in seconds
-	spare       *spare  // used if the concurrency is known
-	requests    bool    // the requests in flight are measured, so waits shorter than a slot can be distinguished
+	spare       *spare  // the free serving slots that random arrivals need; used if the concurrency is known
+	requests    bool    // the requests in flight are measured, so waits shorter than a time slot can be distinguished
 	t           Tuning
 }
 
-// blockSeconds is the length of a block in seconds. It is several times as long as a cold start, so the late work of two blocks is treated
-// as independent.
+// blockSeconds is the length of a block in seconds. A block lasts several cold starts, so the late work of two blocks is treated as
+// independent.
 const blockSeconds = 1800
 
-// step advances all experts by one slot and chooses the rule. queued is the work that waits at the workload. late is the measured share of
-// late work. It is negative if the share is not measured.
+// step advances the simulated fleets of all rules by one time slot and chooses the best rule. queued is the work that waits in the real
+// workload. late is the measured share of late work; it is negative if this share is not measured.
 func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 	length, count := division(x.cold + 1)
 	b.Filled++
@@ -68,7 +70,7 @@ func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 	}
 	work, young := float64(f.Ring[f.Head]), f.work(x.wait+1)
 	if x.requests {
-		// A request arrives within its slot, so half of the requests of the oldest slot have waited longer than the limit.
+		// A request arrives within its time slot, so half of the requests of the oldest time slot have waited longer than the limit.
 		young = (young + f.work(x.wait)) / 2
 	}
 	var chance delays
@@ -78,8 +80,8 @@ func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 		level, margin, hold := s.want(&rules[i])
 		n := x.replicas(max(level+margin, hold))
 		if !b.Started {
-			// In the first slot, all replicas that an expert proposes are ready at once. Otherwise, the simulation would begin without
-			// replicas, and each rule would be charged for the work that is late during the first cold start.
+			// In the first time slot, all replicas that a rule proposes are ready immediately. Otherwise, the simulation would begin without
+			// replicas, and the late work of each rule would include all work of the first cold start.
 			for k := range e.Target {
 				e.Target[k] = uint16(x.bounded(n))
 			}
@@ -112,14 +114,15 @@ func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 	b.choose(f, x)
 }
 
-// repeat returns the work that would be late with a rule if the greatest past surge occurred once more now and lasted for a cold start.
-// Without it, a rule that has just removed the replicas of past surges has the same late work as a rule that keeps them, and costs less.
+// repeat returns the work that would be late with the rule of e if the greatest past surge started now and lasted for a cold start. Without
+// this addition, a rule that has just removed the replicas for past surges would have the same late work as a rule that keeps them, and
+// would cost less.
 //
-// With less capacity than the load, the wait reaches the limit after limit*ready/(load-ready) seconds, and from then on all work is late
-// until new replicas have served the queue. Work that arrives at the end of this time, at most the limit before its end, is not late.
+// If the load exceeds the capacity of the ready replicas, the wait reaches the limit after limit*ready/(load-ready) seconds. After that,
+// all work is late until new replicas have served the queue. Work that arrives within the last limit seconds of this time is not late.
 //
-// The load of the surge does not include the usual load. It is at most what the greatest number of replicas serves, because no rule can
-// serve more.
+// The load of the surge does not include the usual load. The load is limited to the capacity of the greatest allowed number of replicas,
+// because no rule can serve more.
 func (b *bank) repeat(e *expert, x *plant) float64 {
 	_, count := division(x.cold + 1)
 	load, ready := min(b.Surge, float64(x.most)*x.capacity), float64(e.ready(count))*x.capacity
@@ -130,8 +133,8 @@ func (b *bank) repeat(e *expert, x *plant) float64 {
 	return x.t.Repeat * load * max(served-x.limit*load/(load-ready), 0)
 }
 
-// closeBlock adds the current block to the history and reduces the weight of older blocks. While the history is short, mainly its second
-// half has weight, because the first plans were computed from little data.
+// closeBlock adds the results of the current block to the sums of past blocks, in which older blocks have less weight. While few blocks
+// have passed, mainly their second half has weight, because the first plans were computed from little data.
 func (b *bank) closeBlock(f *features, x *plant) {
 	elapsed := float64(f.Slots) * x.slot
 	keep := max(1-float64(b.Block)*x.slot/min(x.t.Memory, max(elapsed/2, 2*blockSeconds)), 0)
@@ -161,8 +164,8 @@ func (e *expert) ready(count int) uint16 {
 	return least
 }
 
-// allowed returns the amount of work that may be late with a rule. If the workload itself had more late work than the objective permits,
-// the result is reduced (Tuning.Feedback).
+// allowed returns the late budget: how much of the observed work may be late with a rule. If the workload itself had more late work than
+// the objective permits, the result is smaller (Tuning.Feedback).
 func (b *bank) allowed(x *plant) float64 {
 	allowed := x.allowed * (b.Work + b.NewWork)
 	if actual := b.Actual.late(); actual > allowed {
@@ -171,10 +174,10 @@ func (b *bank) allowed(x *plant) float64 {
 	return allowed
 }
 
-// choose sets Best to the cheapest rule whose late work is at most the result of allowed. The uncertainty of what was observed
-// (Tuning.Caution) or a repeated surge (Tuning.Repeat), the greater of both, is added to the late work of each rule, and also an assumed
-// amount for events that have not occurred yet (Tuning.Event). If every rule has more late work than allowed, choose increases the
-// cost of each rule in proportion to its late work, and then chooses the cheapest.
+// choose sets Best to the cheapest rule whose estimated late work is within the late budget (see allowed). The estimate is the simulated
+// late work, plus the standard error of what was observed (Tuning.Caution) or the late work of one more surge (repeat), the greater of
+// both, plus an amount for events that have not occurred so far (Tuning.Event). If no rule is within the late budget, the cost of each rule
+// is increased in proportion to its late work, and the cheapest rule is chosen.
 func (b *bank) choose(f *features, x *plant) {
 	allowed := max(b.allowed(x), 1e-9)
 	event := x.t.Event * float64(x.cold) * x.slot * f.Level[levels-1]
@@ -186,7 +189,7 @@ func (b *bank) choose(f *features, x *plant) {
 		e := &b.Experts[i]
 		square := float64(e.Square) + float64(float64(e.NewLate)*float64(e.NewLate))
 		if x.requests {
-			square += e.late() // a number of late requests has at least the variance of a Poisson distribution, which is its mean
+			square += e.late() // the variance of a number of late requests is at least the variance of a Poisson distribution, which equals its mean
 		}
 		late := e.late() + max(float64(x.t.Caution*math.Sqrt(square)), b.repeat(e, x))
 		if rules[i].first || late > allowed {
@@ -213,8 +216,8 @@ func (b *bank) choose(f *features, x *plant) {
 	b.Best, b.Met = int32(max(best, 0)), met
 }
 
-// price returns how much the best rule costs for each unit of late work that it avoids, in replica-seconds. It compares the best rule with
-// each cheaper rule, and returns the greatest result, or 0 if no rule is cheaper.
+// price returns the replica-seconds that the best rule costs for each unit of late work that it avoids. It compares the best rule with each
+// cheaper rule, and returns the greatest result. The result is 0 if no rule is cheaper.
 func (b *bank) price(x *plant) (price float64) {
 	best := &b.Experts[b.Best]
 	for i := range b.Experts {
@@ -226,16 +229,16 @@ func (b *bank) price(x *plant) (price float64) {
 	return price
 }
 
-// replicas returns the number of replicas that are necessary to serve a load within the allowed wait. If the concurrency of a replica is
-// known, it includes the free serving slots that are necessary because work arrives at random.
+// replicas returns how many replicas serve a load, in work per second, within the allowed wait. If the number of serving slots of a replica
+// is known, the result includes the free serving slots that are necessary because work arrives at random.
 func (x *plant) replicas(load float64) int32 {
-	// The mean of a load that has ended becomes small but never 0. A load that needs no replica needs no free serving slots either.
+	// After a load has ended, its mean becomes small but never 0. A load that needs no replica must not get replicas for free serving slots.
 	if n := x.throughput(load); x.concurrency <= 0 || n <= 0 {
 		return n
 	}
 	busy := load * x.service
 	all := busy
-	for range 3 { // three rounds, because the free serving slots depend on all of them; the result is at most a few replicas too small
+	for range 3 { // three rounds, because free serving slots depend on the number of all slots; at most a few replicas too small
 		all = busy + x.spare.of(all)
 	}
 	n := x.throughput(all / x.service)
@@ -247,19 +250,18 @@ func (x *plant) replicas(load float64) int32 {
 	return n
 }
 
-// throughput returns the number of replicas whose capacity is at least a load.
+// throughput returns how many replicas have at least the capacity for a load, in work per second.
 func (x *plant) throughput(load float64) int32 {
 	return int32(min(math.Ceil(load/x.capacity-1e-6), maxReplicas))
 }
 
-// maxReplicas limits every number of replicas, so that it fits in 16 bits.
+// maxReplicas limits every number of replicas to one that fits in 16 bits.
 const maxReplicas = 30000
 
 func (x *plant) bounded(n int32) int32 { return min(max(min(n, x.most), x.least, 0), maxReplicas) }
 
-// forBacklog returns how many replicas are necessary to serve the load and, in addition, the work that still waits when a replica that
-// starts now becomes ready. It returns 0 if the ready replicas serve the queue within the allowed wait, or before a new replica can be
-// ready. ready is the number of ready replicas.
+// forBacklog returns how many replicas are necessary to serve the load and also the work that still waits when a replica that starts now
+// becomes ready. It returns 0 if the ready replicas serve the queue within the allowed wait, or before a new replica can be ready.
 func (x *plant) forBacklog(queue, ready, load float64) int32 {
 	if queue <= float64(ready*x.capacity)*float64(x.wait)*x.slot {
 		return 0
@@ -272,9 +274,9 @@ func (x *plant) forBacklog(queue, ready, load float64) int32 {
 	return x.throughput(load + left/max(cold*x.t.Drain, float64(x.wait)*x.slot, x.slot))
 }
 
-// backlog is the number of replicas that are necessary for waiting work. The plan keeps at least this number for Left more slots, even if
-// the queue becomes shorter. Otherwise, the new replicas would be removed before they are ready. At the beginning, Left is the number of
-// slots in 1.1 cold starts.
+// backlog is the number of replicas that are necessary for waiting work. Plans include at least this number for Left more time slots, even
+// if the queue becomes shorter, because the new replicas would otherwise be removed before they are ready. Left starts with the time slots
+// of 1.1 cold starts.
 type backlog struct{ Replicas, Left uint16 }
 
 func (b *backlog) age() {

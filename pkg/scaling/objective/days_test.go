@@ -10,18 +10,18 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
 
-// A day is the simulation of a workload with its own kind of load and evidence.
+// day is the simulation of a workload with its own kind of load and evidence.
 type day struct {
 	name   string
 	length time.Duration
 	setUp  func(w *workload, r *rand.Rand)
-	load   func(w *workload, r *rand.Rand) float64 // work per second in the next 5 s
+	load   func(w *workload, r *rand.Rand) float64 // returns the work per second in the next 5 s
 }
 
 // hour returns the time of the day in hours.
 func (w *workload) hour() float64 { return w.now.Sub(w.now.Truncate(24 * time.Hour)).Hours() }
 
-// hump returns a load that rises from 0 at the hour from to 1 in the middle, and falls until the hour to.
+// hump returns a load that increases from 0 at the hour from to 1 in the middle, and decreases to 0 at the hour to.
 func hump(hour, from, to float64) float64 {
 	if hour <= from || hour >= to {
 		return 0
@@ -30,7 +30,7 @@ func hump(hour, from, to float64) float64 {
 	return 4 * x * (1 - x)
 }
 
-// Cold starts differ, have phases, and some of them find a node with free GPUs.
+// vary changes the observed cold starts: they differ in length, they have phases, and some replicas found a node with free GPUs.
 func (w *workload) vary(e *Evidence, r *rand.Rand) {
 	for i := range e.ColdStarts {
 		c := &e.ColdStarts[i]
@@ -51,7 +51,7 @@ var days = []day{
 		w.change = func(e *Evidence) { reads(e); w.vary(e, r) }
 	}, func(w *workload, r *rand.Rand) float64 {
 		if w.now.Sub(start) > 30*time.Hour {
-			w.version, w.capacity = 2, 6/6.5 // a rollout to a slower version
+			w.version, w.capacity = 2, 6/6.5 // a rollout of a slower version of the server
 		}
 		return (1 + 9*hump(w.hour(), 6, 22)) * (0.8 + 0.4*r.Float64())
 	}},
@@ -93,7 +93,7 @@ var days = []day{
 		w.inFlightOnly(8)
 	}, func(_ *workload, r *rand.Rand) float64 {
 		if r.IntN(150) == 0 {
-			return 0.2 // one request
+			return 0.2 // a single request
 		}
 		return 0
 	}},
@@ -143,7 +143,7 @@ var days = []day{
 			w.now = w.now.Add(-time.Duration(r.IntN(900)) * time.Second)
 		}
 		if r.IntN(3000) == 0 {
-			w.now = w.now.Add(time.Duration(r.IntN(900)) * time.Second) // ticks are missing
+			w.now = w.now.Add(time.Duration(r.IntN(900)) * time.Second) // no tick runs in this time
 		}
 		return (3 + 3*hump(w.hour(), 10, 16)) * (0.5 + r.Float64())
 	}},
@@ -178,9 +178,10 @@ var days = []day{
 	}},
 }
 
-// Each simulated day must have the plans of the golden file. It contains, every two hours, the sum of what was paid and of what was late
-// until then, so that a change of a plan at any time changes the file. The model is saved and restored every six hours. A change of the
-// file shows what a change of the model means for users; `make bench-decisions` shows whether it is an improvement.
+// TestSimulatedDaysHaveTheRecordedPlans compares the plans of each simulated day with a golden file. For every two hours, the file contains
+// the cost and the late work up to that time, so that a change of a plan at any time changes the file. The model is saved and restored
+// every six hours. A difference in the file shows the effect of a change of the model. `make bench-decisions` shows whether the change is
+// an improvement.
 func TestSimulatedDaysHaveTheRecordedPlans(t *testing.T) {
 	var out strings.Builder
 	for i, d := range days {
@@ -210,7 +211,7 @@ func TestSimulatedDaysHaveTheRecordedPlans(t *testing.T) {
 	golden.Compare(t, "testdata/days.txt", out.String())
 }
 
-// record writes the plan and what was learned.
+// record writes the plan and a summary of the model.
 func (w *workload) record(out *strings.Builder) {
 	p, l := &w.plan, w.m.Learned()
 	fmt.Fprintf(out, "  %d: %s; %s\n", p.Replicas, p.Text(), p.RuleText())
@@ -228,7 +229,7 @@ func (d Distribution) text() string {
 	return fmt.Sprintf("%.6g/%.6g/%.6g/%.6g of %d", d.P10, d.P50, d.P90, d.P95, d.Count)
 }
 
-// restart replaces the model by one that was saved.
+// restart saves the model and continues with a new model that is read from the saved bytes.
 func (w *workload) restart(t *testing.T) {
 	b, err := w.m.AppendBinary(nil)
 	if err != nil {

@@ -33,8 +33,8 @@ func (m *Model) Plan(now time.Time, o Objective, l Limits) Plan {
 	return p
 }
 
-// withoutCapacity returns the target while the capacity is not known. It returns the current replicas. If work waits or the time between
-// two tokens exceeds the limit, and no replica is starting, it returns twice as many.
+// withoutCapacity returns the replicas of a plan while the capacity is not known: the current replicas. If work waits or the time between
+// two tokens exceeds the limit, and no replica is starting, it returns twice the current replicas.
 func (m *Model) withoutCapacity(current int32) int32 {
 	s := &m.saved
 	if s.Queued <= 0 && s.Pending <= 0 && !s.Slow {
@@ -46,9 +46,9 @@ func (m *Model) withoutCapacity(current int32) int32 {
 	return max(current, 1)
 }
 
-// safe returns the replicas of the safe policy: those for the greatest need within the last four cold starts, with a margin
-// (Tuning.SafeMargin). It returns at least 1 if there was any load, because several idle times must be observed before it is known whether
-// the workload can be at zero.
+// safe returns the replicas of the safe policy, which serve the greatest need (features.needed) of the last four cold starts, with a margin
+// (Tuning.SafeMargin). After any load, it returns at least 1. Only after several idle times is it known whether the workload can be at
+// zero.
 func (m *Model) safe(x *plant) int32 {
 	n := x.replicas(m.t.SafeMargin * m.saved.F.Hold[0].value())
 	if n == 0 && m.saved.F.Level[levels-1] > 0 {
@@ -79,8 +79,8 @@ func (m *Model) learnedPlan(p *Plan, x *plant, now time.Time) {
 	p.EarliestScaleDown = now.Add(time.Duration(float64(m.slotsUntilDecrease(x, r, p)) * x.slot * float64(time.Second)))
 }
 
-// slotsUntilDecrease returns after how many slots the plan can decrease if there is no load from now on. Then the greatest past value that
-// the plan uses is too old and is removed.
+// slotsUntilDecrease returns after how many time slots the number of replicas in the plan can decrease if the load ends now. At this time,
+// the greatest past value that the rule uses is too old and is removed.
 func (m *Model) slotsUntilDecrease(x *plant, r *rule, p *Plan) int {
 	f := &m.saved.F
 	switch {
@@ -98,7 +98,8 @@ func (m *Model) slotsUntilDecrease(x *plant, r *rule, p *Plan) int {
 	return 0
 }
 
-// addBacklog adds the replicas for the work that waits. If any work waits, the plan then has at least one replica.
+// addBacklog adds the replicas for waiting work. If work waits, the plan then has at least one replica. level is the expected load in work
+// per second.
 func (m *Model) addBacklog(p *Plan, x *plant, level float64) {
 	s := &m.saved
 	s.Back.raise(x, min(x.forBacklog(s.Queued, float64(s.Ready), level), max(x.most, 0)))

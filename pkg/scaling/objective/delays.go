@@ -2,18 +2,18 @@ package objective
 
 import "math"
 
-// queue is a queue M/M/c, in which work arrives at random and is served by a number of serving slots. The time that a unit of work takes is
-// exponentially distributed. This is the model for work that waits although the replicas have enough capacity, because several requests
+// queue is a queue M/M/c of queueing theory: work arrives at random and is served by a number of serving slots in a time that is
+// exponentially distributed. It is the model for work that waits although the replicas have enough capacity, because several requests
 // happen to arrive together or happen to be long.
 //
-// In this file, a slot is a serving slot: the place for one unit of work in a replica. It is not a time slot.
+// In this file, a slot is a serving slot, the place for one unit of work in a replica, and not a time slot.
 type queue struct {
-	busy    float64 // mean number of busy slots, if work never waits
+	busy    float64 // mean number of busy serving slots, if work never waits
 	slots   int
-	blocked float64 // probability that all slots are busy, if work that finds no free slot is rejected (Erlang B)
+	blocked float64 // probability that all serving slots are busy, if work that finds no free slot is rejected (Erlang B)
 }
 
-// grow adds slots until there are n.
+// grow adds serving slots until there are n.
 func (q *queue) grow(n int) {
 	for q.slots < n {
 		q.slots++
@@ -21,7 +21,7 @@ func (q *queue) grow(n int) {
 	}
 }
 
-// late returns the probability that work waits longer than a time (Erlang C). limit is this time divided by the mean service time.
+// late returns the probability that work waits longer than a maximum (Erlang C). limit is this maximum divided by the mean service time.
 func (q *queue) late(limit float64) float64 {
 	n := float64(q.slots)
 	if n <= q.busy {
@@ -39,18 +39,18 @@ func decay(x float64) float64 {
 	return 1 / y
 }
 
-// delays contains the probability that work waits too long, for each number of ready replicas.
+// delays contains the probability that work waits longer than allowed, for each number of ready replicas.
 type delays struct {
 	late  [maxDelays]float32
-	count int // for more ready replicas, the probability is 0
+	count int // for this and greater numbers of ready replicas, the probability is 0
 }
 
-// maxDelays is the maximum number of ready replicas for which a probability is computed, so that the computation stays short. With more
-// replicas, the capacity that rules leave free for variations of the load is much more than the slots that random arrivals need.
+// maxDelays is the maximum number of ready replicas for which a probability is computed, so that the computation is short. With more
+// replicas, the capacity that rules leave free for variations of the load is much greater than what random arrivals need.
 const maxDelays = 256
 
-// maxErlang limits the number of slots for which the probability is computed. Random arrivals need less than 3% more slots than a greater
-// number, and rules leave more free.
+// maxErlang limits the number of serving slots for which the probability is computed. For a greater number, random arrivals need less than
+// 3% more slots than the mean number of busy slots, and rules leave more than that free.
 const maxErlang = 1 << 14
 
 // compute computes the probabilities for a load in work per second. If the concurrency of a replica is not known, they are 0.
@@ -84,14 +84,14 @@ func (d *delays) of(ready uint16) float64 {
 	return float64(d.late[ready])
 }
 
-// spare contains the number of slots that must be free on average, so that the share of the work that waits too long is at most the allowed
-// share. The index is the base 2 logarithm of the number of all slots.
+// spare contains the number of serving slots that must be free on average, so that the share of the work that waits longer than allowed is
+// at most the allowed share. Element k of slots is for 2^k serving slots in total.
 type spare struct {
 	limit, allowed float64
 	slots          [9]float64
 }
 
-// compute computes the free slots. limit is the allowed wait divided by the mean service time.
+// compute computes the free serving slots. limit is the allowed wait divided by the mean service time.
 func (s *spare) compute(limit, allowed float64) {
 	// Six bits of the mantissa remain, so that a small change of the service time does not need a new computation.
 	limit = math.Float64frombits(math.Float64bits(limit) &^ (1<<46 - 1))
@@ -101,7 +101,7 @@ func (s *spare) compute(limit, allowed float64) {
 	s.limit, s.allowed = limit, allowed
 	for k := range s.slots {
 		all := 1 << k
-		low, high := 0.0, float64(all) // bounds of the number of busy slots
+		low, high := 0.0, float64(all) // bounds for the number of busy serving slots
 		for range 16 {
 			q := queue{busy: (low + high) / 2, blocked: 1}
 			if q.grow(all); q.late(limit) <= allowed {
@@ -114,8 +114,8 @@ func (s *spare) compute(limit, allowed float64) {
 	}
 }
 
-// of returns the free slots for a number of all slots. Between two known numbers, it interpolates. Above the greatest one, it assumes that
-// the free slots grow with the square root, which is an upper bound.
+// of returns the free serving slots for a total number of slots. It interpolates between two computed numbers. For a total above the
+// greatest of them, it assumes that the free slots grow with the square root of the total, which is an upper bound.
 func (s *spare) of(all float64) float64 {
 	last, n := len(s.slots)-1, 1.0
 	for k := range last {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The values of Erlang's C formula are known for one and two slots: the share of busy slots p, and 2p²/(1+p).
+// The results of Erlang's C formula are known for one and two serving slots: p and 2p²/(1+p), where p is the share of busy slots.
 func TestDelaysOfKnownQueues(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -25,8 +25,8 @@ func TestDelaysOfKnownQueues(t *testing.T) {
 	}
 }
 
-// TestReplicasForRandomArrivals compares the number of replicas with a search that computes the probability for each number. The
-// interpolation may add one replica, but must not omit one.
+// TestReplicasForRandomArrivals compares plant.replicas with a search that computes the probability of late work for each number of
+// replicas. Because plant.replicas interpolates, it may return one replica more than the search, but not one less.
 func TestReplicasForRandomArrivals(t *testing.T) {
 	for _, slots := range []float64{1, 4, 32} {
 		for _, allowed := range []float64{0.05, 0.01, 0.001} {
@@ -48,15 +48,15 @@ func TestReplicasForRandomArrivals(t *testing.T) {
 	}
 }
 
-// lateWith returns the probability that work waits too long with a number of replicas.
+// lateWith returns the probability that work waits longer than allowed, for a number of ready replicas.
 func (x *plant) lateWith(replicas int32, load float64) float64 {
 	var d delays
 	d.compute(x, load)
 	return d.of(uint16(replicas))
 }
 
-// TestVanishingLoadNeedsNoReplica checks loads near zero. A mean of a load that has ended becomes small but never 0. It must not keep a
-// replica because of the free slots. A load of one request in a quarter of an hour needs a replica.
+// TestVanishingLoadNeedsNoReplica checks loads near zero. After a load has ended, its mean becomes small but never 0. Free serving slots
+// for such a mean must not keep a replica. A load of one request in a quarter of an hour needs a replica.
 func TestVanishingLoadNeedsNoReplica(t *testing.T) {
 	x := plant{capacity: 8. / 6, concurrency: 8, service: 6, limit: 10, spare: &spare{}}
 	x.spare.compute(x.limit/x.service, 0.01)
@@ -68,8 +68,8 @@ func TestVanishingLoadNeedsNoReplica(t *testing.T) {
 }
 
 // TestFewRequestsAreDoubted checks Model.doubt, the factor by which the computed number of serving slots is multiplied because few requests
-// were observed. The factor adds two standard errors of the product of load and service time. It is 1 if the serving slots of a replica
-// were not measured.
+// were observed. The factor adds two standard errors of the product of load and service time. It is 1 if the number of serving slots of a
+// replica was not measured.
 func TestFewRequestsAreDoubted(t *testing.T) {
 	for _, c := range []struct {
 		full           float64
@@ -86,12 +86,12 @@ func TestFewRequestsAreDoubted(t *testing.T) {
 	}
 }
 
-// Without a ready replica, and with fewer slots than the load keeps busy, all work waits too long. Each further replica makes that less
-// likely. With more replicas than are computed, no work waits.
+// If no replica is ready, or if the ready replicas have fewer serving slots than the load keeps busy, all work waits longer than allowed.
+// Each further replica makes this less likely. With more replicas than the table contains, the probability is 0.
 func TestMoreReplicasMakeWaitsLessLikely(t *testing.T) {
 	x := plant{capacity: 8. / 6, concurrency: 8, service: 6, limit: 10}
 	var d delays
-	d.compute(&x, 2) // 12 busy slots
+	d.compute(&x, 2) // the load keeps 12 serving slots busy
 	if d.of(0) != 1 || d.of(1) != 1 {
 		t.Errorf("without enough slots, %v and %v of the work waits, want all", d.of(0), d.of(1))
 	}
@@ -108,8 +108,8 @@ func TestMoreReplicasMakeWaitsLessLikely(t *testing.T) {
 	}
 }
 
-// The load was 1 for two days, and 2 from 12:00 to 13:00. Twenty minutes before noon, the load is expected to double within two cold starts
-// of half an hour. Later in the day, and before a day was observed, no rise is expected.
+// The load was 1 for two days, except that it was 2 from 12:00 to 13:00. Twenty minutes before noon, the model expects that the load
+// doubles within two cold starts of half an hour. Later in the day, and before it has observed a day, it expects no rise.
 func TestRiseOfTheLoadOnPreviousDays(t *testing.T) {
 	var f features
 	x := &plant{cold: 2, slot: 900}

@@ -7,20 +7,47 @@
 //
 // # Terms
 //
-//   - Work is an amount of requests or tokens. Load is work per second.
-//   - A slot is a time slot: one step of the simulations. All slots of a workload have the same length, which is 5 seconds or a twelfth of
-//     the allowed wait, the longer of both.
-//   - A serving slot is the place for one unit of work in a replica. A replica that processes 8 requests at once has 8 serving slots.
+// Terms of the SLO:
+//
+//   - Work is an amount of requests or tokens. Load is work per second. Arrivals are the load that the clients send.
+//   - The allowed wait is how long work may wait for a replica so that the limit of the objective is met.
+//   - Late work is work that is not served within the limit. The late budget is how much of the observed work may be late: with an SLO of
+//     99%, it is 1% of this work.
+//
+// Terms of replicas:
+//
+//   - The capacity of a replica is the work per second that it can serve. A replica is saturated while work waits for it. Work in flight is
+//     work that replicas process.
+//   - A serving slot is the place for one unit of work in a replica. A replica that processes 8 requests at the same time has 8 serving
+//     slots; its concurrency is 8. The service time is how long a unit of work occupies its serving slot.
+//   - The cold start is the time from the decision to a ready replica. The lead time is the 95th percentile of the observed cold starts.
+//
+// Terms of the decision:
+//
+//   - A plan is the number of replicas for one tick. The terms of a plan are the parts of this number, for example for the expected load.
+//   - The price of a plan is the cost, in replica-seconds, that it accepts to avoid one unit of late work. The quantile of a plan is the
+//     share of the observed work that would have been served within the limit if the rule of the plan had always been used.
+//   - A rule computes a number of replicas from the past load. It expects a load, the level: a moving average, a rising trend, or the usual
+//     load at this time of the day. It adds a margin, a multiple of the standard deviation of the load.
+//   - The need is the smallest capacity, in work per second, that would have served the work of the last time slots within the allowed
+//     wait.
+//   - The hold of a rule is the past time of which it uses the greatest need: four cold starts, 1, 6 or 24 hours, or 7 days. A rule with a
+//     hold proposes replicas for at least a share of this peak.
+//   - A ladder is a sequence of rules with the same level and hold, in which each rule has a greater margin or a greater share than the
+//     rule before it, so it proposes at least as many replicas and is more cautious.
+//   - An expert is the simulated fleet of one rule: the replicas, queue, cost and late work that the workload would have with this rule.
+//   - The safe policy replaces the rules while too little is known or while they do not meet the objective.
+//   - A surge is a rise of the load within a cold start to at least twice the load before it.
+//   - A time slot, or slot, is one step of the simulations. All time slots of a workload have the same length, which is 5 seconds or a
+//     twelfth of the allowed wait, the longer of both.
 //   - A block is the shortest number of consecutive time slots that lasts at least half an hour. The cost and the late work of a rule are
 //     added up by block, and the late work of two blocks is treated as independent.
-//   - The level of a rule is the load that it expects: a moving average, a rising trend, or the usual load at this time of the day.
-//   - The need is the smallest capacity, in work per second, that would have served the work of the last slots within the allowed wait.
-//   - The hold of a rule is the past time over which it uses the greatest need: four cold starts, 1, 6 or 24 hours, or 7 days. A rule that
-//     uses a hold proposes at least a share of this peak.
-//   - A surge is a rise of the mean load of a cold start to at least twice the load before it.
-//   - A ladder is a sequence of rules with the same level and hold, in which each rule has a greater margin or a greater share than the
-//     one before it, so it proposes at least as many replicas.
-//   - An expert is the simulated fleet of one rule. There is one expert for each rule.
+//
+// Terms of the measurements in comments at constants (make bench-decisions):
+//
+//   - A cell is the simulation of one trace of requests with one duration of the cold start. It meets the SLO or not, and it has a cost.
+//   - A family is a group of generated traces that are similar, for example bursty (with bursts) or lonely (with rare single requests).
+//   - The oracle is a plan that is computed with knowledge of the future load.
 //
 // # Method
 //

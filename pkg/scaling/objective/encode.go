@@ -14,8 +14,7 @@ var ErrEncoding = errors.New("saved objective model cannot be read")
 // encodingVersion is the first byte of the encoding. Increase it if the layout of the type saved or the list of rules changes.
 // UnmarshalBinary must still read the previous version, because an upgrade must not lose what was learned. The folder testdata has a file
 // of each version. UnmarshalBinary returns an error for version 1, which was never released, and for later versions, and the model then
-// learns again. Each version since 2 has added numbers at the end of the type saved, except that version 4 has replaced the numbers of
-// version 3.
+// starts empty. Each later version added numbers at the end of the type saved. Exception: version 4 replaced the numbers of version 3.
 const encodingVersion = 5
 
 // MaxEncoded is the maximum number of bytes that AppendBinary appends.
@@ -31,7 +30,7 @@ func (m *Model) AppendBinary(dst []byte) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(dst, crc32.ChecksumIEEE(dst[start:])), nil
 }
 
-// UnmarshalBinary replaces the content of the model by the encoding in data, which AppendBinary wrote. After an error, the model is
+// UnmarshalBinary replaces the content of the model by the content that AppendBinary encoded in data. After an error, the model is
 // unchanged.
 func (m *Model) UnmarshalBinary(data []byte) error {
 	var s saved
@@ -46,7 +45,7 @@ func (m *Model) UnmarshalBinary(data []byte) error {
 		crc32.ChecksumIEEE(data[:size+1]) != binary.LittleEndian.Uint32(data[size+1:]) {
 		return ErrEncoding
 	}
-	numbers := make([]byte, binary.Size(&s)) // the numbers that earlier versions do not have are 0
+	numbers := make([]byte, binary.Size(&s)) // numbers that an earlier version does not contain are 0
 	copy(numbers, data[1:size+1])
 	if _, err := binary.Decode(numbers, binary.LittleEndian, &s); err != nil || !plausible(reflect.ValueOf(&s).Elem()) || !s.valid() {
 		return ErrEncoding
@@ -56,7 +55,7 @@ func (m *Model) UnmarshalBinary(data []byte) error {
 	}
 	if data[0] < 5 {
 		s.B.Surge = 0 // version 2 may have another number there
-		// Earlier versions measured only two phases: the wait for a node, and the time from then on.
+		// Earlier versions measured only two phases: the wait for a node, and the time after that.
 		s.Ahead = lead{s.Cold.Phase[NodeLaunch], s.Cold.Total.summary().P95}
 		s.Cold.Phase = [Phases]phaseSamples{}
 	}
@@ -64,7 +63,7 @@ func (m *Model) UnmarshalBinary(data []byte) error {
 	return nil
 }
 
-// plausible reports whether all numbers are finite, and not negative unless their type is signed.
+// plausible reports whether every number in v is finite, and not negative unless its type is signed.
 func plausible(v reflect.Value) bool {
 	switch v.Type() {
 	case reflect.TypeFor[signedInt]():
@@ -93,7 +92,7 @@ func plausible(v reflect.Value) bool {
 	return true
 }
 
-// valid reports whether the indexes are within their arrays.
+// valid reports whether every stored index is within its array.
 func (s *saved) valid() bool {
 	peaks := append(append([]peak{s.F.Trend}, s.F.Recent[:]...), s.F.Hold[:]...)
 	for _, p := range peaks {

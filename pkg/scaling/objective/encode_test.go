@@ -15,8 +15,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
 
-// learnedFile returns the path of a file with a model in the given version of the encoding. The file was written when this version was new.
-// Files of earlier versions are kept, so that the tests check that they can still be read.
+// learnedFile returns the path of a file with a model in the given version of the encoding. Each file was written when its version was new
+// and is never changed, so that the tests check that saved models of earlier versions can be read.
 func learnedFile(version int) string { return fmt.Sprintf("testdata/model-v%d.bin", version) }
 
 // taught returns a workload whose model has learned from two hours of load.
@@ -26,12 +26,12 @@ func taught(t *testing.T) *workload {
 	return w
 }
 
-// After an upgrade, the model must read what earlier versions have saved. The test decodes the file of each version. The decoded model must
-// compute the same plan as the model that wrote the file.
+// After an upgrade of gpuscaler, UnmarshalBinary must read models that earlier versions saved. The test decodes the file of each version.
+// The decoded model must compute the same plan as the model that wrote the file.
 func TestModelsOfEachVersionAreRead(t *testing.T) {
 	w := taught(t)
 	if golden.Update() {
-		if _, err := os.Stat(learnedFile(encodingVersion)); os.IsNotExist(err) { // a file of a released version is never replaced
+		if _, err := os.Stat(learnedFile(encodingVersion)); os.IsNotExist(err) { // the file of a released version is never replaced
 			data, err := w.m.AppendBinary(nil)
 			if err != nil {
 				t.Fatal(err)
@@ -59,8 +59,8 @@ func TestModelsOfEachVersionAreRead(t *testing.T) {
 	}
 }
 
-// After a downgrade, UnmarshalBinary gets a version that it does not know. It must return an error and must not change the model. A new
-// model, which then replaces the saved one, must not plan fewer replicas than the load needs.
+// After a downgrade of gpuscaler, UnmarshalBinary reads a later version of the encoding. It must return an error and must not change the
+// model. A new model, which then replaces the saved one, must not plan fewer replicas than the load needs.
 func TestModelsOfALaterVersionAreRefusedAndLowerNoTarget(t *testing.T) {
 	data, err := os.ReadFile(learnedFile(encodingVersion))
 	if err != nil {
@@ -87,8 +87,9 @@ func TestModelsOfALaterVersionAreRefusedAndLowerNoTarget(t *testing.T) {
 	}
 }
 
-// The versions before 5 recorded the wait for a node as the phase "node launch", and the rest as the phase "model load". The wait must be
-// kept under its new name, and the model load must not be kept, because it included the image pull. The lead time must be known at once.
+// Versions before 5 recorded the wait for a node as the phase "node launch", and the remaining time as the phase "model load". The wait
+// must be kept as coldStarts.Node. The model load must be deleted, because it included the image pull. The lead time must be known after
+// the first read.
 func TestPhasesOfEarlierVersions(t *testing.T) {
 	w := taught(t)
 	w.m.saved.measureColdStart(&ColdStart{Total: time.Minute})
@@ -116,7 +117,7 @@ func TestPhasesOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// numbers calls visit for each number of a model.
+// numbers calls visit for each number that v contains.
 func numbers(v reflect.Value, visit func(reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -134,8 +135,8 @@ func numbers(v reflect.Value, visit func(reflect.Value)) {
 	}
 }
 
-// A saved model with a negative or infinite number is refused, except for the few numbers that may be negative. The bytes are from the API
-// server, and any user with access to the object can write them.
+// UnmarshalBinary refuses a saved model with an infinite number, or with a negative number in a field that cannot be negative. The bytes
+// are from an object in the API server, which any user with access to the object can change.
 func TestImplausibleNumbersAreRefused(t *testing.T) {
 	m := taught(t).m
 	signed, refused := 0, 0
@@ -145,13 +146,13 @@ func TestImplausibleNumbersAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := New().UnmarshalBinary(data); errors.Is(err, ErrEncoding) != want {
-			t.Errorf("%s: %v, refused is to be %v", what, err, want)
+			t.Errorf("%s: error %v, want a refusal: %v", what, err, want)
 		}
 		refused++
 	}
 	numbers(reflect.ValueOf(&m.saved).Elem(), func(v reflect.Value) {
 		if refused%97 > 0 && v.Kind() == reflect.Float32 {
-			refused++ // the arrays of the history have thousands of equal elements
+			refused++ // skip other elements, because the arrays of the history have thousands of equal elements
 			return
 		}
 		before := m.saved

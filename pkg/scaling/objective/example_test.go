@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// A new model has no evidence. Its plan says what is missing.
+// A new model has no evidence. Its plan contains the reason why the safe policy determines it.
 func ExampleModel_Plan() {
 	m := objective.New()
 	plan := m.Plan(time.Unix(1_800_000_000, 0), objective.Objective{Limit: 10 * time.Second, Percentile: 99},

@@ -2,12 +2,12 @@ package objective
 
 import "math"
 
-// buckets is the number of parts into which a span of time is divided. Old values are removed one whole part at a time, so a value can be
-// removed up to an eighth of the span too late.
+// buckets is the number of parts into which a span of time is divided. Old values are removed one part at a time, so a value can be kept
+// for up to an eighth of the span too long.
 const buckets = 8
 
-// division divides a span of slots into buckets. It returns the number of slots in a bucket and the number of buckets. Their product is as
-// near to the span as possible.
+// division divides a span of time slots into buckets. It returns the number of time slots in a bucket and the number of buckets. Their
+// product is as near to the span as possible.
 func division(span int) (length, count int) {
 	length = max((span+buckets-1)/buckets, 1)
 	return length, max((span+length/2)/length, 1)
@@ -16,11 +16,11 @@ func division(span int) (length, count int) {
 // peak contains the greatest value of each bucket of a span of time. The method value returns the greatest value of the whole span.
 type peak struct {
 	Bucket [buckets]float32
-	At     uint8  // index of the bucket to which the current slot belongs
-	Filled uint32 // number of slots in that bucket so far
+	At     uint8  // index of the bucket to which the current time slot belongs
+	Filled uint32 // number of time slots in the current bucket so far
 }
 
-// add adds the value of one slot and removes values that are older than span slots.
+// add adds the value of one time slot and removes values that are older than span time slots.
 func (p *peak) add(v float64, span int) {
 	length, count := division(span)
 	if p.Filled++; int(p.Filled) > length {
@@ -41,7 +41,7 @@ func (p *peak) value() float64 {
 	return float64(best)
 }
 
-// slotsLeft returns how long the greatest value still counts: the number of slots from now until it is older than span slots.
+// slotsLeft returns the number of time slots after which the greatest value is older than span time slots and is removed.
 func (p *peak) slotsLeft(span int) int {
 	length, count := division(span)
 	best := 0
@@ -54,7 +54,7 @@ func (p *peak) slotsLeft(span int) int {
 	return max((count-age)*length-int(p.Filled), 0)
 }
 
-// ringSlots is the number of slots whose work is stored.
+// ringSlots is the number of last time slots whose work is stored.
 const ringSlots = 64
 
 // seasonBins is the number of parts of a day. For each part, the mean load is stored.
@@ -62,18 +62,18 @@ const seasonBins = 96
 
 const binSeconds = 86400 / seasonBins
 
-// features contains what is known about the load, in work per second. The exported fields are saved.
+// features contains what was measured about the load, in work per second. The exported fields are saved with the model.
 type features struct {
-	Ring  [ringSlots]float32 // work of each of the last slots; Head is the index of the newest
+	Ring  [ringSlots]float32 // work that arrived in each of the last time slots; Head is the index of the newest
 	Head  uint8
 	Slots int64
 	Need  float64
 	Level [levels]float64
-	// mean of (Need - Level)² / Level, where a Need below Level counts as Level; it measures the variation of the load
+	// mean of (Need - Level)² / Level, where a Need below Level counts as Level. It measures how much the load varies.
 	Square [levels]float64
 	Recent [levels]peak // greatest value of each Level within the last cold start
 	Trend  peak
-	Hold   [holds]peak // greatest Need within each of the time spans in holdSeconds
+	Hold   [holds]peak // greatest Need (see needed) within each of the time spans in holdSeconds
 
 	Season [seasonBins]float32 // mean load of each time of the day
 	Days   [seasonBins]uint8   // number of days that each mean in Season contains
@@ -84,13 +84,13 @@ type features struct {
 	Idle   float64 // seconds since the last work
 }
 
-// signals contains the values of the features in one slot. The rules compute replicas from them.
+// signals contains the values of features in one time slot from which the rules compute replicas.
 type signals struct {
 	level, noise [allLevels]float64
 	hold         [holds]float64
 }
 
-// add adds the work of one slot. second is the time of the slot in Unix seconds.
+// add adds the work of one time slot. second is the time of the slot in seconds since 1970.
 func (f *features) add(work float64, x *plant, second int64) {
 	f.Head = (f.Head + 1) % ringSlots
 	f.Ring[f.Head] = float32(work)
@@ -100,7 +100,7 @@ func (f *features) add(work float64, x *plant, second int64) {
 	for j := range f.Level {
 		w := x.slot / (x.slot + levelSeconds[j])
 		if n := float64(f.Slots); n*x.slot < levelSeconds[j] {
-			w = 1 / n // as long as the history is short, all slots have the same weight
+			w = 1 / n // while the history is short, all time slots have the same weight
 		}
 		f.Level[j] += float64(w * (rate - f.Level[j]))
 		above := max(f.Need-f.Level[j], 0)
@@ -128,11 +128,11 @@ func (f *features) add(work float64, x *plant, second int64) {
 	}
 }
 
-// squareSeconds is the time over which Square is a mean, in seconds. It is so long that a single burst hardly changes the mean.
+// squareSeconds is the time over which Square is averaged, in seconds. It is long, so that a single burst hardly changes the average.
 const squareSeconds = 6 * 3600
 
-// needed returns the smallest capacity that would have served the work of the last slots within the allowed wait. It computes work /
-// (length + wait) for all spans of time that end now, and returns the maximum.
+// needed returns the smallest capacity that would have served the work of the last time slots within the allowed wait. For each span of
+// time that ends now, this is work / (length + wait). needed returns the maximum over all spans.
 func (f *features) needed(x *plant) float64 {
 	sum, best := 0.0, 0.0
 	for n := range ringSlots {
@@ -142,7 +142,7 @@ func (f *features) needed(x *plant) float64 {
 	return best / x.slot
 }
 
-// work returns the work of the last n slots.
+// work returns the work that arrived in the last n time slots.
 func (f *features) work(n int) (sum float64) {
 	for i := range min(n, ringSlots) {
 		sum += float64(f.Ring[(int(f.Head)+ringSlots-i)%ringSlots])
@@ -150,18 +150,18 @@ func (f *features) work(n int) (sum float64) {
 	return sum
 }
 
-// surgeSlots is the number of slots before a cold start with which surge compares the load. With half and a quarter, the same cells of the
-// family bursty (make bench-decisions) meet the SLO.
+// surgeSlots is the number of time slots before the last cold start with which surge compares the load. With half and with a quarter of
+// this value, the results of the benchmark (make bench-decisions, family bursty) are the same.
 const surgeSlots = 32
 
-// surgeFactor is the least factor by which a load rises in a surge. With twice the factor, the same cells of the family bursty meet the
-// SLO. With half, random variations of a steady load are surges. At an SLO of 99.9%, the model then keeps a replica in the first hour
-// without work, although nothing was observed that could occur again.
+// surgeFactor is the least factor by which the load must increase to count as a surge. With twice this value, the results of the benchmark
+// (make bench-decisions, family bursty) are the same. With half of it, random variations of a steady load count as surges. For an SLO of
+// 99.9%, the model then keeps a replica in the first hour without work, although it observed no surge.
 const surgeFactor = 2
 
-// surge returns by how much the mean load of the last cold start exceeds the mean load just before it, in work per second. It returns 0 if
-// the load did not rise by surgeFactor, because then it is a random variation of a steady load. Of a cold start that is longer than the
-// stored slots, it uses the last part.
+// surge returns by how much the mean load of the last cold start exceeds the mean load before it, in work per second. It returns 0 if the
+// load did not increase by surgeFactor, because a smaller increase can be a random variation. If a cold start is longer than the stored
+// time slots, surge uses the stored part.
 func (f *features) surge(x *plant) float64 {
 	n := min(x.cold, ringSlots-surgeSlots)
 	if f.Slots < int64(n+surgeSlots) {
@@ -175,7 +175,7 @@ func (f *features) surge(x *plant) float64 {
 	return (last - before) / x.slot
 }
 
-// season adds a rate to the mean load of the current time of the day.
+// season adds a load, in work per second, to the mean load of the current time of the day.
 func (f *features) season(rate float64, second int64) {
 	bin := int32(second / binSeconds % seasonBins)
 	if bin != f.Bin && f.BinN > 0 {
@@ -189,8 +189,8 @@ func (f *features) season(rate float64, second int64) {
 	f.BinN++
 }
 
-// rise returns the factor by which the load usually rises within the next two cold starts, according to previous days. It is the greatest
-// usual load in this time divided by the usual load now, and is limited to 1..3.
+// rise returns the factor by which the load usually increases within the next two cold starts, according to previous days. The factor is
+// the greatest usual load in this time divided by the usual load now, limited to the range 1 to 3.
 func (f *features) rise(x *plant, second int64) float64 {
 	now, best := f.usual(second), 1.0
 	if now <= 0 {
@@ -203,7 +203,8 @@ func (f *features) rise(x *plant, second int64) float64 {
 	return min(best, 3)
 }
 
-// usual returns the mean load at a time of the day, interpolated between two bins. It returns 0 if the load at this time is not known.
+// usual returns the mean load at a time of the day, interpolated between two parts of the day. It returns 0 if the load at this time is
+// unknown.
 func (f *features) usual(second int64) float64 {
 	at := float64(second%86400)/binSeconds - 0.5 + seasonBins
 	i := int(at)
@@ -215,7 +216,7 @@ func (f *features) usual(second int64) float64 {
 	return float64(float64(f.Season[a])*(1-w)) + float64(float64(f.Season[b])*w)
 }
 
-// signals returns the values from which the rules compute replicas in the current slot.
+// signals returns the values from which the rules compute replicas in the current time slot.
 func (f *features) signals(x *plant, second int64) (s signals) {
 	for j := range levels {
 		s.level[j] = f.Recent[j].value()
@@ -231,7 +232,7 @@ func (f *features) signals(x *plant, second int64) (s signals) {
 	return s
 }
 
-// want returns three loads that a rule proposes to serve: the expected load, the margin above it, and a share of a past peak.
+// want returns the loads that a rule proposes to serve: the expected load, the margin above it, and a share of a past peak.
 func (s *signals) want(r *rule) (level, margin, hold float64) {
 	return s.level[r.level], r.margin * s.noise[r.level], r.share * s.hold[r.hold]
 }

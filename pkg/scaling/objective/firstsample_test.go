@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// The load of a workload begins when gpuscaler starts, and is twice of what two replicas serve. A request takes a minute, so the requests
-// in flight rise for a minute, and their mean is too low in the first samples. After twelve minutes, the capacity must be known within 10%.
+// The load of a workload begins when gpuscaler starts, and is twice the capacity of its two replicas. A request takes a minute, so the
+// number of requests in flight increases for a minute, and its mean is too low in the first samples. After twelve minutes, the model must
+// know the capacity within 10%.
 func TestSamplesBeforeTheFirstSaturationHaveLittleWeight(t *testing.T) {
 	const service, load = 60.0, 4.2
 	w := newWorkload()

@@ -9,10 +9,10 @@ import (
 type Model struct {
 	saved saved
 	t     Tuning
-	spare spare // computed from saved
+	spare spare // the free serving slots that random arrivals need, computed from saved
 }
 
-// signedInt and signedFloat are numbers that may be negative. All other numbers in the type saved are not negative.
+// signedInt and signedFloat are numbers that can be negative. All other numbers in the type saved are at least 0.
 type (
 	signedInt   int64
 	signedFloat float64
@@ -23,16 +23,16 @@ type saved struct {
 	O        Objective
 	L        Limits
 	Last     signedInt // time of the last Observe, nanoseconds since 1970
-	SlotAt   signedInt // time of the last complete slot, seconds since 1970
-	Pending  float64   // work since the last complete slot
-	Time     float64   // seconds since the last complete slot
-	Slot     float64   // seconds of a slot
-	Observed float64   // total time, in seconds, for which the load was known
+	SlotAt   signedInt // time of the last complete time slot, seconds since 1970
+	Pending  float64   // work that arrived since the last complete time slot
+	Time     float64   // seconds since the last complete time slot
+	Slot     float64   // length of a time slot in seconds
+	Observed float64   // total time, in seconds, in which the load was known
 	Measured bool      // arrivals were measured since the model was created
 	Base     float64   // latency without a queue, in seconds
 	Inflow   float64   // mean of the measured arrivals over about ten minutes, in work per second
-	// Outflow is the mean, over about ten minutes, of the arrivals that are computed from the throughput and the growth of the queue. It is
-	// compared with Inflow to detect a wrong measurement.
+	// Outflow is a mean, over about ten minutes, of the arrivals that are computed from the throughput and the growth of the queue. If Inflow
+	// differs from it by more than a factor of two, the measured arrivals are wrong.
 	Outflow  float64
 	Capacity capacity
 	Cold     coldStarts
@@ -40,33 +40,33 @@ type saved struct {
 	B        bank
 
 	Queued   float64
-	Before   float64   // Queued in the sample before the last one
+	Before   float64   // value of Queued in the sample before the last one
 	QueuedAt signedInt // time of the last sample of the queue, nanoseconds since 1970
-	// growth of the queue between the last two samples, in work per second; below 0 if the queue shrinks
+	// growth of the queue between the last two samples, in work per second; negative if the queue became shorter
 	Growth   signedFloat
-	ServedAt signedInt // time of the last sample of the throughput
+	ServedAt signedInt // time of the last sample of the throughput, nanoseconds since 1970
 	Ready    int32
-	ReadyAt  signedInt // time since which Ready has not changed
+	ReadyAt  signedInt // time since which Ready is unchanged, nanoseconds since 1970
 	Starting int32
 	Planned  int32 // replicas of the last plan
-	Known    bool  // the last Observe had evidence of the load
+	Known    bool  // the load was known in the last Observe
 	Slow     bool  // in the last Observe, the time between two tokens exceeded the limit of the objective
 	Back     backlog
 
-	// The following field is not part of encodingVersion 2, and version 3 had other numbers in its place. It is 0 in a model that was read
-	// from such a version.
+	// Version 2 of the encoding does not contain the next field, and version 3 contains other numbers in its place. The field is 0 in a model
+	// that was read from these versions.
 	Lag lag
-	// The following field is not part of the versions before 5.
+	// Versions before 5 of the encoding do not contain the next field.
 	Ahead lead
 }
 
-// New returns a Model that knows nothing.
+// New returns a Model without any measurement.
 func New() *Model { return NewTuned(DefaultTuning()) }
 
-// NewTuned returns a Model with other constants than DefaultTuning, to measure their effect.
+// NewTuned returns a Model with constants other than DefaultTuning. Benchmarks use it to measure the effect of a constant.
 func NewTuned(t Tuning) *Model { return &Model{t: t} }
 
-// Clone returns an independent copy.
+// Clone returns a copy that shares no memory with the model.
 func (m *Model) Clone() *Model {
 	c := *m
 	return &c
@@ -75,13 +75,13 @@ func (m *Model) Clone() *Model {
 // maxValue is the greatest measured value that is accepted.
 const maxValue = 1e12
 
-// maxGap is the longest time, in seconds, between two ticks for which the load is assumed to be constant from one tick to the next. If more
-// time has passed, the model ignores the time between the two ticks.
+// maxGap is the longest time between two ticks, in seconds, for which the load is assumed to be constant. The model ignores a longer time
+// between two ticks.
 const maxGap = 300
 
 func usable(v Value) bool { return v.Known && v.V >= 0 && v.V <= maxValue }
 
-// Observe adds the evidence of a tick. After it returns, it does not use the slices of e.
+// Observe adds the evidence of one tick. It does not keep the slices of e.
 func (m *Model) Observe(now time.Time, e *Evidence) {
 	s := &m.saved
 	elapsed := float64(now.UnixNano()-int64(s.Last)) / 1e9
@@ -110,15 +110,15 @@ func (m *Model) Observe(now time.Time, e *Evidence) {
 	m.closeSlots(now, e.Late)
 }
 
-// sinceSample returns the seconds from the last sample to a sample with the time at. isNew is false if the sample is the last one again, or
-// an older one. Exception: a sample that is more than maxGap seconds older is new, because the clock was set back. If the clock was set
-// back by a shorter time, samples are ignored until their time is after the last sample, which takes at most maxGap seconds.
+// sinceSample returns the seconds between the time of the last sample and the time of a sample. isNew is false if the sample is the last
+// sample or an older one. Exception: a sample that is more than maxGap seconds older is new, because the clock was set back. If the clock
+// was set back by less than that, samples are ignored until their time is after the last sample, which takes at most maxGap seconds.
 func sinceSample(at, last signedInt) (elapsed float64, isNew bool) {
 	elapsed = float64(at-last) / 1e9
 	return elapsed, elapsed > 0 || elapsed < -maxGap
 }
 
-// readQueue stores a new sample of the queue. While the queue is not known, its growth is not known either.
+// readQueue stores a new sample of the queue. If the queue is unknown, its growth is unknown too.
 func (m *Model) readQueue(now time.Time, e *Evidence) {
 	s := &m.saved
 	if !usable(e.Queued) {
@@ -139,16 +139,17 @@ func (m *Model) readQueue(now time.Time, e *Evidence) {
 	}
 }
 
-// maxServed is how many times the known capacity a replica can have served in the time between two samples of the queue. If the queue
-// shrinks faster than that, work was deleted and not served. Two samples in a row with such a decrease are evidence that the replicas are
-// faster than was known.
+// maxServed limits what a replica can have served between two samples of the queue, as a multiple of the known capacity. If the queue
+// becomes shorter by more than that, the work was deleted and not served. If this occurs in two consecutive samples, the replicas are
+// faster than the known capacity.
 const maxServed = 2
 
-// credible returns the part of the growth of the queue that is used to compute the throughput. before is the growth in the sample before.
+// credible returns the part of the queue's growth that can be explained by work that was served. before is the growth in the previous
+// sample.
 func (m *Model) credible(before signedFloat) signedFloat {
 	s := &m.saved
 	if s.Lag.Time == 0 && s.Growth < 0 && before == 0 {
-		return 0 // The queue was not known until now, so work may have been deleted in the meantime.
+		return 0 // The queue was unknown until now, so work may have been deleted since the last sample.
 	}
 	most := signedFloat(maxServed * s.Capacity.Value * float64(s.Ready))
 	if most == 0 {
@@ -157,9 +158,9 @@ func (m *Model) credible(before signedFloat) signedFloat {
 	return max(s.Growth, min(before, -most))
 }
 
-// arrivals returns the work that arrives per second, and false if that is not known. If the arrivals are not measured, they are computed
-// from the queue and the throughput. If both are known and their means over about ten minutes differ by more than a factor of two, the
-// measured arrivals are wrong or have another unit. Then the computed arrivals are used.
+// arrivals returns the work that arrives per second. known is false if it can be neither measured nor computed. If the arrivals are not
+// measured, they are computed from the queue and the throughput. If the measured and the computed arrivals differ by more than a factor of
+// two over about ten minutes, the measured arrivals are wrong or have another unit, and the computed arrivals are used.
 func (m *Model) arrivals(e *Evidence, elapsed float64, continuous bool) (rate float64, known bool) {
 	s := &m.saved
 	inferred, exact := m.inferred(e, continuous)
@@ -179,8 +180,8 @@ func (m *Model) arrivals(e *Evidence, elapsed float64, continuous bool) (rate fl
 	return rate, true
 }
 
-// inferred returns the arrivals, in work per second, that explain the change of the queue. exact is true if both the queue and the
-// throughput are measured.
+// inferred computes the arrivals, in work per second, from the change of the queue. exact is true if both the queue and the throughput are
+// measured.
 func (m *Model) inferred(e *Evidence, continuous bool) (rate float64, exact bool) {
 	s := &m.saved
 	if !usable(e.Queued) || !continuous {
@@ -196,27 +197,27 @@ func (m *Model) inferred(e *Evidence, continuous bool) (rate float64, exact bool
 	case usable(e.Busy):
 		return all * min(e.Busy.V, 1), false
 	default:
-		// No work waits, so the load is between 0 and the capacity of all replicas. Half of this capacity is assumed.
+		// No work waits, so the load is between 0 and the capacity of all replicas. Assume half of this capacity.
 		return all / 2, false
 	}
 }
 
-// measureBase learns the latency without a queue. More replicas do not reduce this part of the time to the first token.
+// measureBase learns Base, the latency without a queue. More replicas do not reduce this part of the time to the first token.
 func (m *Model) measureBase(e *Evidence, elapsed float64) {
 	if s := &m.saved; usable(e.Latency) && usable(e.Queued) && e.Queued.V == 0 && s.Before == 0 {
 		s.Base += float64(min(elapsed/(elapsed+600), 1) * (min(e.Latency.V, maxColdStart.Seconds()) - s.Base))
 	}
 }
 
-// closeSlots adds the work of the slots that are complete to the features and the experts.
+// closeSlots adds the work of complete time slots to the features of the load and to the simulated fleets of the rules.
 func (m *Model) closeSlots(now time.Time, measured Value) {
 	s := &m.saved
 	if s.O.Limit <= 0 {
-		s.Pending, s.Time = 0, 0 // the objective is not known before the first plan
+		s.Pending, s.Time = 0, 0 // the objective is unknown before the first plan
 		return
 	}
 	x := m.plant()
-	// another objective has slots of another length, so the history cannot be used
+	// another objective can have time slots of another length, for which the history cannot be used
 	if s.Slot != x.slot {
 		s.Slot, s.F, s.B, s.Pending, s.Time = x.slot, features{}, bank{}, 0, 0
 		return
@@ -238,19 +239,19 @@ func (m *Model) closeSlots(now time.Time, measured Value) {
 		}
 		s.Back.age()
 	}
-	// The remainder can be slightly below 0, because the products are rounded.
+	// The remainder can be slightly negative, because the products are rounded.
 	s.Pending, s.Time = max(s.Pending-float64(work*float64(n)), 0), max(s.Time-float64(float64(n)*x.slot), 0)
 }
 
-// initialColdStart is the cold start, in seconds, that is assumed until one is observed. It includes a node launch, the pull of a large
-// image and a model load.
+// initialColdStart is the cold start, in seconds, that is assumed until a cold start is observed. It is enough for a node launch, the pull
+// of a large image and a model load.
 const initialColdStart = 300
 
-// slotSeconds is the minimum length of a slot, in seconds. The model divides time into slots of equal length. The minimum is used if the
-// allowed wait is at most a minute. A longer wait is divided into twelve slots.
+// slotSeconds is the minimum length of a time slot, in seconds. The model divides time into slots of equal length. If the allowed wait is
+// longer than one minute, a slot is a twelfth of the allowed wait.
 const slotSeconds = 5
 
-// plant returns what is known about the replicas.
+// plant returns the learned properties of the replicas, from which plans are computed and fleets are simulated.
 func (m *Model) plant() plant {
 	s, o := &m.saved, &m.saved.O
 	lead, perReplica := s.Cold.Lead, s.Capacity.Value
@@ -268,7 +269,7 @@ func (m *Model) plant() plant {
 	wait := o.Limit.Seconds()
 	switch o.Kind {
 	case TimeToFirstToken:
-		wait = max(wait-s.Base, wait/4) // without a queue, the time to the first token is Base
+		wait = max(wait-s.Base, wait/4) // without a queue, the time to the first token is Base, so requests can wait for the rest
 	case InterTokenLatency:
 		wait = 2 * slotSeconds
 	case Deadline:
@@ -288,8 +289,8 @@ func (m *Model) plant() plant {
 // doubt returns the factor by which the computed number of serving slots is multiplied because few requests were observed. The mean number
 // of busy serving slots is the product of the load and the service time. The relative standard error of each of these means is about the
 // inverse of the square root of the number of requests, and the error of their product is 1.4 times as great. The result includes two of
-// these errors. Without the factor, 4 instead of 16 of 40 cells of the family steady (make bench-decisions) meet the SLO in the first
-// hours, at 0.98 of the cost.
+// these errors. Without the factor, the SLO is met in the first hours of 4 instead of 16 of 40 simulations of the benchmark (make
+// bench-decisions, family steady), at 0.98 of the cost.
 func (m *Model) doubt() float64 {
 	if m.saved.Capacity.Weight <= 0 || m.saved.Capacity.Full.Count == 0 {
 		return 1

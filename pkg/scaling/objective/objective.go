@@ -22,48 +22,48 @@ type Objective struct {
 	Kind       Kind
 	Limit      time.Duration
 	Percentile float64 // above 0 and below 100
-	// Window is the time over which the SLO is measured. 0 means DefaultWindow.
+	// Window is the time over which the share of late work is measured. 0 means DefaultWindow.
 	Window time.Duration
-	// Capacity is the work per second that a replica serves, if the user states it. 0 means that it is learned.
+	// Capacity is the work per second that a replica serves, if the user sets it. 0 means that the model learns it.
 	Capacity float64
-	// ColdStart is the time from the decision to a ready replica, if the user states it. 0 means that it is learned.
+	// ColdStart is the time from the decision to a ready replica, if the user sets it. 0 means that the model learns it.
 	ColdStart time.Duration
 }
 
-// allowed returns the share of the work that may be late.
+// allowed returns the share of the work that may be late, 0..1.
 func (o *Objective) allowed() float64 { return max(1-o.Percentile/100, 1e-6) }
 
-// DefaultWindow is one day, because the load of most workloads repeats daily. The work that may be late in a day can then all be late in
-// the hours in which that saves the most replicas.
+// DefaultWindow is one day, because the load of most workloads repeats daily. All work that may be late in a day can then be late in the
+// hours in which this saves the most replicas.
 const DefaultWindow = 24 * time.Hour
 
 // Limits are the bounds of a plan. Max must not be less than Min.
 type Limits struct{ Min, Max int32 }
 
-// Value is one measured number.
+// Value is one measured number, with the time of its measurement.
 type Value struct {
 	V     float64
-	At    time.Time // when the sample was taken; values with the same time are the same sample
-	Known bool      // false: missing, stale or not usable. Missing is not zero.
+	At    time.Time // when the sample was taken; values with the same time are from the same sample
+	Known bool      // false: missing, stale or not usable. A missing value is not 0.
 }
 
-// Evidence is what is known about the workload in one tick. Work is counted in one unit, requests or tokens, in all fields.
+// Evidence contains what was measured about the workload in one tick. All fields count work in the same unit, requests or tokens.
 type Evidence struct {
 	Arrivals Value // work that arrived per second
 	Served   Value // work that was completed per second
-	Queued   Value // work that waits and has no replica yet
+	Queued   Value // work that waits for a replica
 	InFlight Value // work that replicas process
 	Busy     Value // mean share of time in which the GPUs of the ready replicas were busy, 0..1
-	Latency  Value // seconds: the measured percentile of the objective's time (wait, time to first token or inter-token latency)
-	Late     Value // share of the work that missed the objective since the last sample, 0..1, if a histogram reports it
+	Latency  Value // the measured percentile of the time that the objective limits, in seconds
+	Late     Value // share of the work since the last sample that was not served within the limit, 0..1; only if a histogram is measured
 
 	Ready int32 // ready replicas
-	// Starting contains the age of each replica that was requested and is not ready yet, in any order. Observe does not keep the slice.
+	// Starting contains the age of each replica that was requested and is not ready, in any order. Observe does not keep the slice.
 	Starting []time.Duration
 	// ColdStarts are the cold starts that ended since the last tick. Observe does not keep the slice.
 	ColdStarts []ColdStart
-	// Version identifies what determines the capacity of a replica: the image of the server and the GPU type. If it changes, the
-	// capacity is learned again. 0 means unknown.
+	// Version identifies what determines the capacity of a replica: the image of the server and the GPU type. If it changes, the capacity is
+	// learned again. 0 means that it is unknown.
 	Version uint64
 }
 
@@ -87,7 +87,8 @@ func (p Phase) String() string {
 // ColdStart is one completed start of a replica.
 type ColdStart struct {
 	Total time.Duration // from the decision to the ready replica
-	// Node is the time from the decision until the pod was assigned to a node. 0: not known, or there was a node with free GPUs.
+	// Node is the time from the decision until the pod was assigned to a node. 0 means that it is unknown, or that a node with free GPUs
+	// existed.
 	Node  time.Duration
-	Phase [Phases]time.Duration // 0: not known, or not part of this start
+	Phase [Phases]time.Duration // 0: unknown, or not part of this start
 }

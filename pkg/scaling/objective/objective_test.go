@@ -16,7 +16,7 @@ type workload struct {
 	o        Objective
 	l        Limits
 	now      time.Time
-	capacity float64 // of a replica, work per second
+	capacity float64 // capacity of a replica, in work per second
 	cold     time.Duration
 	queue    float64
 	ready    int32
@@ -31,7 +31,7 @@ func newWorkload() *workload {
 		cold: time.Minute, ready: 1, version: 1}
 }
 
-// run continues the simulation for the time length. load is the work that arrives per second.
+// run continues the simulation for the duration length. load is the work that arrives per second.
 func (w *workload) run(t *testing.T, length time.Duration, load float64) {
 	t.Helper()
 	const tick = 5 * time.Second
@@ -60,7 +60,7 @@ func (w *workload) run(t *testing.T, length time.Duration, load float64) {
 	}
 }
 
-// follow starts or removes replicas so that their number is the number in the plan.
+// follow starts or removes replicas until their number equals the number in the plan.
 func (w *workload) follow(t *testing.T) {
 	t.Helper()
 	sum := int32(0)
@@ -82,9 +82,9 @@ func (w *workload) follow(t *testing.T) {
 	}
 }
 
-// TestLearnsAWorkload runs a workload from its first minute. At first, the safe policy must determine the plan. After two hours, the
-// replicas must be close to what the load needs. If all metrics are missing, the replicas must not change. If a new version of the server
-// has half the capacity, the model must learn it.
+// TestLearnsAWorkload runs a workload from its first minute. At first, the safe policy must determine the plan. After two hours, the number
+// of replicas must be close to what the load needs. While all metrics are missing, the number of replicas must not change. When a new
+// version of the server has half the capacity, the model must learn the new capacity.
 func TestLearnsAWorkload(t *testing.T) {
 	w := newWorkload()
 	w.run(t, time.Minute, 4.2)
@@ -111,7 +111,7 @@ func TestLearnsAWorkload(t *testing.T) {
 	}
 }
 
-// The text follows the number of replicas of the decision ("6 replicas: "), so it does not repeat the number.
+// In all outputs, the text of a plan follows the number of replicas ("6 replicas: "), so the text must not repeat this number.
 func TestPlanAsText(t *testing.T) {
 	for _, c := range []struct {
 		plan Plan
@@ -131,8 +131,8 @@ func TestPlanAsText(t *testing.T) {
 	}
 }
 
-// A kind of rules that is disabled is never chosen. The kinds are disjoint, and together with the means of half a minute to ten minutes
-// they are all rules.
+// A disabled kind of rules is never chosen. Each rule belongs to at most one of the kinds. The remaining rules use the means of half a
+// minute to ten minutes.
 func TestDisabledKindsOfRulesAreNotChosen(t *testing.T) {
 	counts := map[Rules]int{TrendRules: 4, SeasonRules: 4, PeakRules: 34, HourRules: 8}
 	for kind, want := range counts {

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Term is one part of the replicas of a plan. The terms add up to Plan.Replicas.
+// Term is one part of the number of replicas in a plan. All terms add up to Plan.Replicas.
 type Term uint8
 
 // Values of Term, in the order in which they are added up.
 const (
-	TermLevel   Term = iota // for the expected load at the time when a replica that starts now is ready
+	TermLevel   Term = iota // for the load that is expected when a replica that starts now becomes ready
 	TermMargin              // for variations of the load around the expected load
-	TermRecent              // for a recent load that may return before a new replica could be ready
-	TermBacklog             // for work that will still wait when a replica that starts now is ready
-	TermWarm                // for replicas that are always kept ready
-	TermSafe                // added by the safe policy
-	TermLimits              // added (Min) or removed (Max, negative number) by the limits
+	TermRecent              // for a recent load that can return before a new replica would be ready
+	TermBacklog             // for work that will still wait when a replica that starts now becomes ready
+	TermWarm                // for replicas that are kept without load; no rule adds any
+	TermSafe                // added by the safe policy, which is used while too little is known
+	TermLimits              // added by Limits.Min, or removed by Limits.Max (a negative number)
 	Terms                   // the number of terms
 )
 
@@ -24,16 +24,16 @@ func (t Term) String() string {
 	return [...]string{"expected load", "variation", "recent load", "backlog", "warm", "safe policy", "limits", "unknown"}[min(t, Terms)]
 }
 
-// SafeReason is the reason why the safe policy determines the plan instead of the learned rule.
+// SafeReason is the reason why the safe policy, and not the learned rule, determines the number of replicas.
 type SafeReason uint8
 
 // Possible values of SafeReason.
 const (
 	NotSafe         SafeReason = iota // the learned rule determines the plan
-	TooLittleData                     // too little load was observed so far
-	CapacityUnknown                   // the capacity of a replica is not known
-	EvidenceMissing                   // neither arrivals nor queue are known in this tick
-	FeedbackFails                     // no rule meets the objective, and the workload clearly misses it
+	TooLittleData                     // too little load was measured so far
+	CapacityUnknown                   // the capacity of a replica is unknown
+	EvidenceMissing                   // neither arrivals nor queue were measured in this tick
+	FeedbackFails                     // no rule meets the objective in the simulation, and the workload clearly misses it
 )
 
 func (r SafeReason) String() string {
@@ -42,31 +42,32 @@ func (r SafeReason) String() string {
 		"the SLO is missed with the greatest margin", "unknown"}[min(r, FeedbackFails+1)]
 }
 
-// Plan contains the number of replicas that an objective needs, its terms, and the values from which they were computed.
+// Plan is the number of replicas that an objective needs in one tick, its terms, and the values from which they were computed.
 type Plan struct {
 	Replicas int32
 	Added    [Terms]int32 // the replicas that each term adds; their sum is Replicas
 
-	Load     float64 // expected work per second when a replica that starts now is ready
-	Queued   float64 // work that waits now
-	Capacity float64 // assumed work per second that one replica serves; 0: not known
+	Load     float64 // load that is expected when a replica that starts now becomes ready, in work per second
+	Queued   float64 // work that waits in this tick
+	Capacity float64 // work per second that one replica is assumed to serve; 0: unknown
 	// ColdStart is the cold start that the plan assumes: the time from the decision to a ready replica.
 	ColdStart time.Duration
-	// Quantile is the share of the observed work, 0..1, that would have been served on time if the rule of this plan had always been used.
+	// Quantile is the share of the observed work, 0..1, that would have been served within the limit if the rule of this plan had always been
+	// used.
 	Quantile float64
-	// Price is the cost, in replica-seconds, that the plan accepts to avoid one unit of late work. It is computed from rules that are
-	// cheaper and have more late work.
+	// Price is the cost, in replica-seconds, that the plan accepts to avoid one unit of late work. It is the difference in cost, per unit of
+	// late work, to the rules that are cheaper and have more late work.
 	Price float64
 	Rule  uint8 // index of the rule that the plan uses; RuleText describes it
 	Safe  SafeReason
-	// EarliestScaleDown is the earliest time at which the number of replicas can decrease if the load ends now. If it is zero, they can
-	// decrease at any time.
+	// EarliestScaleDown is the earliest time at which the number of replicas can decrease if the load ends now. The zero time means that it
+	// can decrease at any time.
 	EarliestScaleDown time.Time
 }
 
-// AppendText appends one sentence to dst. If the safe policy determined the plan (see SafeReason), the sentence contains the reason. It
-// then contains the number of replicas of each term, unless the safe policy added all replicas. It does not contain their sum, because the
-// text of Decision.Replicas precedes the sentence.
+// AppendText appends one sentence to dst, without the total number of replicas, which precedes the sentence in all outputs. If the safe
+// policy determined the plan (see SafeReason), the sentence contains the reason. Otherwise, or if the safe policy did not add all replicas,
+// the sentence contains the replicas of each term.
 func (p Plan) AppendText(dst []byte) []byte {
 	separator := ""
 	if p.Safe != NotSafe {

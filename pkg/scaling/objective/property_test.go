@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawnValue draws a measured value, which can be usual, missing or implausible.
+// drawnValue draws a measured value: usual, missing or implausible.
 func drawnValue(t *rapid.T, name string, at time.Time, most float64) Value {
 	switch rapid.IntRange(0, 9).Draw(t, name+" kind") {
 	case 0:
@@ -39,7 +39,7 @@ func drawnObjective(t *rapid.T) Objective {
 }
 
 // TestPlansAreDeterministicAndBounded runs two models with the same evidence. One of them is saved and restored between the ticks. Both
-// must give the same plans within the limits.
+// models must compute the same plans, and the plans must be within the limits.
 func TestPlansAreDeterministicAndBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, n, o, now := New(), New(), drawnObjective(t), start
@@ -86,8 +86,8 @@ func restored(t *rapid.T, m *Model) *Model {
 	return out
 }
 
-// TestMoreLoadNeedsNoFewerReplicas compares a workload with another one that has several times as much work. Both are in the safe policy.
-// The second must not get fewer replicas.
+// TestMoreLoadNeedsNoFewerReplicas compares two workloads in the safe policy. The second has several times as much work as the first, so
+// its plan must not have fewer replicas.
 func TestMoreLoadNeedsNoFewerReplicas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		less, more := New(), New()
@@ -128,7 +128,7 @@ func TestHostileBytes(t *testing.T) {
 	})
 }
 
-// TestTicksDoNotAllocate checks two kinds of ticks: one that does not complete a slot, and one that completes a slot.
+// TestTicksDoNotAllocate checks that neither a tick that completes a time slot nor another tick allocates memory.
 func TestTicksDoNotAllocate(t *testing.T) {
 	w := newWorkload()
 	w.run(t, time.Hour, 3)
@@ -145,8 +145,8 @@ func TestTicksDoNotAllocate(t *testing.T) {
 	}
 }
 
-// TestRoundingKeepsTheStateReadable adds ticks that are longer than a slot. A rounding error once made the remaining work negative, so that
-// the saved model could not be read.
+// TestRoundingKeepsTheStateReadable checks ticks that are longer than a time slot. Before a correction, a rounding error made the remaining
+// work negative, so that the saved model could not be read.
 func TestRoundingKeepsTheStateReadable(t *testing.T) {
 	m, now := New(), start
 	for i := range 3000 {
@@ -163,9 +163,9 @@ func TestRoundingKeepsTheStateReadable(t *testing.T) {
 	}
 }
 
-// TestOneWrongThroughputHasALimitedEffect adds a sample with an absurd throughput to a model that has observed usual samples. It may raise
-// the mean throughput of a replica to at most 100 times its value, so that it does not keep too few replicas for hours. The first sample
-// of a model has no limit, because no mean is known.
+// TestOneWrongThroughputHasALimitedEffect adds a sample with an absurd throughput to a model that has observed usual samples. The sample
+// may increase the mean throughput of a replica to at most 100 times its value. Otherwise, plans would have too few replicas for hours. The
+// first sample of a model has no limit, because no mean is known.
 func TestOneWrongThroughputHasALimitedEffect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, now := New(), start

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestRolloutKeepsFreeSlots rolls out a version of the same speed. In the first minutes, the model knows little about this version, but
-// plans must not have fewer free serving slots than before.
+// TestRolloutKeepsFreeSlots rolls out a version of the server with the same capacity. In the first minutes, the model has few measurements
+// of this version, but plans must not have fewer free serving slots than before.
 func TestRolloutKeepsFreeSlots(t *testing.T) {
 	w := newChat(t)
 	w.l.Max = 50
@@ -25,8 +25,8 @@ func TestRolloutKeepsFreeSlots(t *testing.T) {
 	}
 }
 
-// TestSlowerVersionIsLearned rolls out a version of half the speed. The model must notice it within ten minutes of load, so that the
-// replicas serve the load again.
+// TestSlowerVersionIsLearned rolls out a version of the server with half the capacity. The model must learn this within ten minutes of
+// load, so that the replicas serve the load again.
 func TestSlowerVersionIsLearned(t *testing.T) {
 	w := newChat(t)
 	w.l.Max = 50

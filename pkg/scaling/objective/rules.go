@@ -10,10 +10,10 @@ const levels = 4
 
 var levelSeconds = [levels]float64{30, 120, 600, 3600}
 
-// Levels that are not moving averages.
+// A level is the load that a rule expects. These levels are not moving averages.
 const (
-	seasonal = levels // the mean of ten minutes, multiplied by the rise that is usual at this time of the day
-	// the mean of half a minute, plus its rise during one cold start if the load continues to rise as it did in the last two minutes
+	seasonal = levels // the mean of ten minutes, multiplied by the rise of the load that is usual at this time of the day
+	// the mean of half a minute, plus the rise within one cold start if the load continues to rise as in the last two minutes
 	trend     = levels + 1
 	allLevels = levels + 2
 )
@@ -21,18 +21,18 @@ const (
 // holds is the number of elements of holdSeconds.
 const holds = 5
 
-// holdSeconds contains the lengths, in seconds, of the past times over which a rule uses the peak of the load. The first value, 0, means
-// four cold starts.
+// holdSeconds contains the lengths, in seconds, of the past times of which a rule uses the greatest load. The first value, 0, means four
+// cold starts.
 var holdSeconds = [holds]float64{0, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600}
 
-// rule computes a load from the features: the level plus a margin, and at least a share of a past peak. A ladder is a sequence of rules
-// with the same level and hold, and with increasing margins or increasing shares. Each rule of a ladder is more cautious than the one
-// before it.
+// rule computes a load from the features of the past load: a level plus a margin, and at least a share of a past peak. A ladder is a
+// sequence of rules with the same level and hold, and with increasing margins or increasing shares. Each rule of a ladder is more cautious
+// than the rule before it.
 type rule struct {
 	level  int     // index of levelSeconds, seasonal or trend
-	margin float64 // number of standard deviations above the level
-	hold   int     // index of holdSeconds
-	share  float64 // share of the greatest need in that span; 0: not used
+	margin float64 // number of standard deviations of the load above the level
+	hold   int     // index of holdSeconds: the past time whose greatest need is used
+	share  float64 // share of the greatest need (features.needed) in that past time; 0: not used
 	first  bool    // the rule is the first of its ladder
 }
 
@@ -63,7 +63,7 @@ func makeRules() (out [numRules]rule) {
 	return out
 }
 
-// isIn reports whether kinds contains the kind of the rule.
+// isIn reports whether the set kinds contains a kind to which the rule belongs.
 func (r *rule) isIn(kinds Rules) bool {
 	return kinds&TrendRules != 0 && r.level == trend || kinds&SeasonRules != 0 && r.level == seasonal ||
 		kinds&PeakRules != 0 && r.share > 0 || kinds&HourRules != 0 && r.level == levels-1

@@ -17,7 +17,7 @@ func (s *samples) add(v float64) {
 	s.Count++
 }
 
-// summary returns the quantiles of the stored measurements.
+// summary returns the quantiles of the stored measurements, which are at most the last 32.
 func (s *samples) summary() Distribution {
 	n := int(min(s.Count, int64(len(s.Value))))
 	if n == 0 {
@@ -29,14 +29,16 @@ func (s *samples) summary() Distribution {
 	return Distribution{P10: at(10), P50: at(50), P90: at(90), P95: at(95), Count: s.Count}
 }
 
-// coldStarts contains what is known about cold starts, in seconds. A cold start is the time from the decision until the replica is ready.
+// coldStarts contains what was measured about cold starts, in seconds. A cold start is the time from the decision until the replica is
+// ready.
 type coldStarts struct {
 	Total samples
 	Phase [Phases]phaseSamples
-	Lead  float64 // 90th percentile of Total; 0: not known
+	Lead  float64 // 90th percentile of Total; 0: unknown
 }
 
-// phaseSamples contains the last measurements of one phase of the cold start. Eight are sufficient, because they are only displayed.
+// phaseSamples contains the last eight measurements of one phase of the cold start. More are not necessary, because they are only
+// displayed.
 type phaseSamples struct {
 	Value [8]float32
 	Count int64
@@ -55,8 +57,8 @@ func (s *phaseSamples) summary() Distribution {
 	return d
 }
 
-// maxColdStart is the greatest value that is recorded for a cold start. A longer cold start is recorded with this value, so that a replica
-// that was pending for days does not affect the plans for a long time.
+// maxColdStart is the greatest cold start that is recorded. A longer cold start is recorded with this value, so that a replica that was
+// pending for days does not affect plans for a long time.
 const maxColdStart = time.Hour
 
 func (c *coldStarts) measure(s *ColdStart) {
@@ -72,15 +74,16 @@ func (c *coldStarts) measure(s *ColdStart) {
 	c.Lead = c.Total.summary().P90
 }
 
-// lead contains what version 5 of the encoding added to coldStarts.
+// lead contains the fields that version 5 of the encoding added to coldStarts.
 type lead struct {
 	Node  phaseSamples // seconds from the decision until the pod was assigned to a node
-	Early float64      // 95th percentile of coldStarts.Total, in seconds; 0: not known
+	Early float64      // 95th percentile of coldStarts.Total, in seconds; 0: unknown
 }
 
-// LeadTime returns the cold start that the objective states, or else the 95th percentile of the observed cold starts. It is 0 if neither is
-// known. Schedules and capacity groups use it, because they know the time at which the replicas are needed. Plans use the 90th percentile:
-// they are computed again in each tick, and the rest of the risk is part of the late budget.
+// LeadTime returns the cold start that the objective contains. If it contains none, LeadTime returns the 95th percentile of the observed
+// cold starts, or 0 if none was observed. Schedules and capacity groups use it, because they need the replicas at a known time. Plans use
+// the 90th percentile instead, because they are computed again in each tick, and because the late budget includes the risk of longer cold
+// starts.
 func (m *Model) LeadTime(o *Objective) time.Duration {
 	if o.ColdStart > 0 {
 		return min(o.ColdStart, maxColdStart)
@@ -88,7 +91,7 @@ func (m *Model) LeadTime(o *Objective) time.Duration {
 	return time.Duration(math.Ceil(m.saved.Ahead.Early)) * time.Second
 }
 
-// measureColdStart adds a cold start.
+// measureColdStart adds the measurements of a completed cold start.
 func (s *saved) measureColdStart(c *ColdStart) {
 	s.Cold.measure(c)
 	if c.Node > 0 {

@@ -45,8 +45,8 @@ func TestQueueOnly(t *testing.T) {
 	}
 }
 
-// A workload has a queue, but its GPUs are idle, because its server is stuck. The low throughput must not be learned as the capacity: only
-// busy GPUs confirm that a server is saturated.
+// A workload has a queue, but its GPUs are idle, because its server does not respond. The model must not learn the low throughput as the
+// capacity, because a server is saturated only if its GPUs are busy.
 func TestBusyGPUsConfirmSaturation(t *testing.T) {
 	w := newWorkload()
 	w.run(t, time.Hour, 4.2)
@@ -58,8 +58,8 @@ func TestBusyGPUsConfirmSaturation(t *testing.T) {
 	}
 }
 
-// TestScaleToZeroAndBack runs ten minutes of load every three hours. The allowed wait of five minutes is longer than a cold start, so that
-// no replica is needed between the loads, and the first request starts one.
+// TestScaleToZeroAndBack runs ten minutes of load every three hours. The allowed wait of five minutes is longer than a cold start.
+// Therefore, no replica must run between the loads, and the first request of a load must start a replica.
 func TestScaleToZeroAndBack(t *testing.T) {
 	w := newWorkload()
 	w.o.Limit = 5 * time.Minute
@@ -83,7 +83,7 @@ func TestScaleToZeroAndBack(t *testing.T) {
 }
 
 // TestRatesOfAMinute uses the evidence of a usual installation: rates over the last minute, which are read every 15 s. After 20 minutes of
-// a load that one replica cannot serve, the capacity is known within 10%.
+// a load that exceeds the capacity of one replica, the model must know the capacity within 10%.
 func TestRatesOfAMinute(t *testing.T) {
 	w := newWorkload()
 	var arrived, served []float64
@@ -114,8 +114,8 @@ func meanOfLast(values []float64, n int) (mean float64) {
 	return mean
 }
 
-// TestSlowTokensAddReplicas uses an objective for the time between two tokens, and the capacity is not known. While tokens take longer than
-// the limit, the replicas must be doubled. When the measurement is missing, they must not change.
+// TestSlowTokensAddReplicas uses an objective for the time between two tokens. The capacity is unknown. While the time exceeds the limit,
+// plans must double the replicas. While the measurement is missing, plans must not change them.
 func TestSlowTokensAddReplicas(t *testing.T) {
 	m, now, o := New(), time.Unix(1_700_000_000, 0), Objective{Kind: InterTokenLatency, Limit: 50 * time.Millisecond, Percentile: 95}
 	plan := func(ready int32, latency Value) int32 {
@@ -137,7 +137,7 @@ func TestSlowTokensAddReplicas(t *testing.T) {
 }
 
 // The clock is set back by an hour, and then the load triples. For an hour, new samples have an earlier time than the last sample before
-// the change. The queue must nevertheless raise the replicas, at most maxGap seconds later than it does if the clock is not set back.
+// the change. The queue must nevertheless increase the replicas, at most maxGap seconds later than with a correct clock.
 func TestQueueIsReadAfterAClockWasSetBack(t *testing.T) {
 	grown := func(back time.Duration) int32 {
 		w := newWorkload()
@@ -155,7 +155,7 @@ func TestQueueIsReadAfterAClockWasSetBack(t *testing.T) {
 	}
 }
 
-// One minute after the clock was set back, the replicas must be regarded as steady again, so that the capacity can be measured.
+// One minute after the clock was set back, the number of replicas must count as unchanged again, so that the capacity can be measured.
 func TestReplicasAreSteadyAfterAClockWasSetBack(t *testing.T) {
 	m := New()
 	e := Evidence{Version: 1, Ready: 3}

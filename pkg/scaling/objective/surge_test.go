@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// bursts runs a workload with bursts of ten times the usual load, each of five minutes and less than an hour after the one before. A cold
-// start takes five minutes. Then a longer time passes without a burst.
+// bursts simulates bursts of ten times the usual load. Each burst lasts five minutes and starts less than an hour after the previous burst.
+// A cold start takes five minutes. After the last burst, a longer time passes without a burst.
 func bursts(t *testing.T, w *workload) {
 	t.Helper()
 	w.cold = 5 * time.Minute
@@ -17,7 +17,7 @@ func bursts(t *testing.T, w *workload) {
 	}
 }
 
-// TestSteadyLoadHasNoSurge checks a load that varies by half of its mean.
+// TestSteadyLoadHasNoSurge checks that a load that varies by half of its mean does not count as a surge.
 func TestSteadyLoadHasNoSurge(t *testing.T) {
 	w := newWorkload()
 	w.runVarying(t, 3*time.Hour, 4, 0.5)
@@ -27,8 +27,9 @@ func TestSteadyLoadHasNoSurge(t *testing.T) {
 }
 
 // TestKeepsTheReplicasOfABurstInALongGap checks that the replicas of a burst are kept if the next burst would make more work late than the
-// SLO permits. The rule that keeps them for an hour has had no more late work so far than the rule that keeps them for a day, because no
-// gap was longer than an hour. It costs less in this gap, so without Tuning.Repeat the model chooses it, and removes the replicas.
+// SLO permits. So far, no gap between bursts was longer than an hour, so the rule that keeps replicas for an hour has had no more late work
+// than the rule that keeps them for a day. It costs less in the longer gap. Without Tuning.Repeat, the model would choose it and remove the
+// replicas.
 func TestKeepsTheReplicasOfABurstInALongGap(t *testing.T) {
 	w := newWorkload()
 	bursts(t, w)

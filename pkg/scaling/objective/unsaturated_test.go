@@ -8,7 +8,7 @@ import (
 )
 
 // inFlightOnly changes the evidence to what a usual model server reports: arrivals as a rate over a minute, the queue, and the requests in
-// flight, all read every 15 s. service is the time, in seconds, that a request takes. The throughput is not measured.
+// flight, all read every 15 s. service is the service time of a request in seconds. The throughput is not measured.
 func (w *workload) inFlightOnly(service float64) {
 	var arrived []float64
 	var sample Evidence
@@ -22,8 +22,9 @@ func (w *workload) inFlightOnly(service float64) {
 	}
 }
 
-// runVarying continues with a load that rises and falls around the parameter load with a period of two minutes. share is the amplitude as a
-// share of that load. runVarying returns the share of the time in which more work waited than the replicas serve within the limit.
+// runVarying continues the simulation with a load that varies around the parameter load with a period of two minutes. share is the
+// amplitude as a share of that load. runVarying returns the share of the time in which more work waited than the replicas serve within the
+// limit.
 func (w *workload) runVarying(t *testing.T, length time.Duration, load, share float64) (late float64) {
 	t.Helper()
 	const step = 5 * time.Second
@@ -37,16 +38,16 @@ func (w *workload) runVarying(t *testing.T, length time.Duration, load, share fl
 	return late / n
 }
 
-// TestLearnsCapacityWithoutSaturation begins with more than twice the replicas that the load needs, so that none of them is saturated.
-// After an hour, the capacity must be known so well that few replicas more than necessary are running. Some work is late while greater
-// capacities are tried, but the day must meet the SLO.
+// TestLearnsCapacityWithoutSaturation begins with more than twice the replicas that the load needs, so that no replica is saturated. After
+// an hour, the model must know the capacity so well that at most a few unnecessary replicas run. Some work is late while plans assume
+// greater capacities, but the day must meet the SLO.
 func TestLearnsCapacityWithoutSaturation(t *testing.T) {
 	const service, slots = 6.5, 8 // capacity 1.23/s
 	for _, c := range []struct {
 		name        string
 		load, share float64
 		found       int32
-		most        int32 // the maximum of replicas after the first hour
+		most        int32 // the maximum number of replicas after the first hour
 	}{
 		{"twelve for five", 5.4, 0.1, 12, 7},
 		{"six for three", 3, 0.2, 6, 4},
@@ -70,8 +71,9 @@ func TestLearnsCapacityWithoutSaturation(t *testing.T) {
 	}
 }
 
-// TestExplorationIsTakenBack serves a load with the fewest replicas that suffice. If the model tries fewer replicas, work waits, so the
-// capacity is measured, and the number of replicas must not be reduced again.
+// TestExplorationIsTakenBack serves a load with the smallest sufficient number of replicas. When the model assumes a greater capacity and
+// removes a replica, work waits, so the capacity is measured. The model must then add the replica again and must not remove it a second
+// time.
 func TestExplorationIsTakenBack(t *testing.T) {
 	w := newWorkload()
 	w.capacity, w.ready = 8/6.5, 5
@@ -85,8 +87,8 @@ func TestExplorationIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestKeepsTheReplicasThatItFound adds an objective to a workload whose replicas serve its load. While little is known, no replica is
-// removed.
+// TestKeepsTheReplicasThatItFound adds an objective to a workload whose replicas serve its load. No replica may be removed while the model
+// has few measurements.
 func TestKeepsTheReplicasThatItFound(t *testing.T) {
 	w := newWorkload()
 	w.o.Capacity, w.ready = 1.2, 5
@@ -99,14 +101,15 @@ func TestKeepsTheReplicasThatItFound(t *testing.T) {
 	}
 }
 
-// TestFewRequestsNeedOneReplica runs a day with a request of about 2 s every minute. One replica with 8 slots serves them. The model once
-// kept five. A request is seldom in flight when the metrics are read. When one was in flight, its service time was computed from the rate
-// of arrivals in a minute, as if the request took a minute. The test checks the mean number of replicas in the second half of the day.
+// TestFewRequestsNeedOneReplica simulates a day with a request of about 2 s every minute. One replica with 8 serving slots is enough, and
+// the test checks the mean number of replicas in the second half of the day. Before a correction, the model kept five replicas. When the
+// metrics are read, a request is rarely in flight. If one was in flight, its service time was computed from the arrivals of a minute, as if
+// the request took a minute.
 func TestFewRequestsNeedOneReplica(t *testing.T) {
 	const every, service, tick = 60, 2, 5 * time.Second
 	d := rand.New(rand.NewPCG(1, 2))
 	m, o := New(), Objective{Limit: 10 * time.Second, Percentile: 99}
-	var arrived, ends []float64 // times in seconds since the start
+	var arrived, ends []float64 // times in seconds since the start of the simulation
 	var e Evidence
 	next, replicas, paid := 0.0, int32(1), 0.0
 	for s := 0.0; s < 86400; s += tick.Seconds() {
@@ -125,7 +128,7 @@ func TestFewRequestsNeedOneReplica(t *testing.T) {
 			}
 			e = Evidence{Arrivals: known(since(arrived, s-60)/60, now), Queued: known(0, now), InFlight: known(since(ends, s), now)}
 		}
-		e.Ready = replicas // the replicas start at once
+		e.Ready = replicas // the replicas are ready immediately
 		m.Observe(now, &e)
 		replicas = m.Plan(now, o, Limits{Min: 1, Max: 20}).Replicas
 		if s >= 43200 {
@@ -138,8 +141,8 @@ func TestFewRequestsNeedOneReplica(t *testing.T) {
 	}
 }
 
-// TestStrictObjectivesDoNotRelyOnFewRequests compares the same measurements with two percentiles. At 99.9%, so little work may be late that
-// a capacity that is too great is noticed too late.
+// TestStrictObjectivesDoNotRelyOnFewRequests compares two SLOs with the same measurements. With an SLO of 99.9%, so little work may be late
+// that a capacity that is too great is detected too late. Therefore the model must assume a smaller capacity than with 99%.
 func TestStrictObjectivesDoNotRelyOnFewRequests(t *testing.T) {
 	rate := func(percentile float64) float64 {
 		m := New()
@@ -153,8 +156,9 @@ func TestStrictObjectivesDoNotRelyOnFewRequests(t *testing.T) {
 	}
 }
 
-// TestRequestsThatNoSampleSees serves requests that are so short that none is in flight when the metrics are read. The capacity must remain
-// a finite lower bound. It must not be more than one request at once that takes as long as could have been missed.
+// TestRequestsThatNoSampleSees serves requests that are so short that no request is in flight when the metrics are read. The learned
+// capacity must be a finite lower bound. It must not exceed one request at a time, with the longest duration that the samples could have
+// missed.
 func TestRequestsThatNoSampleSees(t *testing.T) {
 	w := newWorkload()
 	w.capacity, w.ready = 8, 2
@@ -168,8 +172,8 @@ func TestRequestsThatNoSampleSees(t *testing.T) {
 	}
 }
 
-// TestTheTimeWithoutWorkHasNoWeight begins with an hour without work. The first requests then determine the mean service time. The model
-// once gave that hour as much weight as an hour of load.
+// TestTheTimeWithoutWorkHasNoWeight begins with an hour without work. After that, the first requests must determine the mean service time.
+// Before a correction, the hour without work had as much weight as an hour of load.
 func TestTheTimeWithoutWorkHasNoWeight(t *testing.T) {
 	w := newWorkload()
 	w.capacity, w.ready, w.l.Min = 8/6.5, 2, 2
@@ -185,9 +189,9 @@ func TestTheTimeWithoutWorkHasNoWeight(t *testing.T) {
 	}
 }
 
-// TestARiskyStepWaitsUntilItIsAffordable compares steps to one replica less. The late budget of one hour does not pay for a cold start in
-// which half of a fleet is missing. It pays for a cold start in which one of twelve replicas is missing, because the other replicas serve
-// the load for most of that time.
+// TestARiskyStepWaitsUntilItIsAffordable compares steps to one replica less. The late budget of one hour is less than the late work of a
+// cold start in which half of the replicas are missing. It is more than the late work of a cold start in which one of twelve replicas is
+// missing, because the other replicas serve the load for most of that time.
 func TestARiskyStepWaitsUntilItIsAffordable(t *testing.T) {
 	m := New()
 	x := plant{slot: 5, cold: 36, limit: 10}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// newChat returns a workload whose server reports the queue and the requests in flight, but not the throughput. It has served varying load
-// for two hours, with bursts that saturated the replicas, so the true capacity of 1.23/s per replica is known.
+// newChat returns a workload whose server reports the queue and the requests in flight, but not the throughput. The workload has served a
+// varying load for two hours. Bursts saturated the replicas, so the model knows the true capacity of 1.23/s per replica.
 func newChat(t *testing.T) *workload {
 	t.Helper()
 	const service, slots = 6.5, 8
@@ -25,7 +25,8 @@ func newChat(t *testing.T) *workload {
 }
 
 // TestDeletedWorkIsNotServedWork deletes a long queue at once, as the restart of a router or a purge of the queue does. The replicas did
-// not serve this work, so the capacity must not rise. The model once learned 1.6 times the capacity from one deletion.
+// not serve this work, so the learned capacity must not increase. Before a correction, the model learned 1.6 times the capacity from one
+// deletion.
 func TestDeletedWorkIsNotServedWork(t *testing.T) {
 	for _, missing := range []time.Duration{0, 30 * time.Second, 4 * time.Minute} {
 		w := newWorkload()
@@ -53,8 +54,8 @@ func TestDeletedWorkIsNotServedWork(t *testing.T) {
 	}
 }
 
-// TestFasterServerIsLearnedFromItsQueue replaces the server by one that is eight times as fast, without a new version. A queue that shrinks
-// faster than the known capacity allows is then not deleted work, and the capacity must rise.
+// TestFasterServerIsLearnedFromItsQueue replaces the server by one with eight times the capacity, without a new version. The queue then
+// becomes shorter faster than the known capacity allows, although no work is deleted, and the learned capacity must increase.
 func TestFasterServerIsLearnedFromItsQueue(t *testing.T) {
 	w := newChat(t)
 	old := w.capacity
