@@ -28,17 +28,18 @@ import (
 const (
 	metricsGroup   = "external.metrics.k8s.io"
 	metricsVersion = "v1beta1"
-	// settledReads is the number of syncs after which the replicas no longer change: one that has read the last target, and two more.
+	// settledReads is the number of reads after which the replicas no longer change: a sync that has read the last target, and two more
+	// syncs.
 	settledReads = 4
-	// settledAfter is the time in which an HPA that reads nothing has synced as often.
+	// settledAfter is the time in which an HPA that reads no target has synced as often.
 	settledAfter = 12 * time.Second
 )
 
-// adapter serves the targets that the stories set, in place of gpuscaler.
+// adapter serves the targets that the stories set. It is used instead of gpuscaler.
 type adapter struct {
 	mu      sync.Mutex
-	targets map[string]int // by policy
-	reads   map[string]int // of each policy
+	targets map[string]int // target of each policy
+	reads   map[string]int // number of reads of each policy's target
 }
 
 // serve registers the adapter with the API server of a stack.

@@ -17,7 +17,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// compare compares what a side printed with the expectation of the story. With UPDATE_GOLDEN=1, the real side writes the expectation.
+// compare compares the output of a side (the models or the real components) with the expectation of the story. With UPDATE_GOLDEN=1, the
+// output of the real side becomes the expectation.
 func compare(t *testing.T, s *story, got string, realSide bool) {
 	t.Helper()
 	if got == s.expect {
@@ -74,7 +75,7 @@ func TestStoriesOnTheRealComponents(t *testing.T) {
 	t.Run("nodepools", func(t *testing.T) { realNodePools(t, k8s) })
 }
 
-// initial are the replicas of a Deployment before the HPA scales it.
+// initial is the number of replicas of a Deployment before the HPA scales it.
 const initial = 2
 
 func TestHPAStoriesOnTheModels(t *testing.T) {
@@ -89,7 +90,7 @@ func TestHPAStoriesOnTheModels(t *testing.T) {
 	}
 }
 
-// realHPAs runs the stories with the HPA controller, whose sync period is 2 s, and with the Deployment controller.
+// realHPAs runs the stories with the real HPA controller, whose sync period is 2 s, and the real Deployment controller.
 func realHPAs(t *testing.T, k8s *stack.Stack) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("two minutes: GPUSCALER_E2E_LONG=1, or make test-long")
@@ -103,7 +104,7 @@ func realHPAs(t *testing.T, k8s *stack.Stack) {
 	}
 	for _, s := range all(t, "hpa") {
 		t.Run(s.name, func(t *testing.T) {
-			t.Parallel() // a story waits for syncs most of the time
+			t.Parallel() // a story spends most of its time waiting for syncs
 			d, err := newRealScaled(t.Context(), k8s, served, s.name, initial)
 			if err != nil {
 				t.Fatal(err)
@@ -117,7 +118,8 @@ func realHPAs(t *testing.T, k8s *stack.Stack) {
 	}
 }
 
-// realNodePools runs the stories on kube-apiserver with Karpenter's CRDs and without Karpenter, which would also write the NodePools.
+// realNodePools runs the stories on kube-apiserver with Karpenter's CRDs. It does not run Karpenter, which would also write the
+// NodePools.
 func realNodePools(t *testing.T, k8s *stack.Stack) {
 	for _, crd := range apis.CRDs {
 		if err := client.IgnoreAlreadyExists(k8s.Client.Create(t.Context(), crd.DeepCopy())); err != nil {

@@ -57,7 +57,7 @@ func (c poolClient) List(context.Context, metav1.ListOptions) (*unstructured.Uns
 	return list, nil
 }
 
-// modelPools are the NodePools of the model.
+// modelPools contains the NodePools of the model of the API server.
 type modelPools struct{ *apiserver.Client }
 
 func newModelPools() modelPools {
@@ -92,19 +92,19 @@ func event(kind watch.EventType, o metav1.Object) string {
 	return fmt.Sprintf("%s %d", strings.ToLower(string(kind)), o.GetGeneration())
 }
 
-// realPools are the NodePools of kube-apiserver, without Karpenter.
+// realPools contains the NodePools of kube-apiserver, without a running Karpenter.
 type realPools struct {
 	ctx     context.Context
 	client  dynamic.ResourceInterface
 	watched map[string]*watched
 }
 
-// watched are the events of a watch.
+// watched contains the events of a watch.
 type watched struct {
 	mu      sync.Mutex
 	events  []string
 	version string // resourceVersion of the last event
-	deleted bool   // by the last event
+	deleted bool   // whether the last event was a deletion
 }
 
 func newRealPools(ctx context.Context, s *stack.Stack) (*realPools, error) {
@@ -171,7 +171,7 @@ func (r *realPools) Delete(name string) error {
 	return r.client.Delete(r.ctx, name, metav1.DeleteOptions{})
 }
 
-// Events implements nodePools. It waits until the watch has delivered the present version.
+// Events implements nodePools. It waits until the watch has delivered the current version of the NodePool.
 func (r *realPools) Events(name string) (events []string, err error) {
 	seen := r.watched[name]
 	err = stack.Poll(r.ctx, time.Minute, func(context.Context) error {

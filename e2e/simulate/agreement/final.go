@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
 )
 
-// end returns the final object as text: what owners, gpuscaler and the API server wrote.
+// end returns the final NodePool as text: the values that owners, gpuscaler and the API server wrote.
 func (p *poolStory) end() (string, error) {
 	u, err := p.api.Get(p.pool)
 	if apierrors.IsNotFound(err) {
@@ -44,7 +44,7 @@ func (p *poolStory) end() (string, error) {
 	return b.String() + strings.Join(owners, ""), nil
 }
 
-// ownedFields returns the fields in an entry of managedFields that gpuscaler can override, and annotations.
+// ownedFields returns the overridable fields and the annotations in an entry of managedFields.
 func ownedFields(entry *metav1.ManagedFieldsEntry) (fields []string) {
 	var set fieldpath.Set
 	if err := set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {

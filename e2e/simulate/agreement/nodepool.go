@@ -26,7 +26,7 @@ const (
 	release = "gpuscaler-system/gpuscaler"
 )
 
-// nodePools are the requests for NodePools that a story sends.
+// nodePools is the interface for the requests that a story sends for NodePools. The model and the real API server implement it.
 type nodePools interface {
 	Create(u *unstructured.Unstructured, manager string) error
 	Get(name string) (*unstructured.Unstructured, error)
@@ -36,22 +36,22 @@ type nodePools interface {
 	Events(name string) ([]string, error)
 }
 
-// poolStory is a running story about the NodePool of a group.
+// poolStory is the state of a story about the NodePool of a group while the story runs.
 type poolStory struct {
 	api      nodePools
 	pool     string
-	now      time.Time // of the replicas; the story sets it, so that both sides write the same times
+	now      time.Time // the clock of the replicas; the story sets it, so that both sides write the same times
 	group    *capacity.Group
 	removed  bool // the group was removed from the policy files
 	replicas [2]*replica
-	read     *unstructured.Unstructured // what the owner has read
-	uids     []types.UID                // of the NodePools with this name, in the order of their creation
-	sent     int                        // requests of gpuscaler since the last step
-	before   map[int][]string           // steps that happen just before a request of gpuscaler, by its number
+	read     *unstructured.Unstructured // the version of the NodePool that the owner has read
+	uids     []types.UID                // UIDs of the NodePools with this name, in the order of their creation
+	sent     int                        // number of requests of gpuscaler since the last step
+	before   map[int][]string           // steps that run just before a request of gpuscaler, by the number of the request
 	lines    []string
 }
 
-// replica is a process of gpuscaler: the decisions and the writer of NodePools are the product's.
+// replica is a process of gpuscaler. The product's own code makes the decisions and writes the NodePools.
 type replica struct {
 	name   string
 	cached *karpenter.NodePool
@@ -85,7 +85,7 @@ func newPoolStory(api nodePools, pool string) (*poolStory, error) {
 	return p, nil
 }
 
-// play runs the steps and returns what happened.
+// play runs the steps and returns a line for each request and its answer.
 func (p *poolStory) play(steps []string) (string, error) {
 	for _, step := range steps {
 		if err := p.step(step); err != nil {
@@ -103,7 +103,7 @@ func (p *poolStory) play(steps []string) (string, error) {
 	return strings.Join(p.lines, "\n") + "\nwatch: " + strings.Join(events, ", ") + "\n" + end, err
 }
 
-// answered adds the answer to a request to the lines.
+// answered appends a line with the answer to a request.
 func (p *poolStory) answered(who, what string, err error) {
 	answer := "ok"
 	if err != nil {
@@ -196,14 +196,15 @@ func (p *poolStory) gpuscaler(r *replica, what string) error {
 	return fmt.Errorf("unknown step")
 }
 
-// decide runs ticks until the decision has a patch, or until the time is over.
+// decide runs ticks until the decision has a patch, or until the given time has passed.
 func (p *poolStory) decide(r *replica, wait time.Duration, demand bool) {
 	end := p.now.Add(wait)
 	for ; !p.now.After(end); p.now = p.now.Add(time.Second) {
 		o := capacity.Observation{Pools: []capacity.PoolView{{}}}
 		if r.cached != nil {
 			o.Pools[0] = r.cached.View(p.group, nil, crd)
-			o.Pools[0].UID = strconv.Itoa(1 + slices.Index(p.uids, r.cached.Object.GetUID())) // both sides have other UIDs
+			// the model and kube-apiserver assign different UIDs, so the decision gets a number instead
+			o.Pools[0].UID = strconv.Itoa(1 + slices.Index(p.uids, r.cached.Object.GetUID()))
 		}
 		if demand {
 			o.UnmanagedPods = []capacity.Pod{{UID: "pod", Namespace: "default", Name: "pod", GPUs: 1, Pool: -1, Node: -1, Pending: true,
@@ -227,10 +228,10 @@ func (p *poolStory) decide(r *replica, wait time.Duration, demand bool) {
 	p.lines = append(p.lines, r.name+" decides: nothing")
 }
 
-// crd says that the CRD of NodePools has every field.
+// crd is the schema of a CRD of NodePools that has every field.
 var crd = karpenter.Schema{Known: true, Limits: true, Weight: true, ConsolidateAfter: true, ConsolidationPolicy: true, Budgets: true}
 
-// request sends a request of the product's writer. A step that is to happen just before it happens first.
+// request sends a request of the product's writer. If the story has a step that must run just before this request, this step runs first.
 func (p *poolStory) request(r *replica, verb string, request *apiserver.Request) (*unstructured.Unstructured, error) {
 	p.sent++
 	steps := p.before[p.sent]

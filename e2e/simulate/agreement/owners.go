@@ -43,7 +43,7 @@ func (p *poolStory) others(who, what string) error {
 	return nil
 }
 
-// change changes a NodePool as a step says.
+// change changes a NodePool as the text of a step describes.
 func change(u *unstructured.Unstructured, what string) error {
 	annotations := u.GetAnnotations()
 	if annotations == nil {
@@ -80,7 +80,7 @@ func change(u *unstructured.Unstructured, what string) error {
 	return nil
 }
 
-// apply runs a server-side apply of a limit: "the limit 6", "no limit", each with or without "with force".
+// apply runs a server-side apply of a limit. The step is "the limit 6" or "no limit", each with or without "with force".
 func (p *poolStory) apply(who, what, manager string) error {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(karpenter.NodePoolKind)

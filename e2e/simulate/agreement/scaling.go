@@ -16,7 +16,7 @@ import (
 // namespace contains the workloads of the stories.
 const namespace = "stories"
 
-// missing is the target that gpuscaler does not serve.
+// missing is the value of a target that gpuscaler does not serve.
 const missing = -1
 
 // scaled is a Deployment with an HPA that reads gpuscaler's target.
@@ -33,7 +33,7 @@ type scaled interface {
 	Settled() (replicas, pods int32, err error)
 }
 
-// playScaling runs the steps of a story about an HPA, and returns what happened.
+// playScaling runs the steps of a story about an HPA, and returns a line for each step with its result.
 func playScaling(d scaled, steps []string) (string, error) {
 	var lines []string
 	for _, step := range steps {
@@ -80,7 +80,7 @@ func scalingStep(d scaled, step string) error {
 	return fmt.Errorf("unknown step")
 }
 
-// modelScaled is a Deployment of the models.
+// modelScaled is a Deployment in the models of the API server and the controllers.
 type modelScaled struct {
 	name        string
 	now         time.Time

@@ -1,6 +1,6 @@
-// Package agreement runs the same stories on the models of the simulation and on the real components, and compares the answers to all
-// requests, the watch events and the final objects. A difference is a defect of a model: the simulation then checks gpuscaler against
-// surroundings that do not exist.
+// Package agreement runs the same stories on the models of the simulation and on the real components. It compares the answers to all
+// requests, the watch events and the final objects. A difference is a defect of a model, because the simulation would then check
+// gpuscaler against components that behave differently in a cluster.
 package agreement
 
 import (
@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// story is a script with what happens in it.
+// story is a script with the results that both sides (the models and the real components) must have.
 type story struct {
 	name   string
-	text   string   // what happens and why it matters, as comments
+	text   string   // description of the story and of its purpose, as comments
 	on     string   // the components: nodepools, hpa or karpenter
 	steps  []string // one line each
-	expect string   // what both sides must print
+	expect string   // the output that both sides must have
 }
 
 //go:embed stories/*.story
 var files embed.FS
 
-// stories returns the stories of some components.
+// stories returns the stories about the given components.
 func stories(on string) (all []*story, err error) {
 	names, err := fs.Glob(files, "stories/*.story")
 	if err != nil {
@@ -45,7 +45,8 @@ func stories(on string) (all []*story, err error) {
 	return all, nil
 }
 
-// parse reads a story: comments, the line "on:", one step in each line, and after the line "expect:" what both sides must print.
+// parse reads a story: comments, the line "on:", one step in each line, and after the line "expect:" the output that both sides must
+// have.
 func parse(content string) (*story, error) {
 	s := &story{}
 	head, expect, found := strings.Cut(content, "\nexpect:\n")

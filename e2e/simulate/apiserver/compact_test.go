@@ -9,7 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestCompactKeepsWhatWatchesNeed checks that current versions remain, and the changes that a watch has not delivered.
+// TestCompactKeepsWhatWatchesNeed checks that Compact keeps the current version of each object and all changes that a watch has not
+// delivered.
 func TestCompactKeepsWhatWatchesNeed(t *testing.T) {
 	a := New(func() time.Time { return time.Time{} })
 	put := func(name string) { a.Put(KindPod, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}) }

@@ -68,8 +68,8 @@ func (m *FieldManagers) of(kind schema.GroupVersionKind) *managedfields.FieldMan
 	return m.byKind[kind]
 }
 
-// Apply returns the object that results from a server-side apply of desired by a field manager. live is the stored object; nil: it does not
-// exist. If force is false, a conflict with another field manager is an error.
+// Apply returns the object that results from a server-side apply of desired by a field manager. The parameter live is the stored object,
+// or nil if it does not exist. If force is false, a conflict with another field manager is an error.
 func (m *FieldManagers) Apply(live, desired *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
 	desired = desired.DeepCopy()
 	desired.SetResourceVersion("")
@@ -80,8 +80,8 @@ func (m *FieldManagers) Apply(live, desired *unstructured.Unstructured, manager 
 	return out.(*unstructured.Unstructured), nil
 }
 
-// Update returns the object that results if a field manager replaces live with next, with its managedFields. It is used for every write
-// that is not a server-side apply.
+// Update returns the object that results if a field manager replaces live by next, including its managedFields. It is used for every
+// write except server-side applies.
 func (m *FieldManagers) Update(live, next *unstructured.Unstructured, manager string) *unstructured.Unstructured {
 	out, err := m.of(next.GroupVersionKind()).Update(live.DeepCopy(), next, manager)
 	if err != nil {

@@ -17,7 +17,7 @@ type Request struct {
 	Patch   []byte                     // a JSON patch; nil: another request
 	Replace *unstructured.Unstructured // the body of an update; nil: another request
 	Manager string
-	Force   bool // of a server-side apply
+	Force   bool // the force option of a server-side apply
 }
 
 var (
@@ -30,7 +30,8 @@ func Resource(kind schema.GroupVersionKind) schema.GroupResource {
 	return schema.GroupResource{Group: kind.Group, Resource: strings.ToLower(kind.Kind) + "s"}
 }
 
-// Result returns the object that the request stores in place of live, or the error that the API server returns. live must exist.
+// Result returns the object that the request stores instead of live, or the error that the API server returns. The object live must
+// exist.
 func (r *Request) Result(m *FieldManagers, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	conflict := func(err error) error {
 		return apierrors.NewConflict(Resource(live.GroupVersionKind()), live.GetName(), err)
@@ -62,8 +63,8 @@ func (r *Request) replace(m *FieldManagers, live, next *unstructured.Unstructure
 	return m.Update(live, next, r.Manager), nil
 }
 
-// Missing returns the error of the request if the object does not exist. A server-side apply would then create the object: with a UID it is
-// a conflict, and without one gpuscaler's apply is invalid, because it lacks required fields.
+// Missing returns the error of the request if the object does not exist. A server-side apply would then create the object. With a UID
+// this is a conflict. Without a UID, gpuscaler's apply is invalid, because it lacks required fields.
 func (r *Request) Missing(kind schema.GroupVersionKind, name string) error {
 	switch {
 	case r.Apply == nil:

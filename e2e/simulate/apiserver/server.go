@@ -55,7 +55,7 @@ type Server struct {
 	podsChanged bool // a pod was written or deleted since the slice pods was computed
 }
 
-// New returns an API server without objects. now is its clock.
+// New returns an API server without objects. The parameter now is its clock.
 func New(now func() time.Time) *Server {
 	return &Server{now: now, latest: map[string]int{}, Managed: newFieldManagers()}
 }
@@ -68,7 +68,7 @@ func (a *Server) Get(kind, name string) Object {
 	return nil
 }
 
-// Put creates or replaces an object. It stores o itself, not a copy, so the caller must not change o afterward.
+// Put creates or replaces an object. It stores o itself and not a copy, so the caller must not change o later.
 func (a *Server) Put(kind string, o Object) {
 	a.serial++
 	o.SetResourceVersion(strconv.FormatInt(a.serial, 10))
@@ -102,8 +102,8 @@ func nameOf(o metav1.Object) string {
 	return o.GetNamespace() + "/" + o.GetName()
 }
 
-// Update applies the function change to a copy of an object, and stores the copy as a write of the given field manager. It is for clients
-// other than gpuscaler.
+// Update applies the function change to a copy of an object, and stores the copy as a write of the given field manager. Only clients
+// other than gpuscaler use it.
 func (a *Server) Update(kind, name, manager string, change func(u *unstructured.Unstructured)) {
 	o := a.Get(kind, name)
 	if o == nil {
@@ -136,7 +136,7 @@ func (a *Server) Latest(i int) bool {
 }
 
 // Compact removes the changes before the index end from Log, except the current version of each object. It returns the new index of the
-// change that was at end.
+// change whose index was end.
 func (a *Server) Compact(end int) int {
 	kept := make([]Version, 0, len(a.latest)+len(a.Log)-end)
 	from := end

@@ -24,7 +24,7 @@ type Controller struct {
 	all       []*deployment
 }
 
-// deployment is the part of a Deployment that stays when its object is replaced.
+// deployment is the part of a Deployment that remains when its object is replaced.
 type deployment struct {
 	name   string
 	pod    corev1.PodSpec
@@ -69,7 +69,7 @@ func (c *Controller) get(name string) *appsv1.Deployment {
 	return d
 }
 
-// Replicas returns spec.replicas of a Deployment. exists is false if there is no such Deployment.
+// Replicas returns spec.replicas of a Deployment. exists is false if the Deployment does not exist.
 func (c *Controller) Replicas(name string) (replicas int32, exists bool) {
 	if d := c.get(name); d != nil {
 		return *d.Spec.Replicas, true
@@ -153,6 +153,6 @@ func rank(p *corev1.Pod) int {
 }
 
 func deletionCost(p *corev1.Pod) int {
-	cost, _ := strconv.Atoi(p.Annotations[corev1.PodDeletionCost]) // 0 if the pod has no such annotation
+	cost, _ := strconv.Atoi(p.Annotations[corev1.PodDeletionCost]) // 0 if the pod does not have the annotation
 	return cost
 }

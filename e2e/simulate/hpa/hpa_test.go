@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestOnlyKEDAScalesToZero checks a workload that becomes idle: the HPA keeps one replica, and KEDA removes it after the cooldown, unless
-// the ScaledObject has a minimum. A target that no replica serves changes nothing.
+// TestOnlyKEDAScalesToZero checks a workload that becomes idle. The HPA keeps one replica, and KEDA removes this replica after the
+// cooldown, unless the ScaledObject has a minimum. While no target is served, the replicas do not change.
 func TestOnlyKEDAScalesToZero(t *testing.T) {
 	now := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 	for _, least := range []int32{0, 1} {

@@ -8,7 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
 )
 
-// action is one step of the model. who is the replica that acts. For actions of others, it is the index of a value.
+// action is one step of the model. The field who is the replica that acts. For an action of the owner, Karpenter or time, it is the index
+// of a value.
 type action struct {
 	kind, who uint8
 }
@@ -30,7 +31,7 @@ const (
 	crashes
 	restarts
 	acquires  // the process writes the Lease
-	stepsDown // the process notices that it no longer leads
+	stepsDown // the process detects that it no longer leads
 	ownerLimit
 	ownerConsent
 	ownerDelete
@@ -118,7 +119,7 @@ func (m *model) enabledOf(s *state, who uint8, all []action) []action {
 	return all
 }
 
-// writesNow reports whether a tick of the replica sends its patch at once.
+// writesNow reports whether a tick of the replica would have a patch that the replica sends at once.
 func (m *model) writesNow(r *replica) bool {
 	return r.leading() && r.cached.exists() && len(r.writes) == 0 && m.tickOf(r).patch != 0
 }
@@ -128,7 +129,7 @@ func (m *model) tickOf(r *replica) ticked {
 	return m.tick(observed{r.memory, r.cached.content, r.seesDemand, r.seesPolicy, same || r.memory == 0})
 }
 
-// waitsForAnswer reports whether a process waits for the answer to a request that satisfies the condition.
+// waitsForAnswer reports whether a process waits for the answer to a request that meets the condition.
 func (s *state) waitsForAnswer(condition func(w *write) bool) bool {
 	for i := range s.replicas {
 		w := s.replicas[i].writes
@@ -139,8 +140,7 @@ func (s *state) waitsForAnswer(condition func(w *write) bool) bool {
 	return false
 }
 
-// mayWaitLong reports whether 5 minutes can pass. They can pass only after each request has timed out and each running process has sent its
-// writes.
+// mayWaitLong reports whether 5 minutes can pass: each request must have timed out, and each running process must have sent its writes.
 func (s *state) mayWaitLong() bool {
 	return !s.waitsForAnswer(func(*write) bool { return true }) &&
 		!slices.ContainsFunc(s.replicas[:], func(r replica) bool { return r.leading() && len(r.writes) > 0 })
@@ -164,7 +164,7 @@ func (m *model) do(before *state, a action) (s *state, err error) {
 	return s, err
 }
 
-// replicaActs is an action of a replica.
+// replicaActs performs an action of a replica.
 func (m *model) replicaActs(s *state, a action) (err error) {
 	r := &s.replicas[a.who]
 	switch a.kind {
@@ -208,14 +208,14 @@ func (m *model) replicaActs(s *state, a action) (err error) {
 	return err
 }
 
-// keepRequest keeps a request in transit although its client no longer waits for it.
+// keepRequest stores a request that is in transit although its client no longer waits for the answer.
 func (s *state) keepRequest(sender int8, w write) {
 	w.inputs = slices.Clone(w.inputs)
 	s.late = lateRequest{exists: true, sender: sender, write: w}
 }
 
-// decide runs a tick of a replica. If the Lease of the replica has expired, it writes nothing, which package cluster ensures in the
-// product.
+// decide runs a tick of a replica. If the Lease of the replica has expired, the replica writes nothing. In the product, package cluster
+// ensures this.
 func (m *model) decide(s *state, r *replica) {
 	if s.owner.unseen && r.cached.exists() && r.cached.serial >= s.owner.edit {
 		if s.owner.unseen = false; r.memory == 0 || m.override(r).InForce() {
@@ -231,7 +231,7 @@ func (m *model) decide(s *state, r *replica) {
 	}
 }
 
-// receives gives an answer to the first write of a replica, which then continues.
+// receives gives an answer to the first write of a replica. The write then continues.
 func (m *model) receives(r *replica, answer input) {
 	w := &r.writes[0]
 	w.inputs = append(w.inputs, answer)
@@ -265,7 +265,7 @@ func (m *model) apiServerExecutes(s *state, sender int8, w *write) error {
 	return m.checkWrite(s, sender, w, before)
 }
 
-// lateArrives executes a request whose client no longer waits.
+// lateArrives executes a request whose client no longer waits for the answer.
 func (m *model) lateArrives(s *state) error {
 	late := s.late
 	s.late = lateRequest{}
@@ -273,7 +273,7 @@ func (m *model) lateArrives(s *state) error {
 	return m.apiServerExecutes(s, late.sender, &late.write)
 }
 
-// othersAct performs an action of the owner or of Karpenter, or lets time pass.
+// othersAct performs an action of the owner or of Karpenter, or advances time.
 func (m *model) othersAct(s *state, a action) {
 	switch a.kind {
 	case ownerLimit:
@@ -302,7 +302,7 @@ func (m *model) othersAct(s *state, a action) {
 	}
 }
 
-// pass lets time pass. If renews is true, the leader renews its Lease, unless the Lease has expired.
+// pass advances time. If renews is true, the leader renews its Lease, unless the Lease has expired.
 func (m *model) pass(s *state, by time.Duration, renews bool) {
 	steps := int8(min(by/shortStep, expiredAge))
 	s.leaseAge = min(s.leaseAge+steps, expiredAge)

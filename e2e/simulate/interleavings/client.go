@@ -59,7 +59,7 @@ var (
 	errModified      = errors.New("the object has been modified")
 )
 
-// send returns the answer to a request. If there is none yet, it ends the call of the writer.
+// send returns the answer to a request. If the request has no answer yet, send ends the call of the writer.
 func (c *caller) send(r *apiserver.Request) (*unstructured.Unstructured, error) {
 	if len(c.inputs) == 0 {
 		if c.sent == nil {
@@ -107,7 +107,7 @@ func (m *model) execute(r *apiserver.Request, live version) input {
 	})
 }
 
-// kindOf returns the answer that represents an error of the API server.
+// kindOf returns the kind of answer that represents an error of the API server.
 func kindOf(err error) uint8 {
 	switch {
 	case apierrors.IsConflict(err):
@@ -120,7 +120,7 @@ func kindOf(err error) uint8 {
 	panic(err)
 }
 
-// successor returns the version that results from replacing the object before by after. If both are equal, this is the version v.
+// successor returns the version that results if the object after replaces the object before. If both are equal, this is the version v.
 func (m *model) successor(v version, before, after *unstructured.Unstructured) version {
 	id := m.intern(after)
 	if id == v.content {

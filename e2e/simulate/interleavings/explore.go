@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// hashes is a set of hashes of states. Two different states have the same hash with a probability of n*n/2^65 for n states: 1e-5 for 20
-// million.
+// hashes is a set of hashes of states. For n states, two different states have the same hash with a probability of n*n/2^65, for example
+// 1e-5 for 20 million states.
 type hashes struct {
 	shards [64]struct {
 		mu    sync.Mutex
@@ -61,19 +61,19 @@ func slot(slots []uint64, at uint64) uint64 {
 	return i
 }
 
-// node is a state of the current depth, with the path to it.
+// node is a state of the current depth, with the path of actions to it.
 type node struct {
 	key  []byte
 	path *path
 }
 
-// path is a list of actions that leads to a state: the last action, and the path before it. nil is the empty path.
+// path is a list of actions that leads to a state: the last action, and the path before this action. nil is the empty path.
 type path struct {
 	before *path
 	action action
 }
 
-// actions returns the actions of a path, the first one first.
+// actions returns the actions of a path, from the first to the last.
 func (p *path) actions() (all []action) {
 	if p == nil {
 		return nil
@@ -81,8 +81,8 @@ func (p *path) actions() (all []action) {
 	return append(p.before.actions(), p.action)
 }
 
-// finding is a violation of an invariant, with the actions that lead to it. If recovery is true, the violation occurs after these actions,
-// in the time without faults.
+// finding is a violation of an invariant, with the actions that lead to it. If recovery is true, the violation occurs in the time without
+// faults that follows these actions.
 type finding struct {
 	violation error
 	path      []action
@@ -95,13 +95,13 @@ type exploration struct {
 	seen        hashes
 	level       []node
 	depth       int
-	states      int64 // including the states of the current depth
+	states      int64 // number of states, including the states of the current depth
 	transitions atomic.Int64
 	expanded    atomic.Int64 // number of states of the current depth whose actions were run
 	found       atomic.Pointer[finding]
 }
 
-// start returns an exploration at depth 0. It has one state.
+// start returns an exploration at depth 0, which contains only the first state.
 func start(m *model, first *state) *exploration {
 	e := &exploration{model: m, states: 1}
 	key, _ := first.key()
@@ -110,7 +110,7 @@ func start(m *model, first *state) *exploration {
 	return e
 }
 
-// deepen runs every action in each state of the current depth. It stops at a violation.
+// deepen runs every action in each state of the current depth. It stops at the first violation.
 func (e *exploration) deepen() {
 	workers := runtime.GOMAXPROCS(0)
 	results, next := make([][]node, workers), atomic.Int64{}

@@ -33,7 +33,7 @@ func TestEveryOrderOfActions(t *testing.T) {
 	}
 }
 
-// pastViolations contains orders of actions that once violated an invariant.
+// pastViolations contains sequences of actions that once violated an invariant.
 var pastViolations = map[string]struct {
 	from    int // index of the beginning
 	actions []action
@@ -65,8 +65,8 @@ func TestPastViolations(t *testing.T) {
 	}
 }
 
-// TestViolationsAreFound shows that a violation is detected: it removes the resourceVersion from a request that was sent, lets the owner
-// edit the limit, and executes the request.
+// TestViolationsAreFound shows that a violation is detected. It removes the resourceVersion from a request that was sent, edits the limit
+// as the owner, and executes the request.
 func TestViolationsAreFound(t *testing.T) {
 	m := newModel()
 	s := m.after(m.beginning(0).state, action{kind: decides}, action{ownerLimit, 1})
@@ -85,7 +85,8 @@ func TestViolationsAreFound(t *testing.T) {
 }
 
 // TestTimeIsRelative moves the stored times into the past instead of advancing the clock. It checks that the decisions are the same as with
-// a later clock: an override that is written five minutes later has the same effect, and a record contains the time of the write.
+// a later clock. For example, an override that is written five minutes later has the same effect, and a record contains the time of the
+// write.
 func TestTimeIsRelative(t *testing.T) {
 	m := newModel()
 	s := m.after(m.beginning(1).state, action{kind: timeLong}, action{kind: timeRenewed})

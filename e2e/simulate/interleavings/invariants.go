@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 )
 
-// The invariants. The first five are checked after each action, and the others after a time without faults.
+// The invariants. The first five are checked after each action, and the rest after a time without faults.
 const (
 	oneLeader      = "at most one replica leads with a valid Lease"
 	leaderWrites   = "a request that the API server receives at once is from the holder of a valid Lease"
@@ -32,7 +32,7 @@ func violated(invariant, format string, args ...any) error {
 
 const consentLimits = nodepool.ConsentLimits
 
-// consentIndex returns the index of the NodePool's consent in consents.
+// consentIndex returns the index in consents of the NodePool's consent annotation.
 func (m *model) consentIndex(v version) int {
 	for i, text := range consents {
 		if c, _ := nodepool.ConsentOf(text); m.facts(v).consent == c {
@@ -64,7 +64,7 @@ func text(value string) string {
 	return value
 }
 
-// checkWrite checks the invariants of a write that the API server has executed. before is the version before the write.
+// checkWrite checks the invariants of a write that the API server has executed. The parameter before is the version before the write.
 func (m *model) checkWrite(s *state, sender int8, w *write, before version) error {
 	if !w.old && (s.holder != sender || s.leaseAge >= expiredAge) {
 		return violated(leaderWrites, "the holder is %d", s.holder)
@@ -93,7 +93,7 @@ func (m *model) checkWrite(s *state, sender int8, w *write, before version) erro
 }
 
 // overridden reports whether a leader has observed its override of the limit on the NodePool, and each replica has loaded the files with
-// the group. An edit of the owner is then certainly an edit during an override.
+// the group. If so, an edit of the owner is certainly an edit during an override.
 func (m *model) overridden(s *state) bool {
 	for i := range s.replicas {
 		r := &s.replicas[i]
@@ -110,7 +110,7 @@ func (m *model) overridden(s *state) bool {
 	return false
 }
 
-// override returns the override of the limit that a replica remembers.
+// override returns the override of the limit in the memory of a replica.
 func (m *model) override(r *replica) *override.Override {
 	if r.memory == 0 {
 		return &override.Override{}

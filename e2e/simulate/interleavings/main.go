@@ -1,6 +1,7 @@
-// Command interleavings explores every order of events in the life of one override, up to a number of actions: two replicas, the owner of a
-// NodePool, Karpenter, a pod, the policy files, crashes, lost and late requests, and time. The product's own code decides and creates the
-// requests, and a model of the API server executes them. A state that was reached before is not explored again. See ../../README.md.
+// Command interleavings explores every order of the events around one override, up to a number of actions. The events are actions of two
+// replicas, the owner of a NodePool, Karpenter and a pod, changes of the policy files, crashes, lost and late requests, and time. The
+// product's own code decides and creates the requests, and a model of the API server executes them. A state that was reached before is
+// not explored again. See ../../README.md.
 package main
 
 import (
@@ -58,7 +59,7 @@ func cpu() time.Duration {
 const progressInterval = 10 * time.Second
 
 // showProgress prints the progress of the current depth and an estimate of the remaining time, if the standard error is a terminal. The
-// caller must call ended when the depth is complete.
+// caller must call the result ended when the depth is complete.
 func showProgress(e *exploration) (ended func()) {
 	if info, err := os.Stderr.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return func() {}

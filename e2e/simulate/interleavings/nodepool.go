@@ -17,8 +17,8 @@ var limits = [...]string{`"4"`, `"6"`, overrideLimit}
 // overrideLimit is the limit that gpuscaler sets.
 const overrideLimit = `"0"`
 
-// consents are the possible values of the consent annotation: its owner lets gpuscaler override the limit, forbids it, or requests that
-// gpuscaler restores it.
+// consents contains the possible values of the consent annotation: its owner allows gpuscaler to override the limit, forbids it, or
+// requests that gpuscaler restores the limit.
 var consents = [...]string{"limits", "", "limits,restore"}
 
 const manifest = `
@@ -46,7 +46,7 @@ func (m *model) newNodePool() int32 {
 	return m.intern(apiserver.New(nil).Managed.Update(empty, u, "kubectl-client-side-apply"))
 }
 
-// edit identifies an edit of a version by a client other than gpuscaler: the field manager and what it sets.
+// edit identifies an edit of a version by a client other than gpuscaler: the field manager, the changed field and its value.
 type edit struct {
 	live          version
 	manager, what string
@@ -77,7 +77,7 @@ const (
 	karpenterAnnotation = "karpenter.sh/nodepool-hash"
 )
 
-// ownerSets is an edit of the limit by the owner.
+// ownerSets edits the limit as the owner.
 func (m *model) ownerSets(s *state, limit uint8) {
 	s.owner.waits, s.owner.unseen = 0, false
 	if f := m.facts(s.live); f.limit != limits[s.owner.limit] && f.consent == consentLimits && s.policy && m.overridden(s) {
@@ -87,13 +87,13 @@ func (m *model) ownerSets(s *state, limit uint8) {
 	s.owner.limit, s.owner.edit = limit, s.live.serial
 }
 
-// ownerConsents is an edit of the consent by the owner.
+// ownerConsents edits the consent annotation as the owner.
 func (m *model) ownerConsents(s *state, consent string) {
 	s.live = m.edited(s.live, "kubectl-annotate", karpenter.ConsentAnnotation, consent)
 	s.owner.edit, s.owner.waits, s.owner.unseen = s.live.serial, 0, false
 }
 
-// karpenterWrites is a write of Karpenter. It changes an annotation between two values.
+// karpenterWrites performs a write of Karpenter, which changes an annotation between two values.
 func (m *model) karpenterWrites(s *state) {
 	value := "1"
 	if m.object(s.live).GetAnnotations()[karpenterAnnotation] == value {

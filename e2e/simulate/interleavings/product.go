@@ -39,9 +39,9 @@ type model struct {
 
 	recovered hashes // states, each with the round of a recovery, from which the recovery succeeded
 
-	group   *capacity.Group    // as the policy files define it
-	orphans [2]*capacity.Group // the group of an orphaned NodePool, without and with a readable record
-	created int32              // the content of a NodePool that its owner has just created
+	group   *capacity.Group    // the group in the policy files
+	orphans [2]*capacity.Group // the group of an orphaned NodePool (one that belongs to no group), without and with a readable record
+	created int32              // the content of a NodePool at its creation by its owner
 
 	callers sync.Pool // of *caller
 	managed sync.Pool // contains *apiserver.FieldManagers, each for one goroutine at a time
@@ -71,15 +71,15 @@ func newModel() *model {
 	return m
 }
 
-// observed contains everything on which a tick depends. Because there is only one NodePool and one pod, it determines the engine's
+// observed contains everything on which a tick depends. There is only one NodePool and one pod, so these values determine the engine's
 // observation.
 type observed struct {
 	memory, content int32
 	demand, policy  bool
-	same            bool // whether the memory is about the NodePool with the current UID
+	same            bool // whether the memory describes the NodePool with the current UID
 }
 
-// ticked is the result of a tick: the new memory and the patch, as numbers in the tables. The patch 0 means that there is none.
+// ticked is the result of a tick: the new memory and the patch, as numbers in the tables. The number 0 means that there is no patch.
 type ticked struct{ memory, patch int32 }
 
 // tick runs the decision of a replica, as package engine does: it decides for the group, or restores a NodePool whose group was removed.
@@ -129,8 +129,8 @@ func (m *model) tick(o observed) ticked {
 // crd is a schema of NodePools that has every field.
 var crd = karpenter.Schema{Known: true, Limits: true, Weight: true, ConsolidateAfter: true, ConsolidationPolicy: true, Budgets: true}
 
-// orphanKind returns the kind of memory about a NodePool whose group was removed. At the first observation, package engine derives the
-// group from the record.
+// orphanKind returns the kind of memory for a NodePool whose group was removed. At the first observation, package engine derives the
+// group from the record annotation.
 func (m *model) orphanKind(before int32, record string) uint8 {
 	if before != 0 && m.memories.at(before).kind != ofGroup {
 		return m.memories.at(before).kind
@@ -141,14 +141,16 @@ func (m *model) orphanKind(before int32, record string) uint8 {
 	return ofOrphanNoText
 }
 
-// step is the next step of a write: it sends a request or ends. added contains the inputs that it read before.
+// step is the next step of a write, which sends a request or ends. The field added contains the inputs that the write read before this
+// step.
 type step struct {
 	request *apiserver.Request
 	added   []input
 }
 
-// next returns the next step of a write. leading is the replica's Leading, and cached is the NodePool in its cache. The writer runs from
-// the beginning each time, with the inputs received so far. Therefore no write has to wait in a goroutine.
+// next returns the next step of a write. The parameter leading is the result of the replica's option Leading, and cached is the NodePool
+// in the cache of the replica. The writer runs from the beginning each time, with the inputs received so far. Therefore no goroutine has
+// to wait for an answer.
 func (m *model) next(w *write, leading bool, cached version) step {
 	return m.steps.get(stepKey(w, leading, cached), func() step {
 		c := m.callers.Get().(*caller)
@@ -178,7 +180,7 @@ func stepKey(w *write, leading bool, cached version) string {
 type caller struct {
 	model  *model
 	writer *nodepoolwriter.Writer
-	inputs []input // the inputs that are left
+	inputs []input // the inputs that the writer has not read yet
 	leads  bool
 	cached version
 	sent   *apiserver.Request // the request that has no answer yet
@@ -196,8 +198,8 @@ func newCaller() *caller {
 	return c
 }
 
-// leading is the option Leading of the writer. It is true while the writer repeats requests whose answers are known, because the replica
-// led when it sent them.
+// leading is the option Leading of the writer. While the writer repeats requests whose answers are known, the result is true, because the
+// replica led when it sent these requests.
 func (c *caller) leading() bool { return len(c.inputs) > 0 || c.leads }
 
 // current is the option Current of the writer. It returns the NodePool in the cache.

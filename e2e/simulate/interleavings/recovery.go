@@ -1,15 +1,15 @@
 package main
 
-// recovery is the time without faults after a state: three minutes in steps of 10 s, and then 35 minutes. This is enough for a quiet group,
-// which needs 5 minutes without demand before an override, and 10 minutes after an edit of the owner.
+// recovery is the time without faults after a state: three minutes in steps of 10 s, and then 35 minutes. A group without demand needs 5
+// minutes before an override, and 10 minutes after an edit of the owner, so this time is sufficient.
 const (
 	shortRounds = 18
 	longRounds  = 7
 	allRounds   = shortRounds + longRounds
 )
 
-// recovers checks the invariants for the case that no further fault occurs. If there is a late request, the API server executes it first or
-// never.
+// recovers checks the invariants for the case that no more faults occur. If there is a late request, it checks two cases: the API server
+// executes the request first, or never.
 func (m *model) recovers(s *state) error {
 	if s.late.exists {
 		first := s.clone()
@@ -26,8 +26,8 @@ func (m *model) recovers(s *state) error {
 	return m.recoverFrom(never)
 }
 
-// recoverFrom runs the rounds of a recovery. It ends early at a state from which another recovery succeeded, because the rounds after a
-// state always have the same result.
+// recoverFrom runs the rounds of a recovery. It ends early at a state from which another recovery succeeded, because the rounds after the
+// same state always have the same result.
 func (m *model) recoverFrom(s *state) error {
 	var passed []uint64
 	for n := range allRounds {
@@ -81,8 +81,8 @@ func (m *model) afterRound(s *state, n int, wrote bool) error {
 	return nil
 }
 
-// round runs both replicas without faults. An ended replica starts again, the caches and files become current, one replica leads, and each
-// of its ticks writes at once. round reports whether the NodePool changed.
+// round runs both replicas without faults. A process that has ended starts again, the caches and files become current, one replica leads,
+// and each of its ticks writes at once. round reports whether the NodePool changed.
 func (m *model) round(s *state) (wrote bool, err error) {
 	before := s.live
 	for i := range s.replicas {

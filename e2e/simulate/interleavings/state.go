@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// version is one version of the NodePool: its content, and its position in the order of versions. Equal contents have the same id in the
-// tables. The zero version means that the NodePool does not exist.
+// version is one version of the NodePool: its content, and its position in the order of versions. Equal contents have the same number in
+// the tables. The zero version means that the NodePool does not exist.
 type version struct {
 	content    int32
 	serial     int16 // resourceVersion
@@ -17,7 +17,8 @@ type version struct {
 // exists reports whether the NodePool exists in this version.
 func (v version) exists() bool { return v.content != 0 }
 
-// state is one state of the model. Times are relative to the current time, so that states which differ only by their time are equal.
+// state is one state of the model. Times are relative to the current time, so that states that differ only in their current time are
+// equal.
 type state struct {
 	live     version // the NodePool in the API server
 	replicas [2]replica
@@ -34,18 +35,17 @@ const expiredAge = 2
 
 // replica is one process of gpuscaler.
 type replica struct {
-	up, leads  bool // leads: according to the process itself
+	up, leads  bool // leads: the process itself assumes that it leads
 	renewed    int8 // time since this process wrote the Lease, in steps of 10 s, at most expiredAge
 	cached     version
 	seesDemand bool  // the pod is in its cache
 	seesPolicy bool  // the loaded files contain the group
-	remembers  int16 // UID of the NodePool that the memory describes
+	remembers  int16 // UID of the NodePool to which the memory belongs
 	memory     int32
 	writes     []write // the first write is being sent, and the others wait for it
 }
 
-// leading is what the option Leading of the product returns: the process assumes that it leads, and has written the Lease less than 15 s
-// ago.
+// leading is the result of the product's option Leading: the process assumes that it leads, and has written the Lease less than 15 s ago.
 func (r *replica) leading() bool { return r.leads && r.renewed < expiredAge }
 
 // progress of a request.
@@ -61,8 +61,8 @@ type write struct {
 	base     version
 	inputs   []input
 	progress uint8
-	answer   input // if progress is applied
-	old      bool  // the current request was sent in an earlier time step
+	answer   input // valid if progress is applied
+	old      bool  // whether the current request was sent in an earlier time step
 }
 
 // kinds of input.
@@ -88,7 +88,7 @@ type lateRequest struct {
 	write  write
 }
 
-// owner describes what the owner of the NodePool has done.
+// owner describes the actions of the owner of the NodePool so far.
 type owner struct {
 	limit uint8 // index of the owner's limit in limits
 	edit  int16 // serial of the last write of the owner
@@ -100,7 +100,7 @@ type owner struct {
 // has reports whether a limit is the owner's.
 func (o *owner) has(limit string) bool { return limit == limits[o.limit] }
 
-// versions calls visit for each version in the state whose identity matters.
+// versions calls visit for each version in the state that is compared with other versions.
 func (s *state) versions(visit func(v *version)) {
 	if s.live.exists() {
 		visit(&s.live)
@@ -173,15 +173,15 @@ func (s *state) normalize() {
 		r := &s.replicas[i]
 		r.remembers = rank(uids, r.remembers)
 	}
-	// the edit has no version of its own, so keep only which versions are older than it
+	// no version belongs to the edit itself, so only the order of the edit and the versions is kept
 	s.owner.edit = rank(serials, s.owner.edit)
 	s.versions(func(v *version) {
 		v.serial, v.generation, v.uid = rank(serials, v.serial), rank(generations, v.generation), rank(uids, v.uid)
 	})
 }
 
-// key returns the encoding of the normalized state. Two states that differ only by exchanged replicas have the same key. swapped is true if
-// the key is the key of the exchanged state.
+// key returns the encoding of the normalized state. Two states that differ only by exchanged replicas have the same key. swapped is true
+// if the key is the encoding of the state with exchanged replicas.
 func (s *state) key() (key []byte, swapped bool) {
 	a, other := s.encode(), s.swapped()
 	b := other.encode()

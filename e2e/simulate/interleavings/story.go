@@ -13,10 +13,10 @@ type beginning struct {
 	state *state
 }
 
-// numBeginnings is the number of states from which explorations begin. They are taken from the life of an override.
+// numBeginnings is the number of states from which explorations begin: before an override, during it, and when its end was decided.
 const numBeginnings = 3
 
-// beginning returns the nth state from which explorations begin. The first replica leads in each of them.
+// beginning returns the nth state from which an exploration begins. The first replica leads in each of these states.
 func (m *model) beginning(n int) beginning {
 	first := version{content: m.created, serial: 1, generation: 1, uid: 1}
 	s := &state{live: first, holder: 0, policy: true, owner: owner{edit: 1}}
@@ -90,7 +90,7 @@ func (a action) sentence(swapped bool) string {
 	return text
 }
 
-// report prints the actions of a finding, each with what it changed.
+// report prints the actions of a finding, each with the change that it caused.
 func (m *model) report(out io.Writer, from beginning, f *finding) {
 	v := &violation{text: f.violation.Error()}
 	errors.As(f.violation, &v)

@@ -20,8 +20,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
 
-// The tables assign a number to each NodePool, each memory of a replica and each patch. States refer to them by these numbers. The tables
-// also cache the results of the product's code. It is called once for each input, because the results depend only on the arguments.
+// The tables assign a number to each NodePool, each memory of a replica and each patch. States refer to these objects by their numbers.
+// The tables also cache the results of the product's code, which is called once for each input, because the results depend only on the
+// arguments.
 
 // present is the current time in every state. When time passes, all stored times are moved into the past instead.
 var present = time.UnixMilli(1_800_000_000_000).UTC()
@@ -75,7 +76,7 @@ func (t *table[T]) at(id int32) T {
 	return t.values[id]
 }
 
-// memo contains results by their arguments.
+// memo caches the results of a function by their arguments.
 type memo[K comparable, V any] struct {
 	mu      sync.RWMutex
 	results map[K]V
@@ -104,17 +105,17 @@ func (m *memo[K, V]) len() int {
 	return len(m.results)
 }
 
-// content is a NodePool without the parts that version contains, and without the times in managedFields.
+// content is a NodePool without the fields that version contains, and without the times in managedFields.
 type content struct {
 	object *unstructured.Unstructured
 	facts  facts
 }
 
-// facts are the parts of a NodePool that the invariants refer to.
+// facts contains the parts of a NodePool that the invariants use.
 type facts struct {
 	limit    string // spec.limits of the resource as JSON; empty: not set
 	consent  nodepool.Consent
-	record   string // gpuscaler's record; empty: none
+	record   string // gpuscaler's record annotation; empty: none
 	on       bool   // whether the record contains an override of the limit
 	original string // the owner's limit in the record
 	counted  int    // number of edits by other managers that the record counts
@@ -205,10 +206,10 @@ func (m *model) decoded(v version) *karpenter.NodePool {
 const (
 	ofGroup        uint8 = iota + 1 // the state of the capacity group
 	ofOrphan                        // a NodePool whose group was removed, with a readable record
-	ofOrphanNoText                  // the same without such a record
+	ofOrphanNoText                  // a NodePool whose group was removed, without a readable record
 )
 
-// memory is what the engine of a replica stores about the NodePool between two ticks.
+// memory is the state of the NodePool that the engine of a replica stores between two ticks.
 type memory struct {
 	kind  uint8
 	state capacity.State

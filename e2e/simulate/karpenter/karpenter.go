@@ -1,10 +1,10 @@
 // Package karpenter is a model of Karpenter v1.15, kube-scheduler and the kubelets, with a cloud that refuses launches and interrupts spot
 // instances. Each node has one GPU and runs one pod.
 //
-// The model launches a node for each pending pod in the NodePool with the greatest weight whose limit permits it, does not try a NodePool
-// again for a time after a refused launch, and deletes empty nodes after consolidateAfter, unless a disruption budget permits none. These
-// rules follow Karpenter's packages provisioning, scheduling and disruption; e2e/karpenter runs the same moves of gpuscaler with the real
-// Karpenter. The model has no drift, no consolidation of nodes with pods and no schedules of budgets.
+// The model launches a node for each pending pod in the NodePool with the greatest weight whose limit permits the node. It does not try a
+// NodePool again for a time after a refused launch. It deletes empty nodes after consolidateAfter, unless a disruption budget permits no
+// disruption. These rules follow Karpenter's packages provisioning, scheduling and disruption; e2e/karpenter tests gpuscaler's actions
+// with the real Karpenter. The model has no drift, no consolidation of nodes with pods and no schedules of budgets.
 package karpenter
 
 import (
@@ -36,10 +36,10 @@ const (
 	batchTime       = 2 * time.Second  // from the creation of a pod to the launch of a node for it
 )
 
-// NodePool is the part of a NodePool that is never edited.
+// NodePool contains the properties of a NodePool that are never edited.
 type NodePool struct{ Name, Group, CapacityType string }
 
-// Surroundings are what a Cluster needs from the simulation.
+// Surroundings is the part of the simulation that a Cluster needs.
 type Surroundings interface {
 	// Now returns the virtual time.
 	Now() time.Time
@@ -55,14 +55,14 @@ type Cluster struct {
 	around   Surroundings
 	pools    []*pool
 	groups   []string
-	machines map[string]*machine // by the name of the NodeClaim, which is also the name of the node
+	machines map[string]*machine // by the name of the NodeClaim, which is also the name of its node
 	claims   int
 }
 
 type pool struct {
 	NodePool
-	refused time.Time // when the cloud last refused a launch in the NodePool
-	changed time.Time // when a NodeClaim of the NodePool was last created, changed or deleted
+	refused time.Time // last time at which the cloud refused a launch in the NodePool
+	changed time.Time // last time at which a NodeClaim of the NodePool was created, changed or deleted
 }
 
 // New returns a cluster without nodes. The slice nodePools determines the order of the NodePools.
@@ -99,7 +99,7 @@ func (c *Cluster) Changing(group string) (n int) {
 	return n
 }
 
-// Changed returns when a NodeClaim of a group was last created, changed or deleted.
+// Changed returns the last time at which a NodeClaim of a group was created, changed or deleted.
 func (c *Cluster) Changed(group string) (last time.Time) {
 	for _, p := range c.pools {
 		if p.Group == group && p.changed.After(last) {
@@ -183,7 +183,7 @@ func (c *Cluster) nodePool(p *pool) *unstructured.Unstructured {
 	return u
 }
 
-// request creates a NodeClaim. The cloud refuses it at once if it has no capacity.
+// request creates a NodeClaim. If the cloud has no capacity, it refuses the NodeClaim at once.
 func (c *Cluster) request(p *pool) {
 	c.claims++
 	name := fmt.Sprintf("%s-%04d", p.Name, c.claims)
@@ -198,7 +198,7 @@ func (c *Cluster) request(p *pool) {
 	c.machines[name] = m
 }
 
-// consolidate deletes nodes without pods after consolidateAfter, unless a budget permits no disruption.
+// consolidate deletes nodes without pods after consolidateAfter, unless a disruption budget permits no disruption.
 func (c *Cluster) consolidate(running map[string]string) {
 	now := c.around.Now()
 	for _, name := range c.names() {
@@ -245,8 +245,8 @@ func (c *Cluster) DeleteNodes(nodePool string) {
 	}
 }
 
-// Interrupt removes a usable spot node and its pods, like an interruption by the cloud. The index of the node is n modulo the number of
-// usable spot nodes.
+// Interrupt removes a usable spot node and its pods, like an interruption by the cloud. n modulo the number of usable spot nodes is the
+// index of the node.
 func (c *Cluster) Interrupt(n int) {
 	names := slices.DeleteFunc(c.names(), func(name string) bool {
 		return c.machines[name].pool.CapacityType != "spot" || c.machines[name].stage < usable

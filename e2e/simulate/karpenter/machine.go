@@ -21,7 +21,7 @@ type machine struct {
 	empty   time.Time // time since which no pod runs on the node; zero: a pod runs on the node
 }
 
-// stage is the progress of a launch.
+// stage is how far a launch has progressed.
 type stage uint8
 
 const (
@@ -98,7 +98,8 @@ func (c *Cluster) putClaim(m *machine) {
 	m.pool.changed = c.around.Now()
 }
 
-// advance continues a launch or a termination: it moves the machine to its next stage, or removes it, when the time for this has passed.
+// advance continues a launch or a termination: when the time of the current stage has passed, it moves the machine to its next stage, or
+// removes it.
 func (c *Cluster) advance(m *machine) {
 	now := c.around.Now()
 	age := now.Sub(m.created)

@@ -14,12 +14,12 @@ import (
 
 const (
 	// firstPause is the pause before the second stream. The pause doubles after each stream, up to longestPause. In the model, only a
-	// restart of the operator resets it. KEDA also resets it after a stream that the server ends without an error, but gpuscaler's server
-	// ends its streams with an error.
+	// restart of the operator resets the pause. KEDA also resets it after a stream that the server ends without an error, but gpuscaler's
+	// server ends its streams with an error.
 	firstPause = 2 * time.Second
 	// longestPause is the longest pause between two streams.
 	longestPause = time.Minute
-	// connectionAge is the age at which gpuscaler's server closes a connection: 5 minutes, and 10 seconds of grace for open streams.
+	// connectionAge is the age at which gpuscaler's server closes a connection: 5 minutes, and 10 more seconds for open streams.
 	connectionAge = 5*time.Minute + 10*time.Second
 )
 
@@ -36,7 +36,7 @@ type Server interface {
 	StreamIsActive(*externalscaler.ScaledObjectRef, Stream) error
 }
 
-// Surroundings are what an Operator needs from the simulation.
+// Surroundings is the part of the simulation that an Operator needs.
 type Surroundings interface {
 	// Exclusively calls f while no other goroutine uses the simulation.
 	Exclusively(f func())
@@ -54,8 +54,8 @@ type Operator struct {
 	offset time.Duration // time after a full second at which the operator opens its connections
 
 	open   *stream   // nil: no stream is open
-	opened time.Time // when the last stream was opened
-	closed []*stream // closed streams whose handlers have not returned
+	opened time.Time // time at which the last stream was opened
+	closed []*stream // closed streams whose handlers still run
 	pause  time.Duration
 	wake   chan struct{} // a value in this channel ends the current pause
 	left   chan struct{} // Stop closes this channel
@@ -101,7 +101,7 @@ func (o *Operator) waits(pause time.Duration) bool {
 	}
 }
 
-// connect opens a stream, and returns nil if it cannot be opened.
+// connect opens a stream. It returns nil if the stream cannot be opened.
 func (o *Operator) connect() *stream {
 	server := o.around.Connect()
 	if server == nil {
@@ -114,7 +114,7 @@ func (o *Operator) connect() *stream {
 	return s
 }
 
-// Open returns the server of the open stream, and when the stream was opened. The server is nil if no stream is open.
+// Open returns the server of the open stream, and the time at which the stream was opened. The server is nil if no stream is open.
 func (o *Operator) Open() (Server, time.Time) {
 	if o.open == nil {
 		return nil, time.Time{}
@@ -122,7 +122,7 @@ func (o *Operator) Open() (Server, time.Time) {
 	return o.open.server, o.open.opened
 }
 
-// LastOpened returns when the last stream was opened, even if it is closed.
+// LastOpened returns the time at which the last stream was opened, even if the stream is closed.
 func (o *Operator) LastOpened() time.Time { return o.opened }
 
 // Break closes the open stream, as a failing network does.
@@ -132,7 +132,7 @@ func (o *Operator) Break() {
 	}
 }
 
-// Silence makes all later messages of the open stream disappear. Neither end notices it.
+// Silence makes all later messages of the open stream disappear, so that neither the server nor the operator detects the loss.
 func (o *Operator) Silence() {
 	if o.open != nil {
 		o.open.silent = true
@@ -142,13 +142,13 @@ func (o *Operator) Silence() {
 // Silent reports whether the open stream loses its messages.
 func (o *Operator) Silent() bool { return o.open != nil && o.open.silent }
 
-// Restart simulates a restart of KEDA's operator. The new process connects without a pause, at the next offset.
+// Restart simulates a restart of KEDA's operator. The new process connects at the next offset, without a pause.
 func (o *Operator) Restart() {
 	o.Break()
 	o.pause = firstPause
 	select {
 	case o.wake <- struct{}{}:
-	default: // the previous restart has not been handled yet
+	default: // the operator has not handled the previous restart yet
 	}
 }
 
@@ -168,7 +168,7 @@ func (o *Operator) Unreturned(before time.Time) (servers []Server) {
 	return servers
 }
 
-// stream is one stream from a server to the operator. It implements Stream, the side that the server uses.
+// stream is one stream from a server to the operator. It implements Stream, the interface that the server uses.
 type stream struct {
 	grpc.ServerStream
 	operator *Operator

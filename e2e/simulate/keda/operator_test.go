@@ -13,9 +13,9 @@ import (
 type cluster struct {
 	turn     chan struct{}
 	down     bool
-	deaf     bool // the server's handler does not notice that a stream was closed
+	deaf     bool // the server's handler does not detect that a stream was closed
 	began    time.Time
-	connects []time.Duration // when the operator connected
+	connects []time.Duration // times at which the operator connected
 	received []bool
 }
 
@@ -46,7 +46,7 @@ func (c *cluster) StreamIsActive(_ *externalscaler.ScaledObjectRef, s Stream) er
 	return nil
 }
 
-// run starts an operator and calls story, which runs while no other goroutine uses the cluster.
+// run starts an operator and calls story. While story runs, no other goroutine uses the cluster.
 func run(t *testing.T, story func(c *cluster, o *Operator, sleep func(time.Duration))) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
@@ -64,7 +64,7 @@ func run(t *testing.T, story func(c *cluster, o *Operator, sleep func(time.Durat
 	})
 }
 
-// KEDA waits twice as long after each failure, but at most a minute.
+// KEDA must wait twice as long after each failure, but at most a minute.
 func TestPausesBetweenConnectionsGrowToAMinute(t *testing.T) {
 	run(t, func(c *cluster, _ *Operator, sleep func(time.Duration)) {
 		c.down = true

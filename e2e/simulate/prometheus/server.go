@@ -14,25 +14,25 @@ import (
 // Fault is a failure of the server.
 type Fault uint8
 
-// Failures of the server. With Works it answers correctly.
+// Failures of the server. With Works the server answers correctly.
 const (
 	Works     Fault = iota
 	TimesOut        // the query times out
-	Fails           // it answers 500
-	Empty           // it answers without series
-	Partial         // it answers without the series of the first workload
-	Stale           // it returns the samples as they were when the failure began
+	Fails           // the server answers with status 500
+	Empty           // the server answers without series
+	Partial         // the server answers without the series of the first workload
+	Stale           // the server returns the samples from the time at which the failure began
 	NaN             // each value is NaN
 	Truncated       // the connection ends in the middle of the body
-	HTML            // it answers 200 with the page of a proxy
-	Ahead           // sample times are an hour in the future, and the Date header is correct
+	HTML            // the server answers with status 200 and the page of a proxy
+	Ahead           // sample times are an hour in the future, although the Date header is correct
 	Behind          // sample times are an hour in the past
 	Negative        // each value is -1
-	Warning         // it answers without series, with a warning that a store was not reachable
+	Warning         // the server answers without series, with a warning that a store was not reachable
 	numFaults
 )
 
-// NumFaults is the number of failures. Works is not one of them, so the failures have the values 1 to NumFaults.
+// NumFaults is the number of failures. Works is not a failure, so the failures have the values 1 to NumFaults.
 const NumFaults = int(numFaults) - 1
 
 var faultNames = [numFaults]string{"works", "times out", "fails", "is empty", "is partial", "is stale", "returns NaN", "is truncated",
@@ -53,7 +53,7 @@ type Series struct {
 type Server struct {
 	Now    time.Time
 	Fault  Fault
-	Since  time.Time // when the failure began
+	Since  time.Time // time at which the failure began
 	Series []Series  // the series at Now, or at Since if Fault is Stale
 	// Usable is called for each sample in the response that a policy may use.
 	Usable func(s Series, at time.Time)

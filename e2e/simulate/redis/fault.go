@@ -3,28 +3,28 @@ package redis
 // Fault is a failure of the server.
 type Fault uint8
 
-// Failures of the server. With Works it replies correctly.
+// Failures of the server. With Works the server replies correctly.
 const (
 	Works        Fault = iota
-	Slow               // it replies late, but within the client's timeout
-	Hangs              // it accepts commands and never replies
-	Cuts               // it closes the connection in the middle of a reply
-	Loading            // it replies that it loads its data
-	WrongType          // it replies that the key has a value of another type
-	Unauthorized       // it replies that the client is not authenticated
-	Moved              // it replies that another server of the Redis cluster has the key
-	Huge               // it announces an array of 10^11 elements
-	Unusual            // it replies with a string instead of a number
-	Negative           // it replies with a negative number
-	NoLag              // it replies that the lag of a consumer group is unknown
+	Slow               // the server replies late, but within the client's timeout
+	Hangs              // the server accepts commands and never replies
+	Cuts               // the server closes the connection in the middle of a reply
+	Loading            // the server replies that it loads its data
+	WrongType          // the server replies that the key has a value of another type
+	Unauthorized       // the server replies that the client is not authenticated
+	Moved              // the server replies that another server of the Redis cluster has the key
+	Huge               // the server announces an array of 10^11 elements
+	Unusual            // the server replies with a string instead of a number
+	Negative           // the server replies with a negative number
+	NoLag              // the server replies that the lag of a consumer group is unknown
 	Deleted            // the keys are deleted
 	FailedOver         // the connections are closed, and the new server has no data
-	Detached           // it is a replica without a connection to its master, so its lengths do not change
-	Restarted          // it closes the connections, refuses new ones for a while, and then replies that it loads its data
+	Detached           // the server is a replica without a connection to its master, so its lengths do not change
+	Restarted          // the server closes the connections, refuses new connections for a while, and then replies that it loads its data
 	numFaults
 )
 
-// NumFaults is the number of failures. Works is not one of them, so the failures have the values 1 to NumFaults.
+// NumFaults is the number of failures. Works is not a failure, so the failures have the values 1 to NumFaults.
 const NumFaults = int(numFaults) - 1
 
 var faultNames = [numFaults]string{

@@ -16,15 +16,16 @@ import (
 
 const (
 	slowReply   = 900 * time.Millisecond // less than the timeout of a poll
-	refusesTime = 4 * time.Second        // for how long a restarted server refuses connections
-	loadsTime   = 12 * time.Second       // time after a restart until which the server loads its data
+	refusesTime = 4 * time.Second        // duration for which a restarted server refuses connections
+	loadsTime   = 12 * time.Second       // time after a restart for which the server loads its data
 )
 
 // Client is a process that connects to the server.
 type Client interface {
 	// Length returns the current length of the queue with the given key.
 	Length(key string) int
-	// Replied is called before the server sends a length to the client. at is the time at which the server received the command.
+	// Replied is called before the server sends a length to the client. The parameter at is the time at which the server received the
+	// command.
 	Replied(key string, length int, at time.Time)
 	// Exclusively calls f while no other goroutine uses the state behind Length and Replied.
 	Exclusively(f func())
@@ -34,17 +35,17 @@ type Client interface {
 type Server struct {
 	mu     sync.Mutex // guards the fields below; it is not held during I/O
 	fault  Fault
-	since  time.Time // when the fault began
+	since  time.Time // time at which the fault began
 	until  time.Time
-	frozen map[string]int // the lengths when the fault began
+	frozen map[string]int // the lengths at the time at which the fault began
 	open   map[net.Conn]Client
 }
 
-// New returns a server that works.
+// New returns a server without a failure.
 func New() *Server { return &Server{open: map[net.Conn]Client{}} }
 
-// Fail starts a failure that lasts until the given time. frozen contains the current length of each queue, which the server returns during
-// the failure Detached. FailedOver and Restarted close every connection.
+// Fail starts a failure that lasts until the given time. The parameter frozen contains the current length of each queue, which the server
+// returns during the failure Detached. FailedOver and Restarted close every connection.
 func (s *Server) Fail(f Fault, until time.Time, frozen map[string]int) {
 	s.mu.Lock()
 	s.fault, s.since, s.until, s.frozen = f, time.Now(), until, frozen
@@ -94,7 +95,7 @@ func (s *Server) Dial(ctx context.Context, c Client) (net.Conn, error) {
 	return ours, ctx.Err()
 }
 
-// CloseOf closes the connections of a client, as its kernel does when the process ends.
+// CloseOf closes the connections of a client, as the kernel does when the process of the client ends.
 func (s *Server) CloseOf(c Client) { s.closeIf(func(other Client) bool { return other == c }) }
 
 func (s *Server) closeIf(closes func(Client) bool) {
@@ -111,7 +112,7 @@ func (s *Server) closeIf(closes func(Client) bool) {
 // serve replies to the commands of one connection until it is closed.
 func (s *Server) serve(conn net.Conn, c Client) {
 	defer func() {
-		_ = conn.Close() // an error does not matter, because the connection has ended
+		_ = conn.Close() // an error has no effect, because the connection has ended
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.open, conn)
@@ -126,7 +127,7 @@ func (s *Server) serve(conn net.Conn, c Client) {
 		if _, err := io.WriteString(conn, reply); err != nil || !keep {
 			return
 		}
-		if reply == "" { // the server hangs: read until the client closes the connection
+		if reply == "" { // the server hangs, so it only reads until the client closes the connection
 			_, _ = io.Copy(io.Discard, conn)
 			return
 		}
@@ -154,7 +155,7 @@ func (s *Server) reply(command []string, c Client) (reply string, keep bool) {
 		}
 		return s.read(name, command[len(command)-1], fault, c)
 	}
-	return "+OK\r\n", true // CLIENT SETNAME, SELECT
+	return "+OK\r\n", true // for the commands CLIENT SETNAME and SELECT
 }
 
 // role returns the reply to the command ROLE: a master, or a replica without a connection to its master.
@@ -215,7 +216,7 @@ func readCommand(in *bufio.Reader) ([]string, error) {
 		if _, err := fmt.Fscanf(in, "$%d\r\n", &length); err != nil {
 			return nil, err
 		}
-		text := make([]byte, length+2) // with the line break
+		text := make([]byte, length+2) // including the line break
 		if _, err := io.ReadFull(in, text); err != nil {
 			return nil, err
 		}

@@ -21,8 +21,8 @@ func (r *recorder) Length(string) int                         { return 7 }
 func (r *recorder) Replied(_ string, length int, _ time.Time) { r.replied = append(r.replied, length) }
 func (r *recorder) Exclusively(f func())                      { f() }
 
-// gpuscaler's own client checks the model. During each failure, the client must read the same result as from a real Redis server with this
-// failure. The model must record a length only if the client may use it.
+// The test checks the model with gpuscaler's own client. During each failure, the client must read the same result as from a real Redis
+// server with this failure. The model must record a length only if the client may use it.
 func TestTheClientReadsTheQueuesDuringEveryFailure(t *testing.T) {
 	const missing = -1
 	sources := []policy.Source{{ListName: "jobs"}, {Stream: "jobs"}, {Stream: "jobs", ConsumerGroup: "workers"}}
