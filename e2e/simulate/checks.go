@@ -22,7 +22,7 @@ const (
 	raisingAge   = 4*maxSampleAge + pollInterval
 )
 
-// previousTarget describes a replica's target for a workload in the previous tick of this replica of gpuscaler.
+// previousTarget describes the target that a replica of gpuscaler decided for a workload in its previous tick.
 type previousTarget struct {
 	engine  *engine.Engine
 	uid     string
@@ -52,14 +52,15 @@ func (c *checker) ticked(r *replica) {
 		if loaded.broken || now.paused || known && (before.paused || before.mode != now.mode || before.managed != now.managed) {
 			continue
 		}
-		if !known { // no comparison for a new leader or a new object
+		if !known { // a new leader or a new object has no previous target
 			before = previousTarget{base: rec.View.Replicas}
 		}
 		c.changed(r, w, &loaded.workloads[i], &rec, before)
 	}
 }
 
-// forget deletes the previous targets of a replica. After the next election, its engine starts from the replicas that it observes.
+// forget deletes the previous targets of a replica of gpuscaler. After the next election, its engine starts from the replicas of the
+// workloads that it observes.
 func (c *checker) forget(r *replica) {
 	for _, w := range c.sim.workloads {
 		delete(c.previous, r.name+" "+w.name)
@@ -85,11 +86,11 @@ func (c *checker) changed(r *replica, w *workload, o *workloadSettings, rec *eng
 
 // need is the number of replicas that the samples of a workload require.
 type need struct {
-	least, most int32 // least: according to the fresh samples; most: according to all samples that can raise the target
+	least, most int32 // least: required by the fresh samples; most: required by all samples that can raise the target
 }
 
-// needed returns the replicas that a workload requires according to the samples that a replica of gpuscaler received. fresh is true if each
-// signal of the policy has a fresh sample.
+// needed returns the replicas that a workload requires according to the samples that a replica of gpuscaler received. The result fresh is
+// true if each signal of the policy has a fresh sample.
 func (c *checker) needed(r *replica, w *workload, o *workloadSettings, rec *engine.Record) (n need, fresh bool) {
 	fresh = true
 	ask := func(signal string, replicas func(value float64) float64) {
@@ -135,7 +136,7 @@ func (c *checker) read(r *replica) {
 	}
 }
 
-// served checks the target n that a replica of gpuscaler returns for a workload to an autoscaler.
+// served checks the target n of a workload that a replica of gpuscaler returns to an autoscaler.
 func (c *checker) served(r *replica, w *workload, n int32) {
 	rec, _ := r.engine.Decisions().Record(scaling.Key{Namespace: namespace, Name: w.name})
 	s := c.sim
@@ -196,8 +197,9 @@ func (c *checker) wrote(w *write) {
 	}
 }
 
-// mostWrites is the largest number of writes of a NodePool in a minute. The end of an override takes up to four requests: the values, their
-// owners, the remaining overrides, and the record. A schedule, a rollback and an edit of the groups can end overrides in the same minute.
+// mostWrites is the largest allowed number of writes of a NodePool in a minute. The end of an override takes up to four requests: the
+// values, their owners, the remaining overrides, and the record annotation. A schedule, a rollback and an edit of the groups can end
+// overrides in the same minute.
 const mostWrites = 15
 
 // fieldWritten checks a write that changed an overridable field of a NodePool.
@@ -225,8 +227,8 @@ func (c *checker) fieldWritten(w *write, p *pool, path, consent []string) {
 // editWait is how long gpuscaler must not override a field after its owner has edited it during an override.
 const editWait = 10 * time.Minute
 
-// recordedOriginal returns the owner's value of a field from the record on a NodePool. recorded is false if the record has no active
-// override of the field.
+// recordedOriginal returns the owner's value of a field from the record annotation of a NodePool. The result recorded is false if the
+// record has no active override of the field.
 func recordedOriginal(u *unstructured.Unstructured, path []string) (value string, recorded bool) {
 	var record struct {
 		Fields []struct {
@@ -249,7 +251,7 @@ func recordedOriginal(u *unstructured.Unstructured, path []string) (value string
 	return "", false
 }
 
-// podAnnotations are the annotations that gpuscaler writes on pods.
+// podAnnotations contains the annotations that gpuscaler writes on pods.
 var podAnnotations = []string{gpupods.DoNotDisruptAnnotation, gpupods.DeletionCostAnnotation}
 
 // foreign returns, as JSON, the parts of an object that gpuscaler must not change.

@@ -103,8 +103,8 @@ func (c resourceClient) write(name, verb string, request *apiserver.Request) (*u
 	return stored.DeepCopy(), nil
 }
 
-// apply performs a request that the API server has received, and returns the stored object. late is true for a request whose client has
-// already received a timeout.
+// apply performs a request that the API server has received, and returns the stored object. The parameter late is true for a request
+// whose client has already received a timeout.
 func (c resourceClient) apply(name string, request *apiserver.Request, late bool) (*unstructured.Unstructured, error) {
 	live, err := c.read(name)
 	if err != nil {
@@ -133,7 +133,7 @@ type lateRequest struct {
 	apply func()
 }
 
-// delay stores a request that the API server applies later, after the next delay in faults.delays. The client receives a timeout.
+// delay stores a request that the API server applies after the next delay in faults.delays. The client receives a timeout.
 func (s *simulation) delay(c resourceClient, name string, request *apiserver.Request) {
 	wait := s.faults.delays[0]
 	s.faults.delays = s.faults.delays[1:]
@@ -190,9 +190,9 @@ func (c resourceClient) store(live, next *unstructured.Unstructured) *unstructur
 	return next
 }
 
-// job contains the writes that a tick starts. As in the product, a job has its own goroutine. Here the goroutine runs only while the
-// simulation waits for it, so that a seed always produces the same order of events. A job can stall, which means that its process is paused
-// between two requests.
+// job contains the writes that a tick starts. As in the product, a job has its own goroutine. In the simulation this goroutine runs only
+// while the simulation waits for it, so that a seed always produces the same order of events. A job can stall, which means that its
+// process is paused between two requests.
 type job struct {
 	resume, yielded chan struct{}
 	started, ended  bool
@@ -218,7 +218,7 @@ type delayedWrite struct {
 	done chan struct{}
 }
 
-// proceed runs a job until it ends or stalls. If it stalls, the process is paused, and the job continues after the pause.
+// proceed runs a job until it ends or stalls. If the job stalls, the process is paused, and the job continues after the pause.
 func (r *replica) proceed(w delayedWrite) {
 	before := r.job
 	r.job, w.job.started = w.job, true
@@ -255,8 +255,8 @@ func (r *replica) stallAfterRequest() {
 	<-j.resume
 }
 
-// sendDelayed runs the pending jobs that are due. A job that has already sent requests runs before a job that has not, because the writer
-// sends the patches of a NodePool one after the other.
+// sendDelayed runs the pending jobs that are due. A job that has already sent requests runs first, because the writer sends the patches
+// of a NodePool one after the other.
 func (r *replica) sendDelayed() {
 	all := r.pending
 	r.pending = nil

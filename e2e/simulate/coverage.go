@@ -18,8 +18,8 @@ import (
 )
 
 // director counts, in a table, how often each event occurred in each state of the controller. It adds events to the run for combinations
-// that are rare. The added events depend on the table, so a violation cannot be repeated from its seed. It is repeated from its story, the
-// list of all events.
+// that are rare. The added events depend on the table, so a violation cannot be repeated from its seed. It can be repeated from its
+// story, which is the list of all events.
 type director struct {
 	table *coverage.Table
 	state string // the state in which this run adds events
@@ -28,12 +28,12 @@ type director struct {
 }
 
 const (
-	mostAdded  = 15 // events that one run adds
+	mostAdded  = 15 // maximum number of events that are added to a run
 	addedEvery = 7  // seconds between two added events
 )
 
-// runCoverage runs seeds with a director and prints the table. It reads the table from the file and writes it back, so that the next call
-// continues. A violation does not end the runs.
+// runCoverage runs seeds with a director and prints the table of the director. It reads the table from the file and writes it back, so
+// that the next call continues to count. A violation does not end the runs.
 func runCoverage(t *testing.T, file string, first uint64, seeds int, lasting time.Duration) (passed bool) {
 	table, err := coverage.Load(file, first)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *simulation) count(e schedule.Event) {
 	}
 }
 
-// direct adds a rare event in this second, if the controller is in the state that this run has to cover.
+// direct adds a rare event in this second, if the controller is in the state for which this run adds events.
 func (s *simulation) direct(second int) {
 	d := s.director
 	if d == nil || d.added == mostAdded || second < d.last+addedEvery || second >= schedule.LastEvent {
@@ -112,7 +112,7 @@ func (s *simulation) possible(kind schedule.Kind) bool {
 	return true
 }
 
-// hasEffect reports whether an event changes anything.
+// hasEffect reports whether an event changes the state of the simulation.
 func (s *simulation) hasEffect(e schedule.Event) bool {
 	switch e.Kind {
 	case schedule.ReplicaKilled, schedule.ReplicaPaused, schedule.ReplicaStopped, schedule.ReplicaCut:
@@ -181,7 +181,7 @@ func (s *simulation) fileStates() (all []string) {
 	return all
 }
 
-// recordStates returns the states of the record on a NodePool.
+// recordStates returns the states of the record annotation of a NodePool.
 func recordStates(annotations map[string]string, newer bool) (all []string) {
 	if newer {
 		all = append(all, coverage.NewerRecord)

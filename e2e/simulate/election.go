@@ -22,8 +22,8 @@ const (
 )
 
 // campaign is the leader election of one process with the real code: package leader, and the leader election and the REST client of
-// client-go. Only the API server is a model: the type lease returns the responses. The goroutines of the election run after one second of
-// the simulation and before the next.
+// client-go. Only the API server is a model: the type lease returns the responses. The goroutines of the election run between two seconds
+// of the simulation.
 type campaign struct {
 	replica   *replica
 	candidate *leader.Candidate
@@ -34,7 +34,7 @@ type campaign struct {
 	done      chan struct{} // closed when the election has ended
 }
 
-// seedElections makes the jitter of client-go's election the same for each run of a seed. It has an effect only because of the directive
+// seedElections makes the jitter of client-go's election the same in all runs of a seed. It has an effect only because of the directive
 // randseednop=0 in main.go.
 func seedElections(seed uint64) {
 	rand.Seed(int64(seed)) //nolint:staticcheck // client-go uses the global source
@@ -101,7 +101,7 @@ func (c *campaign) ended() bool {
 	}
 }
 
-// endRounds is called after the last round of Engine.Shutdown. It lets the election release the Lease and end.
+// endRounds is called after the last round of Engine.Shutdown. After this call, the election releases the Lease and ends.
 func (c *campaign) endRounds() {
 	select {
 	case <-c.rounds:
@@ -153,8 +153,8 @@ func (c *campaign) stopped() {
 	})
 }
 
-// resumes waits while the process is paused, and then a little longer, so that the process runs one second of the simulation before its
-// election continues. It returns the time before which the process cannot reach the API server.
+// resumes waits while the process is paused. It then waits a little longer, so that the process runs one second of the simulation before
+// its election continues. It returns the time before which the process cannot reach the API server.
 func (c *campaign) resumes() (cut time.Time) {
 	for {
 		var paused time.Duration

@@ -14,24 +14,24 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
-// faults are the failures that affect the run now.
+// faults contains the failures that affect the run now.
 type faults struct {
 	kind        prometheus.Fault
 	sourceSince time.Time
 	sourceUntil time.Time
-	signal      string               // the only signal that the fault of Prometheus affects; empty: each
+	signal      string               // the only signal that the fault of Prometheus affects; empty: every signal
 	frozen      map[string][]float64 // for each signal, the values of the workloads when the fault of Prometheus began
 	refused     map[*pool]time.Time
 	slow        time.Duration
 	slowUntil   time.Time
-	writes      []verdict        // what happens to the next writes of NodePools, one element for each write
-	races       []schedule.Event // edits by the owner that precede the next writes of NodePools by a moment
+	writes      []verdict        // the results of the next writes of NodePools, one element for each write
+	races       []schedule.Event // edits by the owner that happen just before the next writes of NodePools
 	stalls      []stall          // the pauses of the processes that send the next writes
-	delays      []time.Duration  // for the next writes of NodePools: how long after a request the API server applies it
+	delays      []time.Duration  // for the next writes of NodePools: the time from a request until the API server applies it
 }
 
 // stall is a pause of the process that sends the next write. The process first sends the given number of requests of this write, and is
-// then paused. If pods is true, the stall waits for the next write that annotates a pod.
+// then paused. If pods is true, the stall applies to the next write that annotates a pod.
 type stall struct {
 	request int
 	pods    bool
@@ -53,7 +53,7 @@ func (f *faults) slowWrites(now time.Time) time.Duration {
 	return 0
 }
 
-// judge returns what happens to a write of a replica.
+// judge returns the verdict of the API server about a write of a replica.
 func (s *simulation) judge(r *replica, kind string) verdict {
 	f := &s.faults
 	switch {
@@ -71,7 +71,7 @@ func (s *simulation) judge(r *replica, kind string) verdict {
 	return v
 }
 
-// race lets the owner edit a NodePool just before a request of gpuscaler for this NodePool arrives.
+// race applies an edit by the owner to a NodePool just before a request of gpuscaler for this NodePool arrives.
 func (s *simulation) race(kind, name string) {
 	if kind != apiserver.KindNodePool || len(s.faults.races) == 0 {
 		return
@@ -102,7 +102,7 @@ func (s *simulation) writeFails(e schedule.Event) {
 	}
 }
 
-// verdict is what the API server does with one request.
+// verdict is the way in which the API server treats one request.
 type verdict uint8
 
 const (

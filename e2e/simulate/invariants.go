@@ -49,8 +49,8 @@ const (
 // violation is the first broken invariant of a run.
 type violation struct{ invariant, text string }
 
-// checker checks the invariants. It knows the objects in the API server, the objects that the watches of each replica delivered, and the
-// samples that the data sources returned.
+// checker checks the invariants. It records the objects in the API server, the objects that the watches of each replica delivered, and
+// the samples that the data sources returned.
 type checker struct {
 	sim         *simulation
 	violation   *violation
@@ -60,10 +60,10 @@ type checker struct {
 	samples    map[*replica]map[string]sample // the newest usable sample that each replica received, by workload and signal
 	previous   map[string]previousTarget      // by replica and workload
 	writeTimes map[string][]time.Time         // by NodePool
-	blocked    map[string]time.Time           // since when a limit of gpuscaler blocks the pending pods of a group; by group
-	healthy    map[*replica]time.Time         // since when a replica is healthy
-	contested  map[*replica]time.Time         // since when a process leads although another leading release overrides its NodePools
-	led        time.Time                      // the last time at which a leader had ticked within the last 3 s
+	blocked    map[string]time.Time           // time since which a limit of gpuscaler blocks the pending pods of a group, by group
+	healthy    map[*replica]time.Time         // time since which a replica is healthy
+	contested  map[*replica]time.Time         // time since which a process leads although another leading release overrides its NodePools
+	led        time.Time                      // the last time at which a leader had ticked within the previous 3 s
 }
 
 func newChecker(s *simulation) *checker {
@@ -128,12 +128,13 @@ func (c *checker) second() {
 	c.pushes()
 }
 
-// takeover is the longest time until a standby leads: the duration of the Lease plus two retries of client-go's election, with their
-// jitter.
+// takeover is the longest allowed time until a standby leads: the duration of the Lease plus two retries of client-go's election, with
+// their jitter.
 const takeover = 25 * time.Second
 
-// otherTakeover is added to takeover if a second release is installed. A process then becomes the leader later. It reads the Lease of the
-// other release every 5 s, waits until that Lease has been expired for 30 s, and restarts when it finds the other release.
+// otherTakeover is added to takeover if a second release is installed, because a process then becomes the leader later. The process reads
+// the Lease of the other release every 5 s, waits until this Lease has been expired for 30 s, and restarts when it finds the other
+// release.
 const otherTakeover = 60 * time.Second
 
 // starvation checks the invariant noStarvation.
@@ -153,7 +154,7 @@ func (c *checker) starvation() {
 	}
 }
 
-// starves reports whether a pod of a group is pending only because of a limit that gpuscaler set, although a leader could remove that
+// starves reports whether a pod of a group is pending only because of a limit that gpuscaler set, although a leader could remove this
 // limit.
 func (c *checker) starves(g int, group string) bool {
 	s := c.sim
@@ -186,7 +187,8 @@ func (c *checker) starves(g int, group string) bool {
 	return overridden && mayRestore && s.people.editions[len(s.people.editions)-1].settings.groups[g] && c.canWrite()
 }
 
-// canWrite reports whether a leader can write now: writes succeed, it has been healthy for more than a minute, and its watches do not lag.
+// canWrite reports whether a leader can write now: writes succeed, the leader has been healthy for more than a minute, and its watches do
+// not lag.
 func (c *checker) canWrite() bool {
 	s := c.sim
 	if len(s.faults.writes) > 0 || s.faults.slowWrites(s.now) > 0 {
@@ -235,22 +237,22 @@ func (c *checker) converged() {
 	}
 }
 
-// returnAffects is how long after a probe or a return to spot the checker must tolerate its effects. A controller that starts during a move
-// does not know that the move added replicas. It keeps them for the stabilization window after they are ready. A minute after the last node
-// is emptied, the limit and the disruption budgets of its NodePool are written.
+// returnAffects is how long after a probe or a return to spot the checker must tolerate its effects. A controller that starts during a
+// move does not know that the move added replicas. It keeps these replicas for the stabilization window after they are ready. A minute
+// after the last node is emptied, the limit and the disruption budgets of its NodePool are written.
 const returnAffects = 2 * time.Minute
 
-// returnWrites is the largest number of writes to a NodePool in a minute of a return to spot: the end of the return, the limit 0 after it,
-// the restored budgets, their owner, and the record.
+// returnWrites is the largest allowed number of writes to a NodePool in a minute of a return to spot: the end of the return, the limit 0
+// after the return, the restored budgets, their owner, and the record annotation.
 const returnWrites = 6
 
-// nodeAffects is how long after the last change of a node its group may still write. A minute after the last node of a NodePool is gone,
-// its limit becomes 0 and its budgets are restored.
+// nodeAffects is how long after the last change of a node gpuscaler may still write to the NodePools of its group. A minute after the
+// last node of a NodePool was deleted, the limit of the NodePool becomes 0 and its budgets are restored.
 const nodeAffects = 2 * time.Minute
 
-// quiet checks the invariant quietNoWrites for a NodePool. A return to spot can continue for hours after the last fault, because moves have
-// a minimum interval. Each move writes the record or the limit. A node that the return emptied is deleted after its owner's
-// consolidateAfter.
+// quiet checks the invariant quietNoWrites for a NodePool. It tolerates the writes of a return to spot, which can continue for hours
+// after the last fault, because moves have a minimum interval. Each move writes the record annotation or the limit. A node that the
+// return emptied is deleted after its owner's consolidateAfter.
 func (c *checker) quiet(p *pool) {
 	s := c.sim
 	if since := s.now.Sub(p.touched); since >= editWait && since < editWait+2*time.Minute {

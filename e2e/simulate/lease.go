@@ -23,10 +23,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 )
 
-// lease is the Lease of a release in the API server, and the leader labels on the pods of gpuscaler.
+// lease is the Lease of a release in the API server, and the leader labels of gpuscaler's pods.
 type lease struct {
 	holder   string
-	acquired time.Time // when the holder last changed
+	acquired time.Time // last time at which the holder changed
 	renewed  time.Time
 	serial   int
 	object   *coordinationv1.Lease
@@ -108,8 +108,8 @@ func (l *lease) answerLease(s *simulation, request *http.Request) (code int, obj
 	return http.StatusOK, next
 }
 
-// labels checks the invariant leaderLabeled: only the leader's pod has the leader label, by which the Services select pods. For 20 seconds
-// after a change of the holder, it checks nothing.
+// labels checks the invariant leaderLabeled: only the leader's pod has the leader label, by which the Services select pods. It checks
+// nothing for 20 seconds after a change of the holder.
 func (c *checker) labels() {
 	if !c.sim.realElection() {
 		return
@@ -130,7 +130,7 @@ func (c *checker) labels() {
 	}
 }
 
-// labelTime is the longest time until a new leader has corrected the labels, which a leader checks every 15 seconds.
+// labelTime is the longest allowed time until a new leader has corrected the labels. A leader checks the labels every 15 seconds.
 const labelTime = 20 * time.Second
 
 // election is the leader election of one process.
@@ -148,8 +148,8 @@ type election interface {
 	kill()
 }
 
-// newElection returns the election of a process. Most seeds run modelElection, because the election of client-go takes as much CPU as the
-// rest of a run.
+// newElection returns the election of a process. Most seeds run modelElection, because the election of client-go uses as much CPU time as
+// everything else in a run.
 func newElection(r *replica) election {
 	switch {
 	case r.name == freshName:
@@ -162,7 +162,8 @@ func newElection(r *replica) election {
 
 func (s *simulation) realElection() bool { return schedule.RealElection(s.seed) }
 
-// alwaysLeads is the election of the process that starts at the end of a run for comparison. It has no competitor.
+// alwaysLeads is the election of the process that starts at the end of a run for comparison. This process has no competitor for the
+// Lease.
 type alwaysLeads struct{}
 
 func (alwaysLeads) leading() bool { return true }
@@ -182,13 +183,13 @@ type modelElection struct {
 	replica  *replica
 	holds    bool
 	over     bool      // the process received SIGTERM and released the Lease
-	renewed  time.Time // when this process last wrote the Lease
+	renewed  time.Time // last time at which this process wrote the Lease
 	tried    time.Time
-	observed int       // serial number of the Lease when it was last read
-	since    time.Time // when that serial was first read
+	observed int       // serial number of the Lease at the last read
+	since    time.Time // time at which this serial number was first read
 
 	campaigns bool      // the process may compete for the Lease, because no other release overrides its NodePools
-	checked   time.Time // when the process last checked for another release
+	checked   time.Time // last time at which the process checked for another release
 }
 
 // leading implements election. It returns true if the process holds the Lease and has written it less than leaseDuration ago.

@@ -137,7 +137,7 @@ func runMany(t *testing.T, first uint64, seeds int, lasting time.Duration) bool 
 // shrinks determines whether a failing run is repeated with fewer events, to find the events that cause the failure.
 var shrinks = true
 
-// shrink removes events for as long as the run still violates the same invariant.
+// shrink removes events while the run without them still violates the same invariant.
 func shrink(t *testing.T, seed uint64, events []schedule.Event, r result) ([]schedule.Event, result) {
 	if !shrinks {
 		return events, r

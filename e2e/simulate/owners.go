@@ -15,14 +15,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
-// pool is a NodePool with the values of its owner.
+// pool is a NodePool with the values that its owner has set.
 type pool struct {
 	name, group, capacityType string
 	weight, limit             int                  // the values of the manifest
-	owner                     map[string]string    // the owner's value of each field as JSON, by path
-	edited                    map[string]time.Time // when the owner last edited a field during an override
-	touched                   time.Time            // when the owner last edited any field
-	consented                 time.Time            // when the owner last changed the consent annotation
+	owner                     map[string]string    // the owner's value of each field as JSON, by the path of the field
+	edited                    map[string]time.Time // last time at which the owner edited a field during an override, by field
+	touched                   time.Time            // last time at which the owner edited any field
+	consented                 time.Time            // last time at which the owner changed the consent annotation
 }
 
 const poolManifest = `
@@ -96,7 +96,7 @@ func ownedFields(u *unstructured.Unstructured) map[string]string {
 	return out
 }
 
-// allFields is the value of the consent annotation that lets gpuscaler override every field.
+// allFields is the value of the consent annotation that allows gpuscaler to override every field.
 const allFields = "limits,weight,disruption"
 
 // ownerActs applies an event that is an action of the owner of a NodePool.
@@ -140,7 +140,7 @@ func setAnnotation(u *unstructured.Unstructured, key, value string) {
 	u.SetAnnotations(values)
 }
 
-// ownerSets edits a field of a NodePool as its owner. A nil value removes the field.
+// ownerSets edits a field of a NodePool as its owner. If the value is nil, the field is removed.
 func (s *simulation) ownerSets(p *pool, value any, path ...string) {
 	text := apiserver.TextOf(value)
 	if apiserver.FieldText(s.nodePool(p), path...) == text {
@@ -152,9 +152,9 @@ func (s *simulation) ownerSets(p *pool, value any, path ...string) {
 	s.ownerChanged(p, joined(path), before, text)
 }
 
-// ownerChanged records the owner's new value of a field. The edit is an edit during an override if gpuscaler may override the field, has
-// overridden it and can observe the edit. gpuscaler must then not override the field for editWait, so ownerChanged also records the time.
-// If the owner permits the override only after the edit, gpuscaler does not wait.
+// ownerChanged records the owner's new value of a field. If gpuscaler may override the field, has overridden it and can observe the edit,
+// gpuscaler must not override the field again for editWait. ownerChanged then also records the time of the edit. If the owner permits the
+// override only after the edit, gpuscaler does not wait.
 func (s *simulation) ownerChanged(p *pool, field, before, value string) {
 	grouped := s.people.settings.groups[slices.Index(groupNames[:], p.group)]
 	consent := strings.Split(s.nodePool(p).GetAnnotations()[karpenter.ConsentAnnotation], ",")
@@ -174,9 +174,9 @@ func (s *simulation) forgetEdits(group string) {
 	}
 }
 
-// ownerApplies applies the limit by server-side apply. In one of three cases it applies a new limit, as a GitOps controller does. In the
-// other cases it applies the current limit of the NodePool, as Argo CD does with a field that it ignores. That limit can be an override of
-// gpuscaler, so the owner's value does not change.
+// ownerApplies applies the limit by server-side apply. In one of three cases it applies a new limit, as a GitOps controller does. In all
+// other cases it applies the current limit of the NodePool, as Argo CD does with a field that it ignores. The current limit can be an
+// override of gpuscaler, so the owner's value does not change.
 func (s *simulation) ownerApplies(p *pool, value int) {
 	live := s.nodePool(p)
 	path := []string{"spec", "limits", gpuResource}
@@ -200,7 +200,7 @@ func (s *simulation) ownerApplies(p *pool, value int) {
 	}
 }
 
-// ownerConsents sets the annotation that lists the fields which gpuscaler may override.
+// ownerConsents sets the annotation that lists the fields that gpuscaler may override.
 func (s *simulation) ownerConsents(p *pool, fields string) {
 	if u := s.nodePool(p); u == nil || u.GetAnnotations()[karpenter.ConsentAnnotation] == fields {
 		return
@@ -218,5 +218,5 @@ func (s *simulation) replacePool(p *pool) {
 	s.karpenter.DeleteNodes(p.name)
 	s.api.Remove(apiserver.KindNodePool, p.name)
 	s.createPool(p)
-	p.touched = s.now // to gpuscaler, the values of the new NodePool look like edits of its overrides
+	p.touched = s.now // the values of the new NodePool can look like edits of gpuscaler's overrides
 }

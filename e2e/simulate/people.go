@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// people represents the users who edit the policy files. Each edit creates an edition: a version of all files.
+// people represents the users who edit the policy files. Each edit creates a new version of all files, an edition.
 type people struct {
 	sim      *simulation
 	editions []edition
@@ -25,10 +25,10 @@ type settings struct {
 	hold      bool
 	groups    [2]bool // whether the groups llm and rank exist
 	workloads [3]workloadSettings
-	broken    bool // the file of the policies cannot be parsed
+	broken    bool // the file with the policies cannot be parsed
 }
 
-// workloadSettings are the edited fields of one ScalingPolicy.
+// workloadSettings contains the fields of one ScalingPolicy that users edit.
 type workloadSettings struct {
 	min, max    int32
 	queueTarget int   // the target of the signal queue: the queue length for each replica
@@ -40,7 +40,7 @@ type workloadSettings struct {
 // utilizationTarget is the target of the signal utilization, in percent.
 const utilizationTarget = 70
 
-// window returns when the schedule of a workload opens and closes, in minutes after midnight UTC.
+// window returns the times at which the schedule of a workload opens and closes, in minutes after midnight UTC.
 func (w *workload) window() (opens, closes int) {
 	if w.keda {
 		return 8, 15
@@ -144,7 +144,7 @@ func (p *people) policy(w *workload, o *workloadSettings) string {
 	return fmt.Sprintf(policyText, w.name, o.min, o.max, optional) + strings.Join(signals, "")
 }
 
-// groupNames are the names of the capacity groups, in the order of groupTexts.
+// groupNames contains the names of the capacity groups, in the order of groupTexts.
 var groupNames = [2]string{"llm", "rank"}
 
 // edit changes the settings and saves the files.

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// push is KEDA's stream for one workload, with what the checker recorded about it. It implements keda.Surroundings.
+// push is KEDA's stream for one workload, with the data that the checker records about the stream. It implements keda.Surroundings.
 type push struct {
 	sim      *simulation
 	workload *workload
@@ -24,11 +24,11 @@ type push struct {
 	cut      time.Time // KEDA reaches no replica before this time
 
 	received bool        // whether the last message reported the workload as active; false before the first message
-	active   time.Time   // when KEDA last received a message that the workload is active
-	server   *pushServer // the server to which the Service forwarded a new connection when the checker last looked
-	since    time.Time   // since when this server serves a target of at least 1; zero: the target is 0
+	active   time.Time   // last time at which KEDA received a message that the workload is active
+	server   *pushServer // the server to which the Service forwarded a new connection at the checker's last check
+	since    time.Time   // time since which this server serves a target of at least 1; zero: the target is 0
 	known    time.Time   // the last time at which KEDA could reach no server, or the server had no target
-	alone    time.Time   // since when KEDA could reach the server but has no stream; zero: it has one
+	alone    time.Time   // time since which KEDA could reach the server but has no stream; zero: KEDA has a stream
 }
 
 // startPushes starts a model of KEDA's operator for each workload that KEDA scales.
@@ -50,13 +50,13 @@ func (s *simulation) stopPushes() {
 	}
 }
 
-// closePushes closes the streams to processes that do not run or do not lead. The product's server of the external scaler runs only while
-// its process leads.
+// closePushes closes the streams to processes that do not run or do not lead. In the product, a process runs the server of the external
+// scaler only while it leads.
 func (s *simulation) closePushes() {
 	s.closeStreams(func(server *pushServer) bool { return !server.serves() })
 }
 
-// stopServing closes the streams to a process whose leadership ends. It does not leave this to closePushes at the end of the second,
+// stopServing closes the streams to a process whose leadership ends. The call of closePushes at the end of the second would be too late,
 // because the process can lead again in the same second.
 func (r *replica) stopServing() {
 	r.sim.closeStreams(func(server *pushServer) bool { return server == r.pushes })
@@ -117,8 +117,8 @@ func (p *push) Connect() keda.Server {
 	return nil
 }
 
-// Received implements keda.Surroundings. If the message reports the workload as active, KEDA scales it from zero. As in KEDA, a message
-// that the workload is inactive changes nothing. It is only checked.
+// Received implements keda.Surroundings. If the message reports the workload as active, KEDA scales the workload from zero. As in KEDA, a
+// message that the workload is inactive has no effect; the checker only checks it.
 func (p *push) Received(from keda.Server, active bool) {
 	s, w := p.sim, p.workload
 	if active != p.received {
@@ -148,14 +148,14 @@ func newPushServer(r *replica) *pushServer {
 	return p
 }
 
-// serves reports whether the server of the process runs. It runs from the beginning of the leadership until SIGTERM or until the leadership
-// ends. A paused process does not notice the end of its leadership, so its server continues to run.
+// serves reports whether the server of the process runs. The server runs from the beginning of the leadership until SIGTERM or until the
+// leadership ends. A paused process does not detect the end of its leadership, so its server continues to run.
 func (p *pushServer) serves() bool {
 	r := p.replica
 	return p.life.Err() == nil && r.stopping.IsZero() && (r.lease.leading() || r.sim.now.Before(r.paused))
 }
 
-// runningDecisions gives the decisions of a process to its external scaler while the process runs and is not paused.
+// runningDecisions provides the decisions of a process to its external scaler while the process runs and is not paused.
 type runningDecisions struct {
 	server *pushServer
 	store  *engine.DecisionStore
@@ -183,8 +183,8 @@ func (d runningDecisions) Lookup(k scaling.Key, _ time.Time) (served engine.Serv
 	}
 }
 
-// pauseOffset determines when a stream of a paused process checks whether the pause is over: in each second, once pauseOffset for each
-// letter in the workload's name has passed. The streams of a process therefore act at different instants.
+// pauseOffset determines the time at which a stream of a paused process checks whether the pause is over: in each second, after
+// pauseOffset for each letter in the workload's name. The streams of a process therefore act at different times.
 const pauseOffset = 25 * time.Millisecond
 
 // pushed checks the invariant pushedInactive for a message that a server sent to KEDA.
@@ -198,8 +198,8 @@ func (c *checker) pushed(p *push, from *pushServer, active bool) {
 	}
 }
 
-// pushes checks the streams of KEDA. While KEDA can reach a server, each stream must be open, and within a second it must transfer the
-// message that its workload is active. After a stream is closed, its handler must return.
+// pushes checks the streams of KEDA. While KEDA can reach a server, each stream must be open, and must report within a second that its
+// workload is active. After a stream is closed, its handler must return.
 func (c *checker) pushes() {
 	for _, w := range c.sim.workloads {
 		if w.keda {
@@ -209,8 +209,8 @@ func (c *checker) pushes() {
 	}
 }
 
-// arrives checks the invariant pushArrives for one workload. It accepts a delay while a tick waits for a write. In the simulation, no other
-// goroutine can act then, although a stream of the product does not wait for a tick.
+// arrives checks the invariant pushArrives for one workload. It accepts a delay while a tick waits for a write: in the simulation, no
+// other goroutine can run during this time, although in the product a stream does not wait for a tick.
 func (c *checker) arrives(p *push) {
 	s := c.sim
 	server, _ := p.Connect().(*pushServer)
@@ -232,7 +232,7 @@ func (c *checker) arrives(p *push) {
 	to, opened := p.operator.Open()
 	if to != nil {
 		p.alone = time.Time{}
-	} else if p.alone.IsZero() || p.alone.Before(p.operator.LastOpened()) { // a stream that was opened since then is closed again
+	} else if p.alone.IsZero() || p.alone.Before(p.operator.LastOpened()) { // a stream was opened since then, and is closed again
 		p.alone = s.now
 	}
 	switch {
@@ -269,8 +269,8 @@ func (c *checker) handlersReturn(p *push) {
 	}
 }
 
-// serve returns the target of a workload from the server that its autoscaler uses: the external metrics API for an HPA, the external scaler
-// for KEDA.
+// serve returns the target of a workload from the server that its autoscaler uses: the external metrics API for an HPA, and the external
+// scaler for KEDA.
 func (r *replica) serve(w *workload) (int32, error) {
 	if w.keda {
 		answer, err := r.scaler.GetMetrics(context.Background(), &externalscaler.GetMetricsRequest{
@@ -288,8 +288,8 @@ func (r *replica) serve(w *workload) (int32, error) {
 	return int32(list.Items[0].Value.Value()), nil
 }
 
-// active reports whether the external scaler of this replica says that the workload is active, which makes KEDA scale it from zero. known
-// is false if the scaler returned an error.
+// active reports whether the external scaler of this replica reports the workload as active, which makes KEDA scale the workload from
+// zero. known is false if the scaler returned an error.
 func (r *replica) active(w *workload) (active, known bool) {
 	answer, err := r.scaler.IsActive(context.Background(), w.scaledObjectRef())
 	if err != nil {

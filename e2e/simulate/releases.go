@@ -47,8 +47,8 @@ func (s *simulation) leaseOf(release string) *lease {
 	return &s.lease
 }
 
-// installSecond installs the second release. If alone is true, the replicas of the first release are killed and do not run for two minutes,
-// and the second release takes over the records of the first release.
+// installSecond installs the second release. If alone is true, the replicas of the first release are killed and do not run for two
+// minutes, so that the second release takes over the records of the first release.
 func (s *simulation) installSecond(alone bool) {
 	if s.second == nil {
 		s.second, s.hasSecond = newReplica(s, secondName), true
@@ -61,7 +61,7 @@ func (s *simulation) installSecond(alone bool) {
 	}
 }
 
-// uninstallSecond removes the second release. Its replica does not release the Lease, which therefore remains valid until it expires.
+// uninstallSecond removes the second release. Its replica does not release the Lease, so the Lease remains valid until it expires.
 func (s *simulation) uninstallSecond() {
 	if s.second != nil {
 		s.second.kill()
@@ -119,7 +119,8 @@ func (r *replica) otherReleases() *leader.Releases {
 	return r.releases
 }
 
-// overriddenByOther returns the reason why another release that overrides a NodePool is assumed to lead, or "" if there is no such release.
+// overriddenByOther returns the reason why gpuscaler assumes that another release, which overrides the NodePool, has a leader. It returns
+// "" if there is no such release.
 func (r *replica) overriddenByOther(ctx context.Context, p *karpenter.NodePool) string {
 	if !r.sim.hasSecond {
 		return ""
@@ -127,7 +128,7 @@ func (r *replica) overriddenByOther(ctx context.Context, p *karpenter.NodePool) 
 	return cluster.OverriddenByOther(ctx, r.otherReleases(), p)
 }
 
-// otherRelease returns an error if this process must not lead because another leading release overrides one of its NodePools.
+// otherRelease returns an error if this process must not lead, because another leading release overrides a NodePool of this process.
 func (r *replica) otherRelease() error {
 	if !r.sim.hasSecond {
 		return nil
@@ -153,7 +154,7 @@ func (c *modelElection) mayCampaign() bool {
 }
 
 // watchOtherReleases ends a leading process if another leading release overrides its NodePools. If starts is true, the process has just
-// become the leader and ends at once. Otherwise it first restores the limits that it set.
+// become the leader and ends at once. If starts is false, it first restores the limits that it set.
 func (c *modelElection) watchOtherReleases(starts bool) {
 	r := c.replica
 	if !starts && r.sim.now.Sub(c.checked) < otherReleaseInterval || !r.stopping.IsZero() {
@@ -173,12 +174,12 @@ func (c *modelElection) watchOtherReleases(starts bool) {
 	r.stopping = r.sim.now.Add(otherReleaseInterval)
 }
 
-// releaseTime is how long two releases may act on the same NodePools. It is longer than the interval at which the other release's Lease is
-// checked. It is also longer than a pause after which the paused process still assumes that its Lease is valid.
+// releaseTime is how long two releases may act on the same NodePools. It is longer than the interval between two checks of the other
+// release's Lease, and longer than a pause after which the paused process still assumes that its Lease is valid.
 const releaseTime = 30 * time.Second
 
-// heldByOther reports whether the record on a NodePool belongs to another release than process r, and this release has led for more than
-// releaseTime.
+// heldByOther reports whether the record on a NodePool belongs to another release than the release of process r, and this other release
+// has led for more than releaseTime.
 func (c *checker) heldByOther(r *replica, annotations map[string]string) bool {
 	holder := annotations[karpenter.HolderAnnotation]
 	if annotations[karpenter.RecordAnnotation] == "" || holder == "" || holder == r.release {

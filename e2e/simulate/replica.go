@@ -28,21 +28,21 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
 )
 
-// replica is one process of gpuscaler. Most of its parts are the product's own code: policy store, poller, caches, engine, writer and
-// servers. One seed in five also runs package leader. Only the watches (method deliver) and the loop of the controller (method step) are
-// models.
+// replica is one process of gpuscaler. Most of its components are the product's own code: policy store, poller, caches, engine, writer
+// and servers. In one seed in five, the leader election is also the product's (package leader). Only the watches (method deliver) and the
+// loop of the controller (method step) are models.
 type replica struct {
 	sim     *simulation
 	name    string
-	release string // its Lease, NAMESPACE/NAME
+	release string // the Lease of the release, as NAMESPACE/NAME
 	log     *slog.Logger
 
 	up       bool
-	restart  time.Time // when a killed process starts again
+	restart  time.Time // time at which a killed process starts again
 	paused   time.Time // the process does not run before this time
 	cut      time.Time // no request reaches the API server before this time
 	lag      time.Duration
-	stopping time.Time // SIGTERM was received; the process ends at this time
+	stopping time.Time // SIGTERM was received, and the process ends at this time
 	started  time.Time
 
 	lease  election
@@ -52,7 +52,7 @@ type replica struct {
 	policies *store.Store
 	edition  int       // the edition of the policy files that the store has loaded
 	decided  int       // the edition of the policy files that the last tick used
-	editedAt time.Time // when a tick first used this edition
+	editedAt time.Time // time at which a tick first used this edition
 	poller   *telemetry.Poller
 	polled   time.Time
 	polling  chan struct{}   // closed when the current poll has ended
@@ -135,7 +135,7 @@ func (r *replica) start() {
 	r.cursor = len(r.sim.api.Log)
 }
 
-// kill ends the process without a further request.
+// kill ends the process at once, without another request.
 func (r *replica) kill() {
 	if r.up {
 		r.up, r.restart = false, r.sim.now.Add(8*time.Second)
@@ -146,7 +146,7 @@ func (r *replica) kill() {
 	}
 }
 
-// leadsNoMore clears the memory of the engine and stops the servers, as the product does at the end of a leadership.
+// leadsNoMore clears the memory of the engine and stops the servers, as the product does when its leadership ends.
 func (r *replica) leadsNoMore() {
 	r.engine.Reset()
 	r.sim.check.forget(r)
@@ -173,7 +173,7 @@ func (r *replica) step() {
 		r.lease.step()
 	}
 	switch {
-	case r.lease.leading(): // after a pause, the timer of the loop can run before the election does
+	case r.lease.leading(): // after a pause, the timer of the loop can run before the election runs
 		r.tick()
 	case !r.stopping.IsZero():
 		r.lease.endRounds()
@@ -214,8 +214,8 @@ func (r *replica) tick() {
 	r.sim.check.ticked(r)
 }
 
-// poll polls the sources in another goroutine, as the product does. It returns when the poll has ended or waits for a data source. A second
-// poll begins only after the first has ended.
+// poll polls the sources in another goroutine, as the product does. It returns when the poll has ended or waits for a data source. A poll
+// begins only after the previous poll has ended.
 func (r *replica) poll() {
 	if r.polling != nil {
 		select {
@@ -226,7 +226,7 @@ func (r *replica) poll() {
 	}
 	ended, poller, life := make(chan struct{}), r.poller, r.life
 	r.polling = ended
-	r.sim.polls = true // set here and not in the goroutine, which reads it
+	r.sim.polls = true // set before the goroutine starts, because the goroutine reads the field
 	go func() {
 		defer close(ended)
 		poller.PollOnce(life)
@@ -249,8 +249,8 @@ func (r *replica) shutDown() {
 	}
 }
 
-// load reads the policy files if their volume has changed. Each node updates its volume at a different time, so a lagging replica reads a
-// change later.
+// load reads the policy files if their volume has changed. Each node updates its volume at a different time, so a replica with a lag
+// reads a change later.
 func (r *replica) load() {
 	if e := r.sim.people.editionAt(r.sim.now.Add(-r.lag)); e != r.edition {
 		r.edition = e
@@ -261,8 +261,8 @@ func (r *replica) load() {
 // clusterView implements engine.Cluster with the product's cache.
 type clusterView struct{ replica *replica }
 
-// View implements engine.Cluster. In the first tick that uses new files, it also checks the served targets, because an autoscaler can read
-// a target while the engine decides.
+// View implements engine.Cluster. In the first tick that uses new files, it also checks the served targets, because an autoscaler can
+// read a target while the engine makes its decisions.
 func (c clusterView) View(w *scaling.Workload) (engine.View, bool) {
 	if r := c.replica; r.editedAt.Equal(r.sim.now) {
 		r.sim.check.read(r)
@@ -321,8 +321,8 @@ func (n nodeWrites) Act(g *capacity.Group, actions []capacity.Action) <-chan str
 	return done
 }
 
-// willStall takes the first stall that applies to the write w from the faults, and gives it to the write. If the process must stall before
-// the first request, it is paused at once.
+// willStall takes the first stall that applies to the write w from the faults, and stores it in the write. If the process must stall
+// before the first request, the process is paused at once.
 func (r *replica) willStall(w *delayedWrite, annotates bool) {
 	f := &r.sim.faults
 	i := slices.IndexFunc(f.stalls, func(s stall) bool { return annotates || !s.pods })

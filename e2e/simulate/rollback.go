@@ -18,8 +18,9 @@ var newerField = struct {
 	owner, override string
 }{[]string{"spec", "template", "spec", "terminationGracePeriod"}, "", "1h"}
 
-// rollBack simulates a rollback from a newer version of gpuscaler: the newer version writes every record, and then both replicas start with
-// the current version. If unknown is true, the newer version also overrides a field that the current version does not know.
+// rollBack simulates a rollback from a newer version of gpuscaler: the newer version writes every record annotation, and then both
+// replicas start with the current version. If unknown is true, the newer version also overrides a field that the current version does not
+// know.
 func (s *simulation) rollBack(unknown bool) {
 	for _, r := range s.replicas {
 		r.kill()
@@ -41,8 +42,8 @@ func (s *simulation) rollBack(unknown bool) {
 	}
 }
 
-// applyNewer simulates the last write of the newer version to a NodePool: the current overrides, the given record and, if unknown is true,
-// the override of newerField.
+// applyNewer simulates the last write of the newer version to a NodePool. It contains the current overrides, the given record and, if
+// unknown is true, the override of newerField.
 func (s *simulation) applyNewer(live *unstructured.Unstructured, record string, unknown bool) {
 	desired := &unstructured.Unstructured{Object: map[string]any{}}
 	desired.SetGroupVersionKind(live.GroupVersionKind())
@@ -68,8 +69,8 @@ func (s *simulation) applyNewer(live *unstructured.Unstructured, record string, 
 	s.api.Store(apiserver.KindNodePool, live, next)
 }
 
-// finishNewer simulates that the newer version is installed again for a short time. On each NodePool with a record of the newer version, it
-// restores the field that only this version knows, and removes the record.
+// finishNewer simulates that the newer version is installed again for a short time. On each NodePool with a record of the newer version,
+// this version restores the field that only it knows, and removes the record.
 func (s *simulation) finishNewer() {
 	for _, p := range s.pools {
 		live := s.nodePool(p)
@@ -85,7 +86,7 @@ func (s *simulation) finishNewer() {
 			panic(err)
 		}
 		s.api.Store(apiserver.KindNodePool, live, next)
-		clear(p.edited) // the record contained the waits after edits
+		clear(p.edited) // the record contained the times without overrides after edits
 	}
 }
 
@@ -95,9 +96,9 @@ func isNewer(u *unstructured.Unstructured) bool {
 	return json.Unmarshal([]byte(u.GetAnnotations()[karpenter.RecordAnnotation]), &record) == nil && record.V > 1
 }
 
-// newerRecordKept checks a write to a NodePool that has a record of a newer version. The write may only set fields to their owner's values,
-// and may remove the record only if no override remains. In that case it may write a record of its own version that contains the waits
-// after edits.
+// newerRecordKept checks a write to a NodePool that has a record of a newer version. The write may only set fields to their owner's
+// values, and may remove the record only if no override remains. In this case it may write a record of its own version that contains the
+// times without overrides after edits.
 func (c *checker) newerRecordKept(w *write) {
 	if !isNewer(w.live) {
 		return

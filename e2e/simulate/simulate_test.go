@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 )
 
-// testSeeds is the number of seeds of `go test`. A run takes about 0.1 s of CPU.
+// testSeeds is the number of seeds that `go test` runs. A run uses about 0.1 s of CPU time.
 const testSeeds = 30
 
 func TestSeeds(t *testing.T) {
@@ -80,8 +80,8 @@ func TestEveryKindOfEventIsDrawn(t *testing.T) {
 	}
 }
 
-// TestStory runs a fixed sequence of events: the load ends, the group gets its zero limits, the leader is killed, load returns, and the
-// standby removes the limits.
+// TestStory runs a fixed sequence of events: the load ends, the group gets its zero limits, the leader is killed, there is load again,
+// and the standby removes the limits.
 func TestStory(t *testing.T) {
 	r := inBubble(t, 1, []schedule.Event{
 		{Second: 40, Kind: schedule.LoadChanges, Which: 0, Value: 0},

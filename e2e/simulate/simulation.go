@@ -18,11 +18,11 @@ import (
 
 // simulation is one run. It runs in the virtual time of a synctest bubble, with only one active goroutine at a time.
 type simulation struct {
-	turn   chan struct{} // has one element while a goroutine uses the simulation
+	turn   chan struct{} // contains one element while a goroutine uses the simulation
 	seed   uint64
 	began  time.Time
 	now    time.Time
-	events []schedule.Event // what has happened
+	events []schedule.Event // the events that have happened
 
 	api         *apiserver.Server
 	lease       lease
@@ -39,18 +39,18 @@ type simulation struct {
 	faults      faults
 	lagUntil    [2]time.Time
 	late        []lateRequest
-	scraped     []map[string][]float64 // the values of each workload by signal, in each of the last seconds, oldest first
+	scraped     []map[string][]float64 // values of the workloads by signal, for each of the last seconds, oldest first
 	check       *checker
 	redis       *redis.Server
-	director    *director // adds events to the run; nil: none are added
-	waited      time.Time // when the last tick that waited for a write ended
+	director    *director // adds events to the run; nil: no events are added
+	waited      time.Time // end of the last tick that waited for a write
 	polls       bool      // the simulation waits for a poll, which may therefore use the simulation without the turn
 
 	lines []string // the lines of the trace
 	hash  uint64
 }
 
-// freshName is the name of the controller that starts at the end. It always leads.
+// freshName is the name of the controller that starts at the end of a run for comparison. It always leads.
 const freshName = "fresh"
 
 var replicaNames = [2]string{"replica-0", "replica-1"}
@@ -60,13 +60,13 @@ type result struct {
 	hash      uint64 // the hash of the trace
 	violation *violation
 	lines     []string
-	events    []schedule.Event // what happened, including the events that a director added
-	writes    int              // the number of gpuscaler's writes to NodePools and pods
-	targets   int              // the number of changes of targets
+	events    []schedule.Event // the events that happened, including the events that a director added
+	writes    int              // number of gpuscaler's writes to NodePools and pods
+	targets   int              // number of changes of targets
 }
 
-// run simulates the given events with a seed, and returns the outcome. It stops at the first violation of an invariant. If there is a
-// director, it adds events.
+// run simulates the given events with a seed, and returns the outcome. It stops at the first violation of an invariant. If director is
+// not nil, the director adds events.
 func run(seed uint64, events []schedule.Event, director *director) result {
 	s := &simulation{seed: seed, director: director, now: time.Now(), turn: make(chan struct{}, 1)}
 	s.takeTurn()
@@ -109,7 +109,7 @@ func run(seed uint64, events []schedule.Event, director *director) result {
 		s.phase(second)
 		s.runSecond()
 		s.endTurn()
-		time.Sleep(time.Until(s.began.Add(time.Duration(second+1) * time.Second))) // virtual
+		time.Sleep(time.Until(s.began.Add(time.Duration(second+1) * time.Second))) // in virtual time
 		s.takeTurn()
 		s.now = time.Now()
 	}

@@ -122,8 +122,8 @@ func (c *redisClient) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // Length implements redis.Client.
 func (c *redisClient) Length(key string) int { return c.replica.sim.queueLengths()[key] }
 
-// Replied implements redis.Client. It records a length as evidence. This includes the length 0 of a queue that Redis lost, because
-// gpuscaler cannot distinguish this queue from an empty queue.
+// Replied implements redis.Client. It records a length as evidence for the checker. This includes the length 0 of a queue that Redis
+// lost, because gpuscaler cannot distinguish such a queue from an empty queue.
 func (c *redisClient) Replied(key string, length int, at time.Time) {
 	s := c.replica.sim
 	for _, w := range s.workloads {
@@ -154,8 +154,8 @@ func (s *simulation) redisFails(e schedule.Event) {
 	s.redis.Fail(f, s.now.Add(3*e.Lasting), s.queueLengths())
 }
 
-// inPoll calls f for a poll while no other goroutine uses the simulation. It calls f at once if the simulation waits for this poll, and
-// otherwise when it gets the turn.
+// inPoll calls f for a poll while no other goroutine uses the simulation. If the simulation waits for this poll, inPoll calls f at once.
+// Otherwise it calls f when it has the turn.
 func (s *simulation) inPoll(f func()) {
 	if s.polls {
 		f()

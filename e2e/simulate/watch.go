@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodes"
 )
 
-// deliver passes changes of objects to the caches of a replica, as informers do. If the watches of the replica lag, each change is
-// delivered later.
+// deliver passes changes of objects to the caches of a replica, as informers do. If the watches of the replica lag, deliver passes each
+// change later.
 func (r *replica) deliver() {
 	for now := r.sim.now; r.cursor < len(r.sim.api.Log) && !now.Before(r.cut); r.cursor++ {
 		v := &r.sim.api.Log[r.cursor]

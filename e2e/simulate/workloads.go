@@ -21,7 +21,7 @@ const (
 type workload struct {
 	name, group string
 	keda        bool // KEDA scales the workload, including from zero; false: an HPA scales it
-	redis       bool // its queue is in Redis; false: Prometheus has the length of the queue
+	redis       bool // the queue is in Redis; false: the length of the queue is in Prometheus
 	min         int32
 	load        float64 // length of the queue
 
@@ -34,8 +34,8 @@ func (w *workload) needs(o *workloadSettings) int32 {
 	return int32(math.Ceil(w.load / float64(o.queueTarget)))
 }
 
-// utilization returns the mean utilization of the ready pods of a workload in percent. This value requires fewer replicas than the queue,
-// so that the queue determines the target. ok is false if no pod is ready.
+// utilization returns the mean utilization, in percent, of the ready pods of a workload. This value requires fewer replicas than the
+// queue, so that the queue determines the target. ok is false if no pod is ready.
 func (s *simulation) utilization(w *workload, o *workloadSettings) (percent float64, ok bool) {
 	ready := 0
 	for _, p := range s.deployments.PodsOf(w.name) {

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 )
 
-// Enough is how often each fault must happen in each state.
+// Enough is the number of times that each fault must happen in each state.
 const Enough = 100
 
 // Table contains the counts of all runs so far. It is stored in a file, so that later runs can extend it.
@@ -43,7 +43,7 @@ func Load(file string, first uint64) (*Table, error) {
 	return t, nil
 }
 
-// Save writes the table to a file. A reader never observes a part of the table.
+// Save writes the table to a file. A concurrent reader never reads a partial table.
 func (t *Table) Save(file string) error {
 	text, err := json.MarshalIndent(t, "", " ")
 	if err != nil {
@@ -73,8 +73,8 @@ func (t *Table) lacks(state string, kind schedule.Kind) int {
 	return max(0, Enough-t.Counts[state][kind.String()])
 }
 
-// Rare returns the fault that is missing most often in the given states; ok is false if none is missing. It considers only faults for which
-// possible returns true.
+// Rare returns the fault that is missing most often in the given states. ok is false if no fault is missing. It considers only faults for
+// which possible returns true.
 func (t *Table) Rare(states []string, possible func(schedule.Kind) bool) (rarest schedule.Kind, ok bool) {
 	most := 0
 	for kind := range schedule.NumKinds {
@@ -89,8 +89,8 @@ func (t *Table) Rare(states []string, possible func(schedule.Kind) bool) (rarest
 	return rarest, most > 0
 }
 
-// Lacking returns a state in which faults are still missing; ok is false if there is none. Consecutive values of n select these states one
-// after the other.
+// Lacking returns a state in which faults are still missing. ok is false if there is no such state. Consecutive values of n select these
+// states one after the other.
 func (t *Table) Lacking(n uint64) (state string, ok bool) {
 	var all []string
 	for _, d := range Dimensions {
@@ -113,8 +113,8 @@ func kinds() (all []schedule.Kind) {
 	return all
 }
 
-// Print writes a table for each dimension, with the faults as rows and the states as columns. It also lists each pair with fewer than
-// Enough faults, and the pairs that cannot occur, with the reason.
+// Print writes a table for each dimension, with the faults as rows and the states as columns. It also lists each pair of a fault and a
+// state that occurred fewer than Enough times, and the pairs that cannot occur, with the reason.
 func (t *Table) Print(out io.Writer) {
 	pairs, covered := 0, 0
 	var below []string
@@ -151,7 +151,7 @@ func (t *Table) Print(out io.Writer) {
 	}
 }
 
-// few returns the first elements of a list as text, at most eight.
+// few returns the first elements of a list, at most eight, as text.
 func few(all []string) string {
 	const most = 8
 	if len(all) > most {
@@ -160,7 +160,7 @@ func few(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-// addReasons adds the faults that cannot occur in a state to the map why, by the reason.
+// addReasons adds the faults that cannot occur in a state to the map why, whose keys are the reasons.
 func addReasons(why map[string][]string, d *Dimension, state string) {
 	if r, none := unreachable[state]; none {
 		why[r] = append(why[r], fmt.Sprintf("%s %s with each fault", d.Name, state))

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 )
 
-// TestATableIsExtendedByLaterRuns fills a table except for one pair of a fault and a state, stores it, and reads it again. Only this pair
-// may then be requested.
+// TestATableIsExtendedByLaterRuns fills a table except for one pair of a fault and a state, stores the table, and reads it again. Then
+// only this pair may be requested.
 func TestATableIsExtendedByLaterRuns(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "coverage.json")
 	table, err := Load(file, 7)

@@ -33,13 +33,13 @@ const (
 	Capped  = "target capped"
 )
 
-// Dimension is a list of states that describe one part of the controller. Each dimension is one table.
+// Dimension is a list of states that describe one aspect of the controller. Each dimension has its own table.
 type Dimension struct {
 	Name   string
 	States []string
 }
 
-// Dimensions are all states. The phases and rules of a group have the names of package explain and of statemachine.Phase.
+// Dimensions contains all states. The phases and rules of a group have the names of package explain and of statemachine.Phase.
 var Dimensions = []Dimension{
 	{"leader", []string{NoLeader, Leads, ShutsDown, LeaderPaused, LeaderCut, WritePending, SecondRelease}},
 	{"policy files", []string{InForce, Edited, Invalid, Hold, GroupRemoved, GroupsRemoved}},
@@ -63,13 +63,13 @@ type pair struct {
 	kind  schedule.Kind
 }
 
-// impossible contains the pairs in which a fault has no effect, with the reason.
+// impossible contains the pairs of a state and a fault in which the fault has no effect, with the reason.
 var impossible = map[pair]string{
 	{GroupsRemoved, schedule.GroupRemoved}: "both groups are removed already",
 	{InForce, schedule.GroupAdded}:         "both groups exist already",
 }
 
-// reason returns why a fault cannot occur in a state, or "" if it can.
+// reason returns why a fault cannot occur in a state, or "" if it can occur.
 func reason(state string, kind schedule.Kind) string {
 	if why, known := unreachable[state]; known {
 		return why

@@ -6,10 +6,10 @@ package mutants
 type mutant struct {
 	what  string
 	file  string // path of the changed file, relative to the root of the repository
-	old   string // occurs once in the file
+	old   string // the replaced text, which occurs once in the file
 	new   string
 	seeds int // the number of seeds within which an invariant must be violated; 0: 100 seeds
-	depth int // number of actions within which ../interleavings must violate an invariant; 0: it is not required to
+	depth int // number of actions within which ../interleavings must violate an invariant; 0: ../interleavings need not find the mutant
 }
 
 // byDepth is the value of mutant.seeds for a mutant that only ../interleavings must find.

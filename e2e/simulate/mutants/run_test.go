@@ -27,7 +27,7 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// source returns the text of the file with the mutant.
+// source returns the text of the changed file.
 func (m *mutant) source() (string, error) {
 	text, err := os.ReadFile(filepath.Join(repository, m.file))
 	if err != nil {
@@ -53,8 +53,8 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// TestInterleavingsFindMutants builds ../interleavings with each mutant that it must find, and explores until an invariant is violated. As
-// TestMutants, it runs only with SIMULATE_MUTANTS.
+// TestInterleavingsFindMutants builds ../interleavings with each mutant that it must find, and explores until an invariant is violated.
+// Like TestMutants, it runs only with SIMULATE_MUTANTS.
 func TestInterleavingsFindMutants(t *testing.T) {
 	if os.Getenv("SIMULATE_MUTANTS") == "" {
 		t.Skip("SIMULATE_MUTANTS is not set; make simulate-mutants sets it")
@@ -75,8 +75,8 @@ func TestInterleavingsFindMutants(t *testing.T) {
 	}
 }
 
-// TestStoriesNeedTheirFix runs each story with its mutant. The run must violate the invariant that the story names. As TestMutants, it runs
-// only with SIMULATE_MUTANTS.
+// TestStoriesNeedTheirFix runs each story with its mutant. The run must violate the invariant that the story names. Like TestMutants, it
+// runs only with SIMULATE_MUTANTS.
 func TestStoriesNeedTheirFix(t *testing.T) {
 	stories, err := schedule.Stories()
 	if err != nil {
@@ -101,7 +101,7 @@ func TestStoriesNeedTheirFix(t *testing.T) {
 	}
 }
 
-// build builds a command with the mutant and returns the file of the program.
+// build builds a command with the mutant and returns the path of the binary.
 func (m *mutant) build(t *testing.T, command string) string {
 	t.Helper()
 	text, err := m.source()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A run with thirty events fails because of two of them: the load is high, and the leader is killed. Fewest must return these two.
+// A run with thirty events fails because of two events: the load is high, and the leader is killed. Fewest must return these two events.
 func TestFewestKeepsTheEventsThatAFailureNeeds(t *testing.T) {
 	var events []Event
 	for i := range 30 {

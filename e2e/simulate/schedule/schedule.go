@@ -8,16 +8,17 @@ import (
 	"time"
 )
 
-// Event is one thing that happens in a run. Its fields are plain numbers, so that a failing run can be repeated without some of its events.
+// Event is an event of a run, such as a fault or an edit. Its fields are plain numbers, so that a failing run can be repeated without
+// some of its events.
 type Event struct {
-	Second  int // since the start of the run
+	Second  int // seconds since the start of the run
 	Kind    Kind
 	Which   int           // selects the workload, the replica or the NodePool, depending on the kind
-	Value   int           // its meaning depends on the kind
+	Value   int           // a number whose meaning depends on the kind
 	Lasting time.Duration // how long a fault lasts
 }
 
-// Kind is what happens in an Event.
+// Kind is the kind of an Event.
 type Kind uint8
 
 // The kinds of events.
@@ -29,7 +30,7 @@ const (
 	ReplicaKilled
 	ReplicaPaused
 	ReplicaStopped // the replica receives SIGTERM
-	ReplicaCut     // the replica does not reach the API server
+	ReplicaCut     // the replica cannot reach the API server
 	WatchLags
 	WritesFail // Value determines how the API server responds to the next writes
 	WritesSlow
@@ -71,8 +72,8 @@ var weights = [NumKinds]int{
 	WritesDelayed: 2,
 }
 
-// Parts of a run, in seconds. Events happen before FaultsEnd. From then until Settled, there are no faults and the load is constant. At
-// Settled the groups are removed from the PlatformConfig.
+// Phases of a run, in seconds. Events happen before FaultsEnd. From FaultsEnd to Settled, there are no faults and the load is constant.
+// At Settled the groups are removed from the PlatformConfig.
 const (
 	FaultsEnd = 1500
 	LastEvent = FaultsEnd - 170 // no event is drawn at or after this second
@@ -105,8 +106,8 @@ func Draw(seed uint64) []Event {
 	return events
 }
 
-// drawReleases returns the rollbacks and the events of a second release. Only some of the seeds have these events. The events are drawn
-// with a separate random generator, so that they do not change the other events of a seed.
+// drawReleases returns the rollbacks and the events of a second release. Only some seeds have such events. They are drawn with a separate
+// random generator, so that they do not change the other events of a seed.
 func drawReleases(seed uint64) (events []Event) {
 	random := rand.New(rand.NewPCG(seed, 15))
 	if seed%rollbacks == 3 {
@@ -138,21 +139,21 @@ func drawQueues(seed uint64) (events []Event) {
 	return events
 }
 
-// rollbacks and secondReleases determine how many seeds have these events. One seed in eight has rollbacks. Of the seeds with the modeled
-// election, one in seven has a second release.
+// rollbacks and secondReleases determine how many seeds have these events. One seed in eight has rollbacks. One in seven of the seeds
+// with the modeled election has a second release.
 const (
 	rollbacks      = 8
 	secondReleases = 7
 )
 
-// realElections determines how many seeds run the election of client-go: one in five. The others run a model, because the election of
-// client-go takes as much CPU as the rest of a run.
+// realElections determines how many seeds run the election of client-go: one in five. The remaining seeds run a model, because the
+// election of client-go uses as much CPU time as everything else in a run.
 const realElections = 5
 
 // RealElection reports whether a seed runs the election of client-go.
 func RealElection(seed uint64) bool { return seed%realElections == 1 }
 
-// kindNames are the names of the kinds of events, for tables.
+// kindNames contains the names of the kinds of events, for tables.
 var kindNames = [NumKinds]string{
 	LoadChanges: "load changes", SourceBreaks: "Prometheus fails", LaunchesRefused: "launches refused", NodeTaken: "spot interruption",
 	ReplicaKilled: "replica killed", ReplicaPaused: "replica paused", ReplicaStopped: "SIGTERM", ReplicaCut: "API server unreachable",
@@ -169,7 +170,7 @@ var kindNames = [NumKinds]string{
 // String returns the name of a kind of events.
 func (k Kind) String() string { return kindNames[k] }
 
-// At returns an event of a kind at a second. The other fields are drawn with the seed and the second.
+// At returns an event of the given kind at the given second. The remaining fields are drawn from the seed and the second.
 func At(seed uint64, second int, kind Kind) Event {
 	random := rand.New(rand.NewPCG(seed, 17<<32+uint64(second)))
 	return Event{Second: second, Kind: kind, Which: random.IntN(12), Value: random.IntN(1000),

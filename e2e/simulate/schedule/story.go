@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// Story is a short run that once violated an invariant. It violates it again if the product contains the mutant. It contains only the
-// necessary events.
+// Story is a short run that once violated an invariant, reduced to the necessary events. It violates the invariant again if the product
+// contains the mutant.
 type Story struct {
 	Name     string
-	Text     string // what happened, as comments
+	Text     string // description of what happened, as comments
 	Mutant   string // the mutant that puts the defect back into the product; empty: the defect was in the model
 	Violates string // the invariant that the run violates with the defect
 	Seed     uint64
 	Events   []Event
-	Expect   []string // parts of lines of the trace, in this order
+	Expect   []string // parts of lines that the trace must contain in this order
 }
 
 //go:embed stories/*.story
@@ -67,8 +67,8 @@ func (s *Story) String() string {
 	return b.String()
 }
 
-// ParseStory reads a story: comments, the properties mutant, violates and seed, and one event in each line. After the line "expect:", each
-// line is a part of a line of the trace, and the trace must contain them in this order.
+// ParseStory reads a story: comments, the properties mutant, violates and seed, and one event in each line. Each line after the line
+// "expect:" is a part of a line of the trace. The trace must contain these parts in this order.
 func ParseStory(text string) (s Story, err error) {
 	expects := false
 	for line := range strings.Lines(text) {
@@ -101,7 +101,8 @@ func ParseStory(text string) (s Story, err error) {
 	return s, nil
 }
 
-// Missing returns the first expected line that does not occur in the trace after the previous expected lines, or "" if all occur.
+// Missing returns the first expected part that the trace does not contain after the previous expected parts, or "" if it contains all
+// parts.
 func (s *Story) Missing(trace []string) string {
 	for _, part := range s.Expect {
 		i := slices.IndexFunc(trace, func(line string) bool { return strings.Contains(line, part) })
@@ -113,7 +114,7 @@ func (s *Story) Missing(trace []string) string {
 	return ""
 }
 
-// text returns the description of an event without its time. It contains "%s" in place of the duration.
+// text returns the description of an event without its time. It contains "%s" instead of the duration.
 func (e Event) text() string {
 	s := &sentences[e.Kind]
 	return s.text(e.Which%max(s.which, 1), e.Value%max(s.value, 1))
@@ -128,7 +129,7 @@ func (e Event) Sentence() string {
 	return text
 }
 
-// String returns the time and the description of an event. ParseEvent returns an event with the same effects.
+// String returns the time and the description of an event. ParseEvent converts this text to an event with the same effects.
 func (e Event) String() string { return fmt.Sprintf("%4ds %s", e.Second, e.Sentence()) }
 
 // known returns one event for each possible description.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Each event that a seed draws can be saved in a story and read again.
+// Each event that a seed draws must be the same after it was printed in a story and read again.
 func TestEventsAreReadAsTheyArePrinted(t *testing.T) {
 	for seed := range uint64(200) {
 		for _, e := range Draw(seed) {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/redis"
 )
 
-// Names of the objects to which an event refers. Its field Which, modulo the number of names, is the index.
+// Names of the objects to which an event refers. The field Which of the event, modulo the number of names, is the index.
 var (
 	workloads = []string{"chat", "batch", "embed"}
 	nodePools = []string{"llm-spot", "llm-on-demand", "rank-spot", "rank-on-demand"}
@@ -64,7 +64,7 @@ func faultsOf[F fmt.Stringer](n int, fault func(int) F) (all []string) {
 // loads are the lengths of queues to which the load of a workload can change.
 var loads = []string{"0", "0", "0", "5", "15", "25", "40", "70"}
 
-// failures are the ways in which the next writes can fail, in the order of the type verdict.
+// failures describes the ways in which the next writes can fail, in the order of the type verdict.
 var failures = []string{"returns 409", "returns 429", "returns 500", "is lost", "loses its response", "kills its sender before it arrives",
 	"kills its sender after it is applied"}
 
@@ -184,7 +184,7 @@ func ownerEdits(kind Kind, values int) sentence {
 	}}
 }
 
-// ownerAct describes what the owner of a NodePool does.
+// ownerAct describes an action of the owner of a NodePool.
 func ownerAct(kind Kind, v int) string {
 	switch kind {
 	case LimitEdited:
@@ -212,7 +212,7 @@ func ownerAct(kind Kind, v int) string {
 	return fmt.Sprintf("annotates it with team=%d", v)
 }
 
-// RacedKind returns what the owner of a NodePool does in an event of the kind WriteRaced.
+// RacedKind returns the action of the owner of a NodePool in an event of the kind WriteRaced.
 func RacedKind(which int) Kind {
 	return []Kind{LimitEdited, ConsentEdited, WeightEdited, LimitEdited, DisruptionEdited, PoolReplaced}[which%6]
 }

@@ -38,7 +38,7 @@ import (
 // pollInterval is the interval between two polls of Prometheus.
 const pollInterval = 15 * time.Second
 
-// controller is one process of gpuscaler that leads. Its parts are the product's own code.
+// controller is one process of gpuscaler that always leads. Its components are the product's own code.
 type controller struct {
 	load     *load
 	policies *store.Store

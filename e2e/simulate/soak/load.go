@@ -19,8 +19,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/karpenter"
 )
 
-// load is the cluster of the soak: workloads whose queues change all the time, with policies, HPAs and pods. Some of them are in capacity
-// groups with NodePools of Karpenter. Its size is constant.
+// load is the cluster of the soak test: workloads whose queues change all the time, with policies, HPAs and pods. Some workloads are in
+// capacity groups with NodePools of Karpenter. The size of the cluster is constant.
 type load struct {
 	now       time.Time
 	began     time.Time
@@ -50,10 +50,10 @@ func (w *workload) key() string { return w.namespace + "/" + w.name }
 const (
 	queueTarget  = 10
 	namespaces   = 20
-	groupMembers = 3 // workloads of a capacity group
+	groupMembers = 3 // number of workloads of a capacity group
 )
 
-// newLoad returns the cluster for a number of policies. One workload in ten is in a capacity group, in at most ten groups.
+// newLoad returns a cluster with the given number of policies. One workload in ten is in a capacity group. There are at most ten groups.
 func newLoad(size int, seed uint64) *load {
 	l := &load{now: time.Now(), began: time.Now(), size: size, random: rand.New(rand.NewPCG(seed, 0))}
 	l.api = apiserver.New(l.Now)
@@ -165,7 +165,7 @@ func (l *load) scale(w *workload, replicas int32) {
 func (l *load) runPods(w *workload) {
 	replicas := int(*l.api.Get(apiserver.KindDeployment, w.key()).(*appsv1.Deployment).Spec.Replicas)
 	kept := w.pods[:0]
-	for _, pod := range w.pods { // delete the pods of a node that ends
+	for _, pod := range w.pods { // deletes the pods of a node that ends
 		if l.api.Get(apiserver.KindPod, w.namespace+"/"+pod) != nil {
 			kept = append(kept, pod)
 		}
@@ -208,8 +208,8 @@ func (l *load) second(c *controller) {
 	l.churn(elapsed)
 }
 
-// churn restarts a pod every second, replaces a Deployment every 20 seconds, and edits the policies and moves one of them to another
-// Deployment every 10 minutes.
+// churn restarts a pod every second and replaces a Deployment every 20 seconds. Every 10 minutes, it edits the policies and moves one of
+// them to another Deployment.
 func (l *load) churn(elapsed int) {
 	if w := l.any(); len(w.pods) > 0 {
 		l.api.Remove(apiserver.KindPod, w.namespace+"/"+w.pods[0])

@@ -1,6 +1,6 @@
-// Command soak runs a controller for hours of virtual time at a constant load with churn: queues change, pods restart, Deployments are
-// replaced, and policies are edited. It fails if the memory, the goroutines, the objects in the API server, the history or the metrics
-// grow. See ../../README.md.
+// Command soak runs a controller for hours of virtual time at a constant load. Queues change, pods restart, Deployments are replaced, and
+// policies are edited. It fails if the memory, the number of goroutines, the objects in the API server, the history or the metrics grow.
+// See ../../README.md.
 package main
 
 import (
@@ -63,17 +63,17 @@ func cpu() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// soak is one run. A sample is taken every time the duration every has passed. The times of samples in the warm-up are negative.
+// soak is one run. It takes a sample at the interval in the field every. Samples of the warm-up have negative times.
 type soak struct {
 	policies               int
 	warmUp, lasting, every time.Duration
 	seed                   uint64
 	out                    io.Writer
 
-	writes, history int // of the whole run: writes of NodePools, and records in the last sample
+	writes, history int // writes of NodePools in the whole run, and records of the history in the last sample
 }
 
-// run runs the soak in virtual time and returns what has grown.
+// run runs the soak test in virtual time and returns the quantities that have grown.
 func (s *soak) run(t *testing.T) (found []string) {
 	synctest.Test(t, func(*testing.T) {
 		l := newLoad(s.policies, s.seed)
@@ -88,7 +88,7 @@ func (s *soak) run(t *testing.T) (found []string) {
 			}
 			c.second(l.now)
 			l.second(c)
-			time.Sleep(time.Second) // virtual
+			time.Sleep(time.Second) // in virtual time
 			l.now = time.Now()
 			elapsed := l.now.Sub(l.began)
 			if elapsed%time.Minute == 0 {
@@ -97,7 +97,7 @@ func (s *soak) run(t *testing.T) (found []string) {
 			if (elapsed-s.warmUp)%s.every == 0 {
 				now := take(elapsed-s.warmUp, c)
 				now.print(s.out)
-				if now.at > 0 { // a sample of the warm-up only shows the progress
+				if now.at > 0 { // samples of the warm-up only show the progress
 					samples = append(samples, now)
 				}
 			}

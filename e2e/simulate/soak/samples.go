@@ -10,21 +10,21 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// quantities of a sample.
+// Quantities of a sample, as indexes.
 const (
-	heap       = iota // bytes after a garbage collection
-	goroutines        // of the process
-	objects           // in the API server, without pods and NodeClaims, whose number follows the load
-	bytes             // of all NodePools as JSON, which contain what gpuscaler writes
-	history           // records of the history
-	series            // of the controller's metrics
+	heap       = iota // bytes on the heap after a garbage collection
+	goroutines        // number of goroutines of the process
+	objects           // number of objects in the API server, without pods and NodeClaims, whose number follows the load
+	bytes             // bytes of all NodePools as JSON, which include the values that gpuscaler writes
+	history           // number of records of the history
+	series            // number of series of the controller's metrics
 	numQuantities
 )
 
 var quantityNames = [numQuantities]string{"heap KiB", "goroutines", "objects", "NodePool bytes", "history", "series"}
 
-// growthBounds contains, for each quantity, how large the largest sample of the second half of a run may be, as a multiple of the largest
-// sample of the first half. The history has the bound mostHistory instead.
+// growthBounds contains a bound for each quantity: the largest sample of the second half of a run divided by the largest sample of the
+// first half must not exceed this number. The history has the bound mostHistory instead.
 var growthBounds = [numQuantities]float64{heap: 1.05, goroutines: 1, objects: 1, bytes: 1.05, series: 1.02}
 
 // mostHistory is the largest number of records in the history of package engine. The history grows until it has this size.
@@ -34,13 +34,13 @@ const mostHistory = 24_000
 type sample struct {
 	at     time.Duration
 	values [numQuantities]float64
-	cpu    time.Duration // CPU time of the process until then, which is not judged
+	cpu    time.Duration // CPU time of the process until the time of the sample, which has no bound
 }
 
 // take measures the quantities of the process.
 func take(at time.Duration, c *controller) (s sample) {
 	s.at, s.cpu = at, cpu()
-	for range 2 { // the second collection frees the objects of finalizers and pools
+	for range 2 { // the second collection frees objects with finalizers and objects in pools
 		runtime.GC()
 	}
 	var memory runtime.MemStats
