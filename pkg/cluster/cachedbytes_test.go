@@ -18,8 +18,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodes"
 )
 
-// metadata returns the metadata of object i as a cluster has it: with labels, the annotation of kubectl apply, and the fields of two
-// managers. labels are further labels in JSON.
+// metadata returns the metadata of test object i, as large as in a real cluster: labels, the annotation of kubectl apply, and managedFields
+// of two managers. labels contains additional labels in JSON.
 func metadata(i int, labels string) string {
 	applied := strings.ReplaceAll(fmt.Sprintf(`{"spec":{"replicas":%d,%s}}`, i, strings.Repeat(`"field":"value",`, 60)), `"`, `\"`)
 	managed := fmt.Sprintf(`{"manager":"kubectl","operation":"Apply","apiVersion":"v1","time":"2026-11-02T09:00:00Z",
@@ -43,12 +43,13 @@ const podSpec = `{"containers":[{"name":"server","image":"vllm/vllm-openai:v0.11
 "volumes":[{"name":"models","persistentVolumeClaim":{"claimName":"models"}},{"name":"shm","emptyDir":{"medium":"Memory"}}],
 "nodeName":"node-1","serviceAccountName":"default","tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}]}`
 
-// cachedKind is a kind that gpuscaler watches, with an object as large as in a real cluster.
+// cachedKind describes a kind that gpuscaler watches. text returns a test object as large as in a real cluster, and trim is the informer's
+// transform.
 type cachedKind struct {
-	object func() any // an empty object, as the informer decodes it
+	object func() any // an empty object of the Go type into which the informer decodes
 	text   func(i int) string
 	trim   toolscache.TransformFunc
-	limit  int // largest permitted size of an object in the cache, in bytes
+	limit  int // largest permitted size of a trimmed object in the cache, in bytes
 }
 
 var cachedKinds = map[string]cachedKind{
@@ -77,7 +78,7 @@ var cachedKinds = map[string]cachedKind{
 "nvidia.com/gpu":"4","pods":"110"},
 "conditions":[{"type":"Launched","status":"True","reason":"Launched"},{"type":"Registered","status":"True","reason":"Registered"},
 {"type":"Initialized","status":"True","reason":"Initialized"}]}}`
-	}, karpenter.TrimNodeClaim, 1750}, // with its labels, which NodeOverlays refer to, and with the times of its conditions
+	}, karpenter.TrimNodeClaim, 1750}, // NodeOverlays select by the labels, and gpuscaler reads the times of the conditions
 	"HorizontalPodAutoscaler": {func() any { return &autoscalingv2.HorizontalPodAutoscaler{} }, func(i int) string {
 		return `{` + metadata(i, "") + fmt.Sprintf(`,"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment",
 "name":"model-%[1]d"},"minReplicas":1,"maxReplicas":9,
@@ -105,7 +106,7 @@ var cachedKinds = map[string]cachedKind{
 	}, cache.TrimScaledObject, 1850},
 }
 
-// sizes returns how many bytes of heap one object takes: as the API server sends it, and as the cache stores it.
+// sizes returns how many bytes of heap one object takes: received is its size as the API server sends it, stored its size after trim.
 func (k *cachedKind) sizes(t testing.TB) (received, stored int) {
 	const n = 500
 	all := make([]any, n)

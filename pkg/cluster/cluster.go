@@ -48,13 +48,13 @@ type Annotated interface {
 // Options configure a Cluster. The zero value is valid.
 type Options struct {
 	// Kinds are additional kinds with a scale subresource that a policy, an HPA or a ScaledObject can have as its scale target. The service
-	// account needs the verbs list and watch on the kind and the verb get on its /scale; for activation from zero also the verb update on
-	// its /scale.
+	// account needs the verbs list and watch on each kind, and get on its /scale. Activation from zero also needs update on /scale.
 	Kinds []cache.ScaleKind
 	// Policies are the workloads for which targets are computed. The checks of HPAs and ScaledObjects compare them with these policies.
 	// nil: the checks use only the HPA or ScaledObject itself.
 	Policies engine.Policies
-	// Annotated receives the policies of HPAs and ScaledObjects. nil: only the operator annotations are read.
+	// Annotated receives the policies in annotations of HPAs and ScaledObjects. nil: only the annotations for pauses and manual overrides are
+	// read.
 	Annotated Annotated
 	// ConfigMaps receives the ConfigMaps with policies in the namespaces ConfigMapsIn. nil: no ConfigMap is read.
 	ConfigMaps   configmaps.Policies
@@ -72,13 +72,14 @@ type Options struct {
 	SkipNodePools bool
 	// Hourly returns the price of an instance per hour, 0 if it is unknown. nil: no price is known.
 	Hourly func(cost.Offer) float64
-	// SourceLimits returns the namespaces that exceed a limit at a data source; an Event is sent for each. nil: none.
+	// SourceLimits returns the namespaces that exceed a limit of a data source, such as its number of queries. An Event is sent for each
+	// namespace. nil: no such Event is sent.
 	SourceLimits func() []findings.SourceLimit
-	// Leading reports whether this process is the leader and may write; a standby only reads. nil: it may always write.
+	// Leading reports whether this process is the leader and may write. A standby only reads. nil: this process may always write.
 	Leading func() bool
-	// Release is the Lease of this Helm release, NAMESPACE/NAME. It is written to each NodePool together with the record annotation, so
-	// that another release of gpuscaler does not override the same NodePool. Empty: it is not written, and overrides by other releases are
-	// not detected.
+	// Release is the Lease of this Helm release, NAMESPACE/NAME. gpuscaler writes the Lease name to each overridden NodePool, beside the
+	// annotation with the original values, so that another release of gpuscaler does not override the same NodePool. Empty: the name is not
+	// written, and overrides by other releases are not detected.
 	Release string
 	// ClusterName returns the cluster's name, for an annotation of every Event. nil or an empty name: no annotation.
 	ClusterName func() string
@@ -89,7 +90,7 @@ type Options struct {
 	Log             *slog.Logger          // nil: slog.Default()
 	Metrics         prometheus.Registerer // nil: nothing is registered
 
-	schemas func() (karpenter.Schema, error) // replaces the read of the NodePool schema in tests; nil: it is read from the API server
+	schemas func() (karpenter.Schema, error) // a test replaces the read of the NodePool schema; nil: the schema is read from the API server
 }
 
 // Cluster implements the engine's interfaces for a Kubernetes cluster. It is safe for concurrent use.
@@ -167,7 +168,7 @@ func newCluster(typed kubernetes.Interface, objects dynamic.Interface, o Options
 	return c
 }
 
-// readPolicies creates the reader of ConfigMaps with policies, and the writer of the annotations with the status of policies.
+// readPolicies creates the reader of ConfigMaps with policies and the writer of the annotation gpuscaler.io/policy-status.
 func (c *Cluster) readPolicies() {
 	o := &c.options
 	if o.PolicyStatuses != nil && len(o.PolicyStatusIn) > 0 {
@@ -203,7 +204,7 @@ func (c *Cluster) Activate(served activation.Served) {
 
 func (c *Cluster) leading() bool { return c.options.Leading == nil || c.options.Leading() }
 
-// Run reads the cluster until ctx ends, and then returns nil. It returns an error if it could not start.
+// Run reads objects from the API server until ctx ends, and then returns nil. It returns an error if an informer could not start.
 func (c *Cluster) Run(ctx context.Context) error {
 	c.cache.SetServerMinor(c.serverMinor())
 	var running sync.WaitGroup
@@ -266,7 +267,7 @@ func (c *Cluster) manageKEDA(ctx context.Context) {
 	})
 }
 
-// newReporter returns the reporter of findings.
+// newReporter returns the reporter of configuration errors of objects.
 func (c *Cluster) newReporter() *findings.Reporter {
 	o := findings.Options{
 		Cache: c.cache, Policies: c.policies, RefusedActivations: c.activator.Refused, SourceLimits: c.options.SourceLimits,

@@ -26,8 +26,8 @@ const (
 	oneNIC    = `[{name: nic, exactly: {deviceClassName: rdma.example.com}}]`
 )
 
-// gpusAndNICs returns a DeviceClass and a claim template of GPUs, a DeviceClass and a claim template of network cards, and the given
-// objects.
+// gpusAndNICs returns manifests: a DeviceClass and a claim template of GPUs, a DeviceClass and a claim template of network cards, and the
+// manifests in more.
 func gpusAndNICs(more ...string) []string {
 	return append([]string{
 		deviceClassOf("gpu.nvidia.com", `device.driver == "gpu.nvidia.com"`), deviceClassOf(rdmaClass, `device.driver == "rdma.example.com"`),
@@ -90,7 +90,7 @@ func TestWorkloadWhoseTemplateClaimsGPUs(t *testing.T) {
 	}
 }
 
-// Without Karpenter, the role has no permission to read claims, so the API server would reject every list.
+// Without Karpenter, gpuscaler's ClusterRole has no permission to read ResourceClaims, so the API server would reject every list request.
 func TestDeviceClaimsAreNotWatchedWithoutNodePools(t *testing.T) {
 	cluster := clusterWithPools(t)
 	if len(cluster.nodes.devices) == 0 {
@@ -103,7 +103,8 @@ func TestDeviceClaimsAreNotWatchedWithoutNodePools(t *testing.T) {
 	}
 }
 
-// observeClaims returns the observation of the group chat, which counts the given resource, and the decision of package capacity for it.
+// observeClaims returns the observation of the capacity group chat, which counts the given resource, and the decision that package capacity
+// makes from it.
 func observeClaims(t *testing.T, c *Cluster, resource string, members ...*scaling.Workload) (capacity.Observation, capacity.Decision) {
 	t.Helper()
 	g, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: resource, ZeroLimit: true,
@@ -116,7 +117,7 @@ func observeClaims(t *testing.T, c *Cluster, resource string, members ...*scalin
 		o.Workloads[i] = capacity.Workload{Key: m.Key.String(), Known: true, Uncapped: 1}
 	}
 	c.nodes.Observe(g, members, &o)
-	o.Lost = false // Lost is true here, because no informer runs
+	o.Lost = false // Observe sets Lost, because no informer runs in this test
 	d, _ := capacity.Decide(g, o, capacity.State{}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
 	return o, d
 }
@@ -163,7 +164,7 @@ spec:
 	}
 }
 
-// The claim template of a workload determines its GPUs. After the template is deleted, they are unknown.
+// The claim template of a workload determines how many GPUs a replica requests. After the template is deleted, this number is unknown.
 func TestWorkloadWithCountedClaims(t *testing.T) {
 	template := claimTemplate("gpus", `[{name: gpu, exactly: {deviceClassName: gpu.nvidia.com, allocationMode: ExactCount, count: 4}}]`)
 	chat := &scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{Name: "chat"}}

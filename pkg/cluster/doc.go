@@ -7,13 +7,13 @@
 //	informer     informers, also of kinds whose CRD is installed or removed later
 //	rejections   why the StatefulSet controller cannot create pods
 //	manual       pauses and overrides that a user sets by annotations
-//	learned      what a new leader learns from the previous one
+//	learned      the state that a new leader takes over from the previous leader, such as cold starts
 //	rounds       the loop of all periodic work
-//	scale        /scale of kinds that are known only by configuration
+//	scale        /scale of the additional kinds that the configuration names
 //	activation   /scale between zero and one replica, and KEDA's annotations
 //	transitions  changed targets, reported by Events
 //	findings     configuration errors of objects, reported by Events
-//	snapshot     the same checks once, for `gpuscaler lint`
+//	snapshot     the checks of findings, run once for `gpuscaler lint`
 //	events       Kubernetes Events
 //	leader       leader election, the leader label, other releases
 //	apiservice   the APIService of external metrics
@@ -28,8 +28,14 @@
 //	deviceclaims    ResourceClaims
 //	restore         `gpuscaler restore`
 //	openapi         which fields an API server has
-//	gpupods         what a pod requests of GPUs and devices
+//	gpupods         the GPUs and devices that a pod requests
 //	ownership       managedFields
 //
 // A sub-package receives narrow interfaces and never a Cluster.
+//
+// # Terms
+//
+//   - record: the annotation of a NodePool with the original values of the fields that gpuscaler overrides
+//   - target: the desired replicas of a workload; scale target: the Deployment or other object that is scaled
+//   - operator annotations: the annotations by which a user pauses or overrides gpuscaler
 package cluster

@@ -15,7 +15,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// refuse is the reaction of a fake API server that rejects a request as unavailable.
+// refuse is a reaction of a fake API server: every request fails with "connection refused".
 func refuse(clienttesting.Action) (bool, runtime.Object, error) {
 	return true, nil, errors.New("connection refused")
 }
@@ -31,7 +31,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-// sentEvent is an Event that was sent.
+// sentEvent is an Event that the tested code sent.
 type sentEvent struct {
 	about              corev1.ObjectReference
 	kind, reason, note string
@@ -60,7 +60,7 @@ func notes(c *Cluster) (all []string) {
 	return all
 }
 
-// still returns a Cluster whose Run is not called. The test puts objects into its empty cache. objects are the objects in the fake API
+// still returns a Cluster whose Run is never called, so nothing changes its caches except the test. objects are the objects in the fake API
 // server.
 func still(o Options, objects ...runtime.Object) *Cluster {
 	o.Log = slog.New(slog.DiscardHandler)

@@ -11,10 +11,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// gang is how a framework creates the pods of a gang: their metadata, and the fields of their spec that differ from the pods of gpuPodOn.
+// gang describes how a framework for batch jobs creates the pods of a gang (pods that start only together): their metadata, and the fields
+// of their spec that differ from the pods of gpuPodOn.
 type gang struct{ metadata, spec string }
 
-// gangs are the frameworks, by name, with the labels and the controller that each sets on pods.
+// gangs are the frameworks, by name, with the labels and the controller that each framework sets on its pods.
 var gangs = map[string]gang{
 	"JobSet": {`labels: {jobset.sigs.k8s.io/jobset-name: train, jobset.sigs.k8s.io/job-index: "0", batch.kubernetes.io/job-name: train-w-0}
   ownerReferences: [{apiVersion: batch/v1, kind: Job, name: train-w-0, uid: u1, controller: true}]`, ""},
@@ -31,7 +32,7 @@ var gangs = map[string]gang{
 // kueueGate is the scheduling gate of a pod that Kueue has not admitted.
 const kueueGate = "schedulingGates: [{name: kueue.x-k8s.io/admission}]"
 
-// pods returns the manifests of four pods of the gang. The first pods run on the given nodes, and the others have no node.
+// pods returns the manifests of four pods of the gang. Pod i runs on nodes[i]. Pods without an element in nodes are pending.
 func (g gang) pods(nodes ...string) (manifests []string) {
 	for i := range 4 {
 		node := ""
@@ -50,8 +51,8 @@ func (g gang) pods(nodes ...string) (manifests []string) {
 	return manifests
 }
 
-// decideGang observes a group with zero limits and consolidation freezes, and runs ticks for twenty minutes, in which no policy needs a
-// replica. It returns the last decision and every action.
+// decideGang runs ticks for twenty simulated minutes for a group with zero limits and consolidation freezes, while no policy needs a
+// replica. It returns the last decision and the actions of all ticks.
 func decideGang(t *testing.T, objects ...string) (last capacity.Decision, actions []string) {
 	t.Helper()
 	g := spotAndOnDemand(t)
@@ -60,8 +61,8 @@ func decideGang(t *testing.T, objects ...string) (last capacity.Decision, action
 	return last, actions
 }
 
-// decideTicks runs ticks for twenty minutes, in which the target of each workload is 1. It returns the last decision and adds each action
-// to actions.
+// decideTicks runs ticks for twenty simulated minutes, in which the target of each workload is 1. It returns the last decision and appends
+// the actions of each tick to actions.
 func decideTicks(t *testing.T, c *Cluster, g *capacity.Group, members []*scaling.Workload, actions *[]string) (last capacity.Decision) {
 	t.Helper()
 	state := capacity.State{}
@@ -83,7 +84,7 @@ func decideTicks(t *testing.T, c *Cluster, g *capacity.Group, members []*scaling
 	return last
 }
 
-// A gang starts only if all its pods get nodes. The demand is therefore the running and the waiting pods together. While a pod of the gang
+// A gang starts only if all its pods get nodes. The demand is therefore the sum of its running and waiting pods. While a pod of the gang
 // runs, gpuscaler must not change a limit, a weight or a disruption setting of a NodePool, because Karpenter could then remove a node of
 // the gang.
 func TestGangIsDemandWithAllItsPods(t *testing.T) {
@@ -111,7 +112,7 @@ func TestGangIsDemandWithAllItsPods(t *testing.T) {
 }
 
 // Before Kueue admits a gang, its pods have a scheduling gate, and no node is launched for them. They must not count as demand, and the
-// zero limit must stay. Kueue admits the whole gang at once. After that all pods are demand, and there must be no zero limit.
+// zero limit must stay. Kueue admits the whole gang at once. From then on, all its pods are demand, and the zero limit must be removed.
 func TestGangIsDemandOnceKueueAdmitsIt(t *testing.T) {
 	admitted := gangs["Kueue, admitted"]
 	gated := gang{admitted.metadata, kueueGate}
@@ -142,9 +143,9 @@ func TestPodsWithAGateAreDemandOnceAPodOfTheirGangHasNone(t *testing.T) {
 	}
 }
 
-// Each pod of a Kueue gang has an annotation with the size of the gang, which is its number of pods. Pods that do not exist yet are demand,
-// and pods without GPUs count as existing. If all existing pods have nodes, the missing pods have finished. An impossible size must be
-// reported and must not change the demand.
+// Each pod of a Kueue gang has an annotation with the number of pods of the gang. Pods that do not exist yet are demand. Pods without GPUs
+// count as existing pods. If all existing pods have nodes, the missing pods have finished. An impossible number must be reported and must
+// not change the demand.
 func TestMissingPodsOfAGangAreDemand(t *testing.T) {
 	const labels = `labels: {kueue.x-k8s.io/pod-group-name: train}`
 	sized := func(size string) gang {
@@ -181,8 +182,8 @@ func TestMissingPodsOfAGangAreDemand(t *testing.T) {
 	}
 }
 
-// No autoscaler launches nodes for pods that wait for admission by Kueue, or for which Volcano reports that other pods of the gang lack
-// space. Even if such pods wait for hours, the group must not leave spot.
+// A pod can wait for admission by Kueue, or Volcano reports on it that other pods of its gang lack space. No autoscaler launches nodes for
+// such a pod. Even if it waits for hours, the group must not fall back from spot to on-demand.
 func TestPodsThatWaitForAdmissionDoNotWaitForNodes(t *testing.T) {
 	const condition = `{conditions: [{type: PodScheduled, status: "False", reason: `
 	state := func(pod, reason string) string {

@@ -29,7 +29,7 @@ func TestTargetUIDChangesWithTheObject(t *testing.T) {
 	want("before the caches are synced", "", false)
 	c.synced.Store(true)
 	want("found", "a", true)
-	put("b") // the watch was interrupted, so the deletion was not observed
+	put("b") // the watch was interrupted, so the cache did not observe the deletion of "a"
 	want("created again", "b", true)
 	w.DropTarget(cache.RefOfWorkload(fixture.Workload("chat")))
 	want("deleted", "", false)

@@ -16,14 +16,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
 )
 
-// watched is an informer with its transform and its handler, which receives transformed objects.
+// watched is an informer, the transform that trims its objects, and the handler that receives the trimmed objects.
 type watched struct {
 	informer toolscache.SharedIndexInformer
 	trim     toolscache.TransformFunc
 	handler  toolscache.ResourceEventHandler
 }
 
-// start runs informers. It returns when their first lists have been handled.
+// start runs informers. It returns after their handlers have received all objects of the first lists.
 func (c *Cluster) start(ctx context.Context, running *sync.WaitGroup, all ...watched) error {
 	var synced []toolscache.InformerSynced
 	for _, w := range all {
@@ -69,7 +69,7 @@ func (c *Cluster) informPods(ctx context.Context, running *sync.WaitGroup) error
 func (c *Cluster) addKinds() {
 	c.crds.Add(
 		&informer.Kind{GVK: cache.LeaderWorkerSetKind, Trim: cache.TrimLeaderWorkerSet, Handler: c.targetHandler()},
-		// Required, because the Activator could otherwise write /scale of a workload whose ScaledObject is not read yet
+		// Required: without the ScaledObjects, the Activator could write /scale of a workload that KEDA scales
 		&informer.Kind{GVK: cache.ScaledObjects, Trim: cache.TrimScaledObject, Handler: c.scaledObjectHandler(), Required: true},
 	)
 	if c.nodes != nil {

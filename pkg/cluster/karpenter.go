@@ -28,11 +28,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// ReasonYielded is the reason of an Event: another client edited a field that gpuscaler overrides, so gpuscaler does not override it for
-// some time.
+// ReasonYielded is the reason of the Event about an edit by another client of a field that gpuscaler overrides. gpuscaler then does not
+// override the field for some time.
 const ReasonYielded = "OverrideYielded"
 
-// nodeAdapter implements engine.Nodes: it connects the cache of Karpenter's objects with the writers.
+// nodeAdapter implements engine.Nodes: it connects the cache of nodes and NodePools with the writers of NodePools, pod annotations and
+// CapacityBuffers.
 type nodeAdapter struct {
 	*nodes.Cache
 	client  kubernetes.Interface
@@ -52,8 +53,8 @@ type nodeAdapter struct {
 	buffer  *informer.Kind
 	devices []*informer.Kind // informers of the kinds of dynamic resource allocation
 
-	// yielded contains an entry for each overridden field that another client edited. The key is "<NodePool> <field>". The value is the
-	// time until which the field is not overridden, as stated in the last Event. Only the tick uses the map.
+	// yielded contains the overridden fields that another client edited. The key is "<NodePool> <field>". The value is the time until which
+	// gpuscaler does not override the field, as the last Event about it says. Only the tick uses the map.
 	yielded map[string]time.Time
 }
 
@@ -87,15 +88,15 @@ func newNodeAdapter(c *Cluster) *nodeAdapter {
 	return n
 }
 
-// nodeStart returns the times at which a node started, in the form that package cache needs.
+// nodeStart converts the times at which a node started to the type of package cache.
 func (n *nodeAdapter) nodeStart(node string) cache.NodeStart {
 	s := n.StartOf(node)
 	return cache.NodeStart{Launched: cache.Stamp(s.Launched), Registered: cache.Stamp(s.Registered), Allocatable: cache.Stamp(s.Initialized)}
 }
 
-// newKinds creates the kinds whose CRD can be absent. Karpenter's kinds are watched only if karpenters returns true. The kinds of dynamic
-// resource allocation are watched only while NodePools are: without NodePools gpuscaler sets no limits, so it does not need these kinds and
-// has no permission to read them.
+// newKinds creates the informers of kinds whose CRD can be absent. Karpenter's kinds are watched only if karpenters returns true. The kinds
+// of dynamic resource allocation are watched only while NodePools are watched: without NodePools gpuscaler sets no limits, so it does not
+// need these kinds and has no permission to read them.
 func (n *nodeAdapter) newKinds(karpenters func(context.Context) bool) {
 	n.pool = &informer.Kind{GVK: karpenter.NodePoolKind, Trim: untrimmed, Allowed: karpenters, Handler: informer.Handler(
 		func(_, u *unstructured.Unstructured) { n.PutNodePool(u) },
@@ -155,8 +156,8 @@ func (n *nodeAdapter) allowed(ctx context.Context, verb string) (bool, error) {
 	return allowed, err
 }
 
-// Act starts the writes for the actions of a group. The channel that it returns is closed when all of them have ended. The patch of a
-// NodePool is based on the version that the last Observe of the group returned. A standby writes nothing.
+// Act starts the writes for the actions of a group. The returned channel is closed when all writes have ended. The patch of a NodePool is
+// based on the version that the last Observe of the group returned. A standby writes nothing.
 func (n *nodeAdapter) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{} {
 	done := make(chan struct{})
 	if !n.leading() {

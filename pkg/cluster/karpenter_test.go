@@ -19,7 +19,7 @@ type noGroups struct{}
 
 func (noGroups) Groups() []*capacity.Group { return nil }
 
-// clusterWithPools returns a cluster with the NodePools l40s-spot and l40s-od and further objects.
+// clusterWithPools returns a cluster with the NodePools l40s-spot and l40s-od and the objects of the manifests in more.
 func clusterWithPools(t *testing.T, more ...string) *Cluster {
 	t.Helper()
 	var objects []*unstructured.Unstructured
@@ -71,7 +71,7 @@ metadata: {name: %s}
 status: {allocatable: {nvidia.com/gpu: "1"}, conditions: [{type: Ready, status: "True"}]}`, name)
 }
 
-// gpuPodOn returns a ready pod of a ReplicaSet with one GPU, pending if node is empty.
+// gpuPodOn returns a ready pod of a ReplicaSet that requests one GPU. If node is empty, the pod is pending.
 func gpuPodOn(name, node, app string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -90,7 +90,7 @@ spec:
 status: {conditions: [{type: Ready, status: "True"}]}`, name, node, app)
 }
 
-// annotatedPod returns a pod that does not belong to a group and still has gpuscaler's annotations.
+// annotatedPod returns a pod that belongs to no capacity group, with annotations that gpuscaler has not removed yet.
 func annotatedPod(name, annotations, managers string) string {
 	return strings.Replace(gpuPodOn(name, "n1", "x"), "labels: {app: x}", "annotations: "+annotations+"\n  managedFields: "+managers, 1)
 }
@@ -187,7 +187,8 @@ func TestNodePoolsAndPodsWithoutAGroupAreOrphaned(t *testing.T) {
 	}
 }
 
-// If one tick removed the annotations of thousands of pods, a patch that raises a limit would have to wait for all these requests.
+// gpuscaler removes its annotations from pods that left a group. If one tick removed the annotations of thousands of pods, a patch that
+// raises a NodePool limit would have to wait for all these requests.
 func TestOrphanedAnnotationsAreRemovedInBatches(t *testing.T) {
 	var pods []string
 	left := map[string]bool{}
@@ -215,7 +216,7 @@ func TestOrphanedAnnotationsAreRemovedInBatches(t *testing.T) {
 		t.Errorf("%d pods have annotations after %d ticks", len(left), ticks)
 	}
 
-	// The API server is slow, and no object changes between the ticks. The next ticks must still return the remaining annotations.
+	// The API server is slow, and no object changes between the ticks. The next ticks must still return actions for the remaining annotations.
 	c = clusterWithPools(t, pods...)
 	for tick := range 3 {
 		if _, actions := c.nodes.Orphans(g, nil); len(actions) == 0 {
@@ -224,7 +225,7 @@ func TestOrphanedAnnotationsAreRemovedInBatches(t *testing.T) {
 	}
 }
 
-// A pod is accepted by only one of several spot NodePools. It can still move to spot.
+// A pod that only one of several spot NodePools accepts can still move to spot, so it must not count as pinned to on-demand.
 func TestPodThatMayUseOneOfSeveralSpotNodePoolsIsNotPinned(t *testing.T) {
 	other := strings.NewReplacer("name: l40s-spot", "name: l40s-spot-b", "{pool: l40s", "{pool: h100").Replace(fixture.SpotNodePool)
 	for selector, pinned := range map[string]bool{"l40s": false, "h100": false, "b200": true} {

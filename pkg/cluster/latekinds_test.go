@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 )
 
-// serve makes the API server serve these resources while on is true.
+// serve makes the fake API server serve the given resources while on is true.
 func serve(client *fake.Clientset, resources map[string][]metav1.APIResource) (on *atomic.Bool) {
 	discovery, on := client.Discovery().(*fakediscovery.FakeDiscovery), &atomic.Bool{}
 	on.Store(true)
@@ -53,7 +53,7 @@ func TestLeaderWorkerSetsAreReadWhileTheirCRDIsInstalled(t *testing.T) {
 	eventually(t, "it has no view", func() bool { _, ok := c.View(fixture.GroupWorkload("big")); return !ok })
 }
 
-// KEDA can be installed after gpuscaler and removed.
+// KEDA can be installed after gpuscaler and removed later. ScaledObjects must be read only while the API server serves them.
 func TestScaledObjectsAreReadWhileKEDAIsInstalled(t *testing.T) {
 	client := fake.NewClientset(fixture.Deployment("chat", 1, "1"))
 	on := serve(client, map[string][]metav1.APIResource{"keda.sh/v1alpha1": {{Name: "scaledobjects", Kind: "ScaledObject"}}})

@@ -26,7 +26,7 @@ type fixedGroups []*capacity.Group
 
 func (f fixedGroups) Groups() []*capacity.Group { return f }
 
-// lines is a log output that a test can read while the cluster writes to it.
+// lines stores log output. A test can read it while the cluster writes to it.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -84,8 +84,8 @@ func TestKarpenterIsInstalledLater(t *testing.T) {
 	}
 }
 
-// The role may read Nodes but not NodePools, and the cluster serves NodePools. gpuscaler must not request NodePools: the API server would
-// reject each request, and a group whose nodes are found by their labels would wait for them.
+// gpuscaler's role may read Nodes but not NodePools, and the API server serves NodePools. gpuscaler must not request NodePools: the API
+// server would reject each request, and a group that finds its nodes by their labels would wait for the NodePools.
 func TestNodesOfAGroupAreReadWithoutPermissionsOnNodePools(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "gpu-0", Labels: map[string]string{"accelerator": "l40s"}}}
 	node.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}

@@ -13,7 +13,7 @@ import (
 )
 
 // OtherReleaseError reports that another gpuscaler release leads and overrides a NodePool that is also in a capacity group of this release.
-// Both releases write with the same field manager, so each would revert the overrides of the other.
+// Both releases write with the same field manager, so each of them would revert the overrides of the other release.
 type OtherReleaseError struct{ Pool, Group, Holder, Why string }
 
 func (e *OtherReleaseError) Error() string {
@@ -22,8 +22,9 @@ func (e *OtherReleaseError) Error() string {
 }
 
 // OtherRelease returns an *OtherReleaseError while another gpuscaler release leads and overrides a NodePool of this release's capacity
-// groups. While it returns an error, this process must not lead. If the release that wrote a NodePool's record no longer leads, this
-// release takes over the record, as a new leader takes over the records of the previous leader.
+// groups. While it returns an error, this process must not lead. If the release that wrote the override record of a NodePool (the
+// annotation with the original values) no longer leads, this release takes over the record, as a new leader takes over the records of the
+// previous leader.
 func (c *Cluster) OtherRelease(ctx context.Context) error {
 	if c.nodes == nil || c.options.Release == "" {
 		return nil
@@ -38,8 +39,8 @@ func (c *Cluster) OtherRelease(ctx context.Context) error {
 	return err
 }
 
-// FindOtherRelease returns an *OtherReleaseError for the first NodePool of the groups that another leading release overrides, or nil if
-// there is none. nodePool returns the NodePool with the given name, or nil if it does not exist.
+// FindOtherRelease returns an *OtherReleaseError for the first NodePool of the groups that another leading release overrides. It returns
+// nil if no such release exists. nodePool returns the NodePool with the given name, or nil if the NodePool does not exist.
 func FindOtherRelease(ctx context.Context, releases *leader.Releases, groups []*capacity.Group,
 	nodePool func(name string) *karpenter.NodePool) *OtherReleaseError {
 	for _, g := range groups {
@@ -56,8 +57,8 @@ func FindOtherRelease(ctx context.Context, releases *leader.Releases, groups []*
 	return nil
 }
 
-// OverriddenByOther returns the reason why another release, whose record is on the NodePool, is assumed to lead. It returns "" if no other
-// release has a record on the NodePool, or if that release does not lead.
+// OverriddenByOther returns why another release, which overrides the NodePool, is assumed to lead. It returns "" if no other release has
+// written its override record to the NodePool, or if that release does not lead.
 func OverriddenByOther(ctx context.Context, releases *leader.Releases, p *karpenter.NodePool) string {
 	if p.Record() == "" {
 		return ""

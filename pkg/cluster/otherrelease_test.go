@@ -25,8 +25,8 @@ import (
 
 const ours, theirs = "gpuscaler-system/gpuscaler", "gpu-platform/gpuscaler"
 
-// leaseOf returns the Lease of a release. holder is the Lease as NAMESPACE/NAME, identity is the pod that holds it, and ago is the time
-// since its last renewal.
+// leaseOf returns the Lease of a release. holder is the name of the Lease as NAMESPACE/NAME, identity is the leader's pod, and ago is the
+// time since the last renewal.
 func leaseOf(holder, identity string, ago time.Duration) *coordinationv1.Lease {
 	namespace, name, _ := strings.Cut(holder, "/")
 	renewed, seconds := metav1.NewMicroTime(time.Now().Add(-ago)), int32(15)
@@ -34,8 +34,8 @@ func leaseOf(holder, identity string, ago time.Duration) *coordinationv1.Lease {
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &identity, RenewTime: &renewed, LeaseDurationSeconds: &seconds}}
 }
 
-// heldBy returns the spot NodePool with a record annotation and the Lease name of the release that wrote it. If holder is empty, the name
-// is omitted.
+// heldBy returns the spot NodePool with the annotations of an override: the record of original values, and holder, the Lease name of the
+// release that wrote it. An empty holder is omitted.
 func heldBy(t *testing.T, holder string) *unstructured.Unstructured {
 	t.Helper()
 	u := object(t, fixture.SpotNodePool)
@@ -49,8 +49,8 @@ func heldBy(t *testing.T, holder string) *unstructured.Unstructured {
 	return u
 }
 
-// release returns a Cluster of this release whose cache contains pool, its capacity group, and the annotations of each NodePool patch that
-// the fake API server has received. The API server contains the given Leases.
+// release returns a Cluster of this release whose cache contains pool, a capacity group with that NodePool, and the annotations of each
+// NodePool patch that the fake API server received. The API server contains the given Leases.
 func release(t *testing.T, pool *unstructured.Unstructured, leases ...runtime.Object) (*Cluster, *capacity.Group, *[]map[string]string) {
 	t.Helper()
 	g, applied := spotAndOnDemand(t), &[]map[string]string{}

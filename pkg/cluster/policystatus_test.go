@@ -25,8 +25,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// team is a namespace with an HPA and a ScaledObject that carry policies. The API server applies the annotation as server-side apply does,
-// and the informers read it.
+// team is a namespace with an HPA and a ScaledObject whose annotations contain policies. Its fake API server applies the annotation
+// policy-status as server-side apply does, and the caches receive the changed object.
 type team struct {
 	*Cluster
 	t        *testing.T
@@ -60,7 +60,7 @@ func (c *team) platform(setting string) {
 	}
 }
 
-// set changes the policies of both objects.
+// set changes the policies in the annotations of the HPA and the ScaledObject.
 func (c *team) set(hpa, scaledObject string) {
 	o, s := fixture.HPA("front", "front", "front"), fixture.ScaledObject("embed", "embed")
 	o.Annotations = map[string]string{annotations.Spec: hpa}
@@ -90,7 +90,7 @@ func (c *team) scaledRead(s *unstructured.Unstructured) {
 	c.scaled = s
 }
 
-// apply simulates the API server's server-side apply of the annotation.
+// apply simulates the API server's server-side apply of the annotation policy-status.
 func (c *team) apply(action clienttesting.Action) (bool, runtime.Object, error) {
 	var u unstructured.Unstructured
 	if err := json.Unmarshal(action.(clienttesting.PatchAction).GetPatch(), &u.Object); err != nil {
@@ -120,13 +120,14 @@ func (c *team) apply(action clienttesting.Action) (bool, runtime.Object, error) 
 	return true, &u, nil
 }
 
-// expect runs the writer for ten minutes and compares its writes with want. Each element of want is the beginning of a write.
+// expect runs the writer of the annotation for ten simulated minutes and compares its writes with want. Each element of want is the
+// beginning of a write.
 func (c *team) expect(why string, want ...string) {
 	c.t.Helper()
 	c.writes = nil
 	for range 600 {
 		c.now = c.now.Add(time.Second)
-		c.policies.Publish() // as the loop of the controller does before each tick
+		c.policies.Publish() // the controller does the same before each tick
 		c.statuses.Round(c.t.Context(), c.now)
 	}
 	if !slices.EqualFunc(c.writes, want, strings.HasPrefix) {
@@ -134,8 +135,8 @@ func (c *team) expect(why string, want ...string) {
 	}
 }
 
-// A team makes a mistake in the policy on an HPA, corrects it, and removes the policy. The annotation must follow. The writes must not
-// cause another compilation of a policy.
+// A team makes a mistake in the policy on an HPA, corrects it, and removes the policy. The annotation policy-status must follow each
+// change. Writing the annotation must not compile a policy again, although the object changes.
 func TestPolicyStatusIsWrittenToTheObjectsThatCarryPolicies(t *testing.T) {
 	const (
 		good = "signals:\n- {name: q, type: dcgm, target: 70}"
@@ -164,7 +165,8 @@ func TestPolicyStatusIsWrittenToTheObjectsThatCarryPolicies(t *testing.T) {
 	c.expect("the ScaledObject was deleted")
 }
 
-// KEDA copies the annotations of a ScaledObject to its HPA.
+// KEDA copies the annotations of a ScaledObject to the HPA that it creates. This HPA must not get a status, because its policy is the
+// policy of the ScaledObject.
 func TestPolicyStatusIsNotWrittenToTheHPAOfAScaledObject(t *testing.T) {
 	c := newTeam(t)
 	o := fixture.KEDAHPA("keda-hpa-embed", "embed", "embed")

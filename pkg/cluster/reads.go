@@ -12,7 +12,7 @@ import (
 // Synced reports whether the first lists of all objects were read. Before that, View returns false.
 func (c *Cluster) Synced() bool { return c.synced.Load() }
 
-// View returns the view of a workload's scale target. It does no I/O and allocates memory only in rare cases.
+// View returns the observed state of a workload's scale target and pods. It does no I/O and allocates memory only in rare cases.
 func (c *Cluster) View(w *scaling.Workload) (engine.View, bool) {
 	if !c.synced.Load() {
 		return engine.View{}, false
@@ -20,7 +20,7 @@ func (c *Cluster) View(w *scaling.Workload) (engine.View, bool) {
 	return c.cache.View(w)
 }
 
-// Refusal returns why a workload has no view although its scale target exists, or "" if it has a view.
+// Refusal returns why View has no result for a workload although its scale target exists. It returns "" if View has a result.
 func (c *Cluster) Refusal(w *scaling.Workload) string { return c.cache.Refusal(w) }
 
 // TargetUID returns the UID of a workload's scale target. It does no I/O and allocates nothing.
@@ -51,17 +51,18 @@ func (c *Cluster) TriggerMetric(w *scaling.Workload, trigger string) (metric, se
 	return c.cache.TriggerMetric(w, trigger)
 }
 
-// Request returns how much of a resource one replica of a workload requests, and how much its existing pods request together.
+// Request returns how much of a resource one replica of a workload requests, and how much its existing pods request together. known is
+// false if the request of a replica cannot be determined.
 func (c *Cluster) Request(w *scaling.Workload, resource string) (perReplica int64, known bool, pods int64) {
 	return c.cache.Request(w, resource)
 }
 
-// Unmanaged returns how much of a resource is requested in the team's namespaces by pods that belong to none of the workloads.
+// Unmanaged returns how much of a resource is requested in the team's namespaces by pods that belong to none of the given workloads.
 func (c *Cluster) Unmanaged(team *scaling.Team, of []*scaling.Workload, resource string) int64 {
 	return c.cache.Unmanaged(team, of, resource)
 }
 
-// SharesGPUs reports whether several pods share the GPUs of a node, by the node's labels. Without Options.Groups, nodes are not read and
+// SharesGPUs reports whether the labels of a node say that several pods share its GPUs. Without Options.Groups, nodes are not read and
 // SharesGPUs returns false. A shared GPU is then detected only by the resource that a pod requests and by the series of the DCGM exporter.
 // SharesGPUs sends no request.
 func (c *Cluster) SharesGPUs(node string) bool {
@@ -71,7 +72,7 @@ func (c *Cluster) SharesGPUs(node string) bool {
 	return c.nodes.SharesGPUs(node)
 }
 
-// Apply sends Events for what a tick decided and wakes the activator. It neither blocks nor does I/O.
+// Apply sends Events for the changes that a tick decided, and wakes the activator. It neither blocks nor does I/O.
 func (c *Cluster) Apply(ctx context.Context, changes []engine.Change) error {
 	c.transitions.Add(changes)
 	c.activator.Wake()

@@ -30,18 +30,18 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Served returns the targets that external metrics clients read. The engine's DecisionStore implements it.
+// Served returns the targets that gpuscaler serves to external metrics clients. The engine's DecisionStore implements it.
 type Served interface {
 	// Lookup returns the current target of a policy. It returns an error if the mode of the policy is hold or advisory, or if its last
-	// decision is too old. The caller then writes nothing.
+	// decision is too old. In case of an error, the caller must not scale the workload.
 	Lookup(k scaling.Key, now time.Time) (engine.Served, error)
 }
 
 const (
 	writeTimeout  = 5 * time.Second
 	maxConcurrent = 8 // maximum number of concurrent writes, because many workloads are activated at the start of a working day
-	// retryDelay is the time before the next attempt after a failed write. It doubles with each failure up to maxRetryDelay, so that a
-	// forbidden write is not repeated each second.
+	// retryDelay is the time before the next attempt after a failed write. It doubles with each consecutive failure up to maxRetryDelay, so
+	// that a write that the API server forbids is not repeated each second.
 	retryDelay, maxRetryDelay = time.Second, time.Minute
 )
 
@@ -55,7 +55,7 @@ type Options struct {
 	Resource func(schema.GroupKind) (r schema.GroupVersionResource, ok bool)
 	Dynamic  dynamic.Interface
 	Events   events.Sender
-	// Leading reports whether this process may write.
+	// Leading reports whether this process is the leader and may write.
 	Leading func() bool
 	Log     *slog.Logger
 	Metrics prometheus.Registerer // nil: nothing is registered
@@ -66,7 +66,7 @@ type Options struct {
 // target once a second and repeats a write that failed or that another client reverted.
 type Activator struct {
 	options Options
-	served  Served // nil: nothing is written
+	served  Served // source of the targets; nil: nothing is written
 	wake    chan struct{}
 	writes  *prometheus.CounterVec
 
@@ -100,7 +100,7 @@ func New(o Options) *Activator {
 	}
 	for _, direction := range []string{"up", "down"} {
 		for _, result := range []string{"written", "conflict", "failed"} {
-			// initialize the series, because Prometheus sees no increase from a missing series to 1
+			// create all series with the value 0, because Prometheus observes no increase from a missing series to 1
 			a.writes.WithLabelValues(direction, result)
 		}
 	}
@@ -110,10 +110,10 @@ func New(o Options) *Activator {
 // Serve sets the served targets. It is called before Run.
 func (a *Activator) Serve(s Served) { a.served = s }
 
-// Enabled reports whether any /scale can be written. This requires that Serve was called and that the policies are known.
+// Enabled reports whether the Activator can write any /scale: Serve was called, and the policies are known.
 func (a *Activator) Enabled() bool { return a.served != nil && a.options.Policies.Known() }
 
-// Wake makes Run compare all workloads at once instead of waiting for the next second. Wake does not block.
+// Wake makes Run compare all workloads immediately, before the next second. Wake does not block.
 func (a *Activator) Wake() {
 	select {
 	case a.wake <- struct{}{}:
@@ -121,7 +121,7 @@ func (a *Activator) Wake() {
 	}
 }
 
-// Run writes /scale until ctx ends, once a second and after each Wake.
+// Run compares all workloads and writes /scale once a second and after each Wake, until ctx ends.
 func (a *Activator) Run(ctx context.Context) {
 	ticker := time.NewTicker(time.Second) // may use the clock: paces retries
 	defer ticker.Stop()
@@ -144,8 +144,8 @@ func (a *Activator) allowed(w *scaling.Workload) bool {
 	return w.Activate && w.Mode == scaling.Auto && slices.Contains(a.options.Namespaces, w.Key.Namespace)
 }
 
-// authorized reports whether a current policy still permits the write: a policy with the same key and scale target exists, and allowed
-// returns true for it. It is called immediately before the write, because the policy can change while the write waits for others.
+// authorized reports whether the write of a step is still permitted: a policy with the same key and scale target exists, and allowed
+// returns true for it. It is called immediately before the write, because the policy can change while the write waits for other writes.
 func (a *Activator) authorized(s step) bool {
 	return slices.ContainsFunc(a.options.Policies.Current(), func(w scaling.Workload) bool {
 		return a.allowed(&w) && w.Key == s.workload.Key && cache.RefOfWorkload(&w) == s.target.Ref
@@ -193,7 +193,7 @@ func (a *Activator) next(w *scaling.Workload, now time.Time) (s step, needed boo
 	s = step{workload: w, target: state.Target, from: state.Target.Replicas}
 	switch {
 	case s.from == 0 && served.Replicas > 0:
-		s.to = 1 // 1 even for a greater target, because the HPA scales up from one replica
+		s.to = 1 // 1 even for a higher target, because the HPA scales from 1 to the target
 		return s, true
 	case s.from == 1 && served.Replicas == 0:
 		s.to = 0
@@ -229,8 +229,8 @@ func (a *Activator) take(ctx context.Context, s step, now time.Time) {
 	}
 }
 
-// write writes /scale. It returns false without an error if the object was deleted or another client changed it first. The update contains
-// the resource version that was read, so it cannot overwrite the change of another client.
+// write writes /scale. It returns false without an error if the object was deleted, or if another client changed its replicas before the
+// write. The update contains the resource version that was read, so it cannot overwrite a change by another client.
 func (a *Activator) write(ctx context.Context, s step) (written bool, err error) {
 	if s.from+s.to != 1 || !a.authorized(s) {
 		return false, fmt.Errorf("%s: no current policy activates it from %d to %d replicas", s.target.Ref, s.from, s.to)
@@ -266,7 +266,7 @@ func (a *Activator) waits(k scaling.Key, now time.Time) bool {
 	return now.Before(a.failures[k].retry)
 }
 
-// fail counts a failure and returns the number of consecutive failures.
+// fail counts a failed write of a workload and returns the number of consecutive failures.
 func (a *Activator) fail(k scaling.Key, now time.Time) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -280,7 +280,8 @@ func (a *Activator) succeed(k scaling.Key) {
 	delete(a.failures, k)
 }
 
-// Refused returns the scale targets of policies with activate: true in a namespace in which gpuscaler may not write /scale.
+// Refused returns the scale targets of policies with activate: true whose namespace is not in Options.Namespaces, so that gpuscaler may not
+// write /scale.
 func (a *Activator) Refused() (all []cache.Problem) {
 	if !a.Enabled() {
 		return nil

@@ -30,7 +30,7 @@ var night = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
 var workloadResource = schema.GroupResource{Group: "apps", Resource: "deployments"}
 
-// fakeScale is /scale of a Deployment in the API server. writes contains the replicas that were written.
+// fakeScale simulates /scale of a Deployment in the API server. writes contains the replicas of each write.
 type fakeScale struct {
 	replicas int64
 	writes   []int64
@@ -59,12 +59,12 @@ func (s *fakeScale) serve(o Options) {
 	})
 }
 
-// fixed are policies that do not change.
+// fixed is a source of policies that do not change.
 type fixed []scaling.Workload
 
 func (f fixed) Current() []scaling.Workload { return f }
 
-// servedTargets contains the target of each policy, an int or an error.
+// servedTargets contains the result of Lookup for each policy name: the target as an int, or an error.
 type servedTargets map[string]any
 
 func (s servedTargets) Lookup(k scaling.Key, _ time.Time) (engine.Served, error) {
@@ -103,8 +103,7 @@ func testOptions(policies engine.Policies) (Options, *sentEvents) {
 	}, sent
 }
 
-// activatingWorkload returns a policy for the Deployment chat with activate: true. The function change modifies the policy before it is
-// returned.
+// activatingWorkload returns a policy for the Deployment chat with activate: true, modified by the function change.
 func activatingWorkload(change func(w *scaling.Workload)) scaling.Workload {
 	w := *fixture.Workload("chat")
 	w.Activate = true
@@ -123,8 +122,8 @@ func newTestActivator(replicas int32, target any, policies engine.Policies) (*Ac
 	return a, sent
 }
 
-// The HPA of a workload reads another metrics server, which is registered for external metrics. gpuscaler must still scale between zero and
-// one replica, and must not write any other number of replicas.
+// The HPA of the workload reads its metric from the metrics server of another product. gpuscaler must still scale between zero and one
+// replica, and must write no other number of replicas.
 func TestStepsBetweenZeroAndOneReplicaBesideAnHPAOfAnotherMetricsServer(t *testing.T) {
 	for _, c := range []struct {
 		replicas int32
@@ -204,7 +203,7 @@ func TestStepsBetweenZeroAndOneReplica(t *testing.T) {
 
 func TestWriteOfAnotherClientIsNotOverwritten(t *testing.T) {
 	a, sent := newTestActivator(1, 0, fixed{activatingWorkload(nil)})
-	scale := &fakeScale{replicas: 6} // the HPA has scaled to 6 replicas, but the cache does not contain this yet
+	scale := &fakeScale{replicas: 6} // the HPA has scaled to 6 replicas, but the cache has not received the change yet
 	scale.serve(a.options)
 	a.round(t.Context(), night)
 	if all := sent.take(); scale.replicas != 6 || len(all) != 0 {
@@ -243,7 +242,8 @@ func TestRefusedWriteIsReportedOnceAndRetriedWithBackoff(t *testing.T) {
 	}
 }
 
-// The alert ActivationFailing needs the series before the first failure, because Prometheus sees no increase from a missing series to 1.
+// The alert ActivationFailing needs every series before the first failure, because Prometheus observes no increase from a missing series to
+// 1.
 func TestEveryResultOfActivationsIsCountedFromZero(t *testing.T) {
 	a, _ := newTestActivator(0, 5, fixed{})
 	if n := testutil.CollectAndCount(a.writes); n != 6 {

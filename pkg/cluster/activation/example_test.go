@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// activated is one policy with activate: true.
+// activated is a source of policies with activate: true.
 type activated struct{ workloads []scaling.Workload }
 
 func (p activated) Current() []scaling.Workload { return p.workloads }

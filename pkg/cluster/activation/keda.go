@@ -20,9 +20,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// KEDAManager sets and removes KEDA's annotations on ScaledObjects that have the annotation gpuscaler.io/manage-keda. It does not remember
-// which annotations it has set, because a new leader would not know them. It reads them from the managedFields of the ScaledObject, which
-// list them under gpuscaler's field manager.
+// KEDAManager sets and removes KEDA's annotations on ScaledObjects that have the annotation gpuscaler.io/manage-keda. It does not store
+// which annotations it has set, because a new leader would not have this data. It reads them from the managedFields of the ScaledObject,
+// which list them under gpuscaler's field manager.
 type KEDAManager struct {
 	options  Options
 	served   Served
@@ -50,8 +50,9 @@ func (m *KEDAManager) Round(ctx context.Context, now time.Time) {
 	}
 }
 
-// desired returns the keys of the KEDA annotations that gpuscaler must set on a ScaledObject, sorted. known is false while the target is
-// unknown, for example in a new leader or because the last decision is too old. The caller then changes nothing.
+// desired returns the keys of the KEDA annotations that gpuscaler must set on a ScaledObject, sorted. known is false while the target of
+// its policy is unknown, for example in a new leader or because the last decision is too old. The caller then keeps the annotations
+// unchanged.
 func (m *KEDAManager) desired(s *cache.ScaledObject, index *cache.PolicyIndex, now time.Time) (keys []string, known bool) {
 	w := index.Decider(s)
 	if w == nil || w.Mode == scaling.Advisory {
@@ -72,8 +73,8 @@ func (m *KEDAManager) desired(s *cache.ScaledObject, index *cache.PolicyIndex, n
 	return keys, true
 }
 
-// apply sets the desired annotations to "true" by server-side apply. It removes other annotations that gpuscaler has set before. It does
-// not force the apply: if another field manager has set a different value, this value stays and the apply fails.
+// apply sets the desired annotations to "true" by server-side apply, and removes the other annotations that gpuscaler set earlier. It does
+// not force the apply: if another field manager has set an annotation to a different value, the apply fails and that value stays.
 func (m *KEDAManager) apply(ctx context.Context, s *cache.ScaledObject, key cache.Ref, desired []string, now time.Time) {
 	resource, ok := m.options.Resource(cache.ScaledObjects.GroupKind())
 	if !ok {

@@ -16,7 +16,7 @@ import (
 func TestKEDAAnnotationsAreSetWhileTheyAreNeeded(t *testing.T) {
 	for name, c := range map[string]struct {
 		manage  string
-		served  any // the target, or the error that explains why no target is served
+		served  any // int: the target; error: the reason why no target is served
 		paused  bool
 		applied []string
 		mode    scaling.Mode

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/apiservice"
 )
 
-// KEDA serves external metrics already, so that gpuscaler cannot.
+// KEDA is already registered for external metrics, so gpuscaler cannot be registered.
 func ExampleNextStep() {
 	fmt.Println(apiservice.NextStep("keda/keda-operator-metrics-apiserver"))
 	// Output: scale through ScaledObjects with an external-push trigger (config/guides/keda.md)

@@ -1,7 +1,8 @@
 // Package apiservice registers this release as the server of external metrics. It writes the APIService v1beta1.external.metrics.k8s.io,
-// updates its CA bundle, and reports when the APIService names the Service of another adapter.
+// updates its CA bundle, and reports when the APIService names the Service of another adapter (a server of external metrics).
 //
-// A Guard watches the APIService and compares it with the expected one after each change. Only the Guard of the leader writes it.
+// A Guard watches the APIService and compares it with the APIService that this release needs, after each change. Only the Guard of the
+// leader writes the APIService.
 package apiservice
 
 import (
@@ -28,8 +29,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 )
 
-// Name is the name of the APIService for external metrics. A cluster has one APIService of this name, it refers to one Service, and all
-// HPAs read their external metrics from that Service.
+// Name is the name of the APIService for external metrics. A cluster has only one APIService of this name, and the APIService refers to one
+// Service. All HPAs read their external metrics from that Service.
 const Name = "v1beta1.external.metrics.k8s.io"
 
 // Resource is the resource of APIServices.
@@ -39,11 +40,10 @@ var Resource = apiregistration.SchemeGroupVersion.WithResource("apiservices")
 type Mode string
 
 const (
-	// Auto writes the APIService only if it does not exist or already refers to this release. It does not replace another adapter, such as
-	// KEDA.
+	// Auto writes the APIService only if it does not exist or refers to this release. It does not replace another adapter, such as KEDA.
 	Auto Mode = "auto"
 	// Owner writes the APIService in the same cases as Auto. While another adapter is registered, Owner always sets the metric
-	// gpuscaler_apiservice_conflict to 1. Auto does so only if this release was registered before.
+	// gpuscaler_apiservice_conflict to 1. Auto sets the metric to 1 only if this release was registered earlier.
 	Owner Mode = "owner"
 	// Off neither reads nor writes the APIService.
 	Off Mode = "off"
@@ -52,13 +52,13 @@ const (
 // Options configure a Guard.
 type Options struct {
 	Mode    Mode                 // empty: Auto
-	Service types.NamespacedName // Service of this release that selects the leader's pod
-	Port    int32                // 0: 443
-	// CABundle returns the certificates, in PEM, with which the API server verifies the release's certificate. It is called in each check,
-	// because the CA can be renewed.
+	Service types.NamespacedName // Service of this release, which selects the leader's pod
+	Port    int32                // port of the Service; 0: 443
+	// CABundle returns the CA certificates, in PEM, with which the API server verifies the certificate of this release. The Guard calls it in
+	// each check, because the CA can be renewed.
 	CABundle func() []byte
-	// Registered is called in each check that finds this release in the APIService. bundle is spec.caBundle of the APIService. It can be
-	// nil.
+	// Registered is called in each check in which the APIService refers to this release. bundle is spec.caBundle of the APIService. Registered
+	// can be nil.
 	Registered func(bundle []byte)
 	Leading    func() bool // nil: this process may always write
 	Instance   string      // name of the pod, for Events
@@ -66,19 +66,19 @@ type Options struct {
 	ClusterName func() string
 	Log         *slog.Logger          // nil: slog.Default() is used
 	Metrics     prometheus.Registerer // nil: nothing is registered
-	// OwnerRole is the name of a ClusterRole of this release. It becomes the owner of the APIService, so that an uninstallation, which
-	// deletes the ClusterRole, also deletes the APIService. An APIService without a server makes API discovery fail, and then no namespace
-	// can be deleted. Empty: the APIService has no owner.
+	// OwnerRole is the name of a ClusterRole of this release. The ClusterRole becomes the owner of the APIService, so that an uninstallation,
+	// which deletes the ClusterRole, also deletes the APIService. An APIService without a server makes API discovery fail, and then no
+	// namespace can be deleted. Empty: the APIService has no owner.
 	OwnerRole string
 }
 
 const (
-	// checkInterval is the longest time between two checks. A check also follows each change of the APIService. The interval is needed
-	// because a renewed CA certificate does not change the APIService.
+	// checkInterval is the longest time between two checks. The Guard also checks after each change of the APIService. The interval is needed
+	// because the renewal of a CA certificate does not change the APIService.
 	checkInterval = 10 * time.Second
-	// leaderCheckInterval is how often a standby checks whether it has become the leader. If each replica signs its own certificate, the
-	// API server rejects the certificate of a new leader until the APIService contains its CA. HPAs cannot read the metric during this
-	// time.
+	// leaderCheckInterval is how often a standby checks whether it has become the leader. If each pod of gpuscaler signs its own certificate,
+	// the API server rejects the certificate of a new leader until the APIService contains the new leader's CA. HPAs cannot read their metrics
+	// during this time.
 	leaderCheckInterval = 200 * time.Millisecond
 	writeTimeout        = 5 * time.Second
 )
@@ -95,7 +95,7 @@ type Guard struct {
 	owned    prometheus.Gauge
 	conflict prometheus.Gauge
 
-	last     registration // the registration at the last report
+	last     registration // the registration at the last call of report
 	wasOurs  bool         // whether the APIService has named this release since the start
 	lastFail string       // the last failure that was logged
 }
@@ -189,8 +189,8 @@ func (g *Guard) Run(ctx context.Context) error {
 	return nil
 }
 
-// wait blocks until the next check is due: after a change of the APIService, when this process becomes the leader (the APIService must then
-// contain its CA), or after checkInterval. It also returns when ctx ends.
+// wait blocks until the next check is due: after a change of the APIService, after checkInterval, or when this process becomes the leader,
+// because the APIService must then contain this process's CA. wait also returns when ctx ends.
 func (g *Guard) wait(ctx context.Context, changed <-chan struct{}, wasLeading bool) {
 	deadline := time.After(checkInterval)         // may use the clock: paces checks
 	ticker := time.NewTicker(leaderCheckInterval) // may use the clock: paces checks of the lease
@@ -211,7 +211,8 @@ func (g *Guard) wait(ctx context.Context, changed <-chan struct{}, wasLeading bo
 	}
 }
 
-// check reads the APIService from the store and reports what changed. If this process leads, check writes the APIService if necessary.
+// check reads the APIService from the store and reports changes since the last check. If this process leads, check writes the APIService if
+// necessary.
 func (g *Guard) check(ctx context.Context, store cache.Store) {
 	obj, exists, _ := store.GetByKey(Name)
 	var found *apiregistration.APIService
@@ -239,7 +240,7 @@ func (g *Guard) check(ctx context.Context, store cache.Store) {
 	}
 }
 
-// report logs the changes, sends Events, sets the metrics, and stores the registration for the next comparison.
+// report logs the changes since the last report, sends Events, sets the metrics, and stores the registration for the next comparison.
 func (g *Guard) report(now registration) {
 	g.owned.Set(gauge(now.ours))
 	g.conflict.Set(gauge(now.conflict))

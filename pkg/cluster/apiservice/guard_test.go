@@ -101,8 +101,8 @@ func TestReplacedAPIServiceIsReportedOnceAndNotTakenBack(t *testing.T) {
 	}
 }
 
-// The message about another registered server must contain the next step. It may suggest KEDA only if KEDA is that server, because the HPAs
-// of ScaledObjects read the same API.
+// The message that another server is registered must contain the next step. It may suggest KEDA only if KEDA is that server. Otherwise
+// ScaledObjects would not work either, because their HPAs read the same API.
 func TestMessageAboutAnotherServerHasANextStep(t *testing.T) {
 	for owner, want := range map[string]string{
 		"keda/keda-metrics-apiserver":               "ScaledObjects with an external-push trigger",
@@ -147,8 +147,8 @@ func TestOnlyTheLeaderWritesTheAPIService(t *testing.T) {
 	}
 }
 
-// A process may use a renewed certificate only after the APIService contains its CA. Each check must therefore report spec.caBundle of the
-// APIService, unless the APIService refers to another Service.
+// A process may use a renewed certificate only after the APIService contains the CA of the certificate. Each check must therefore report
+// spec.caBundle of the APIService, unless the APIService refers to another Service.
 func TestCABundleOfTheAPIServiceIsReportedAtEachCheck(t *testing.T) {
 	g := testGuard(Auto)
 	var reported []string
@@ -169,7 +169,8 @@ func TestCABundleOfTheAPIServiceIsReportedAtEachCheck(t *testing.T) {
 	}
 }
 
-// Each replica may sign its own certificate. HPAs cannot read the metric from a new leader until the APIService contains its CA.
+// Each pod of gpuscaler may sign its own certificate. HPAs cannot read metrics from a new leader until the APIService contains the new
+// leader's CA.
 func TestNewLeaderChecksWithoutWaitingForTheInterval(t *testing.T) {
 	g := testGuard(Auto)
 	var leads atomic.Bool
@@ -193,8 +194,8 @@ func TestUnknownModeIsRejected(t *testing.T) {
 	}
 }
 
-// The API server refuses an Event of the guard. It must be counted together with the lost Events of other parts of the process that have
-// the same registry.
+// The API server refuses an Event of the Guard. The metric of lost Events must count it together with the lost Events of other parts of the
+// process that use the same metrics registry.
 func TestLostEventsOfTheGuardAreCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	log := slog.New(slog.DiscardHandler)

@@ -23,17 +23,17 @@ const (
 	LocalOwner = "the API server itself"
 )
 
-// registration is the result of a comparison of the APIService with the APIService that this release needs.
+// registration is the result of comparing the APIService in the cluster with the APIService that this release needs.
 type registration struct {
 	owner     string // NAMESPACE/NAME of the service, NoOwner or LocalOwner
 	ours      bool
 	conflict  bool
-	write     bool   // whether the APIService must be written: it is absent, or it is ours and outdated
-	available string // status of the condition Available of our APIService: "True" or "False: reason"
+	write     bool   // whether the APIService must be written: it does not exist, or it refers to this release and is outdated
+	available string // status of the condition Available if the APIService refers to this release: "True" or "False: reason"
 	detail    string // message of the condition Available; it can contain a port number that differs in each message
 }
 
-// compare compares the APIService with the desired one of this release. found is nil if the APIService does not exist.
+// compare compares the found APIService with the APIService that this release needs. found is nil if the APIService does not exist.
 func (g *Guard) compare(found *apiregistration.APIService) registration {
 	if found == nil {
 		return registration{owner: NoOwner, write: true}
@@ -58,7 +58,8 @@ func (g *Guard) compare(found *apiregistration.APIService) registration {
 	return now
 }
 
-// ServiceOf returns the service that serves external metrics: NAMESPACE/NAME, NoOwner for nil, or LocalOwner.
+// ServiceOf returns the service that serves external metrics according to an APIService: NAMESPACE/NAME, LocalOwner if the APIService names
+// no Service, or NoOwner if found is nil.
 func ServiceOf(found *apiregistration.APIService) string {
 	switch {
 	case found == nil:
@@ -69,9 +70,9 @@ func ServiceOf(found *apiregistration.APIService) string {
 	return found.Spec.Service.Namespace + "/" + found.Spec.Service.Name
 }
 
-// NextStep returns what a user can do while another server is registered for external metrics. The parameter owner names the Service of
-// that server, NAMESPACE/NAME. Only one server can be registered. If a third server is registered, KEDA is no alternative, because the HPAs
-// of its ScaledObjects read the same API.
+// NextStep returns what a user can do while another server is registered for external metrics. owner is the Service of that server,
+// NAMESPACE/NAME. Only one server can be registered. If that server is not KEDA, KEDA is no alternative, because the HPAs of its
+// ScaledObjects read the same API.
 func NextStep(owner string) string {
 	switch {
 	case strings.Contains(owner, "keda"):
@@ -101,8 +102,8 @@ func Available(found *apiregistration.APIService) (state, detail string) {
 }
 
 // apply creates or updates the APIService by server-side apply. It creates without force: if another adapter creates the APIService at the
-// same time, apply returns an error and does not change it. It updates with the resource version that was read, so that it does not
-// overwrite a change by another adapter.
+// same time, apply returns an error and leaves the APIService unchanged. An update contains the resource version that was read, so it does
+// not overwrite a change by another adapter.
 func (g *Guard) apply(ctx context.Context, found *apiregistration.APIService) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -133,8 +134,8 @@ func (g *Guard) apply(ctx context.Context, found *apiregistration.APIService) er
 	return err
 }
 
-// owner returns the owner reference to the ClusterRole OwnerRole. It returns nil if the role cannot be read: an APIService without an owner
-// is better than none, without which HPAs cannot read the metric.
+// owner returns the owner reference to the ClusterRole OwnerRole. It returns nil if the role cannot be read. The APIService is then written
+// without an owner, because without any APIService HPAs cannot read their metrics.
 func (g *Guard) owner(ctx context.Context) []metav1.OwnerReference {
 	if g.options.OwnerRole == "" {
 		return nil

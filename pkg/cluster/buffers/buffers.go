@@ -1,11 +1,11 @@
-// Package buffers reads and writes CapacityBuffers, which make Karpenter (from 1.15, behind a feature gate) or the cluster autoscaler
-// keep nodes for pods that do not exist yet. They are the only objects that gpuscaler creates for other controllers.
+// Package buffers reads and writes CapacityBuffers, which make Karpenter (from 1.15, behind a feature gate) or the cluster autoscaler keep
+// nodes for pods that do not exist yet. CapacityBuffers are the only objects that gpuscaler creates for other controllers.
 //
-// An informer stores each CapacityBuffer of the cluster in a Cache, from which package capacity learns the replicas that a buffer has. For
-// a capacity.Buffer action the caller creates a Task and passes it to a Writer. A Remover deletes gpuscaler's buffers for `gpuscaler
+// An informer stores each CapacityBuffer of the cluster in a Cache, from which package capacity reads the replicas of each buffer. For a
+// capacity.Buffer action the caller creates a Task and passes it to a Writer. A Remover deletes gpuscaler's buffers for `gpuscaler
 // restore`.
 //
-// The types are from the Karpenter module, which copies them from the cluster autoscaler to avoid its dependencies.
+// The Go types are imported from the Karpenter module, which copies them from the cluster autoscaler to avoid its dependencies.
 package buffers
 
 import (
@@ -36,13 +36,13 @@ var (
 )
 
 const (
-	namePrefix     = "gpuscaler-" // prefix of a buffer's name; the rest is the name of its policy
+	namePrefix     = "gpuscaler-" // prefix of a buffer's name, followed by the name of the policy
 	managedByLabel = "app.kubernetes.io/managed-by"
-	// responseTimeout is the longest time from the creation of a buffer until an autoscaler sets a condition on it. Without a condition
-	// after that time, the autoscaler's feature gate is probably off.
+	// responseTimeout is the longest time from the creation of a buffer until an autoscaler sets a condition on it. If no condition is set
+	// within this time, the autoscaler's feature gate is probably off.
 	responseTimeout = time.Minute
-	// retryInterval is how long no buffer is written after an autoscaler has not responded to a buffer. After this time buffers are written
-	// again, because a user may have turned the feature gate on.
+	// retryInterval is how long gpuscaler writes no buffer after an autoscaler has not responded to a buffer. After this time it writes
+	// buffers again, because a user may have turned the feature gate on.
 	retryInterval = time.Hour
 	// infeasible is the reason of the condition Provisioning if the autoscaler can add no node with space for a replica. Karpenter 1.15
 	// does not set it; kubernetes-sigs/karpenter#3318 adds it.
@@ -54,7 +54,7 @@ const (
 // Target is the workload for whose pods a buffer keeps nodes.
 type Target struct{ Namespace, Group, Kind, Name string }
 
-// targetOf returns the target of a policy. If the policy names no kind, the target is a Deployment.
+// targetOf returns the scale target of a policy. If the policy names no kind, the kind is Deployment.
 func targetOf(w *scaling.Workload) Target {
 	t := Target{Namespace: w.Key.Namespace, Group: "apps", Kind: w.Target.Kind, Name: w.Target.Name}
 	if t.Kind == "" {
@@ -70,17 +70,17 @@ func targetOf(w *scaling.Workload) Target {
 	return t
 }
 
-// Buffer is the part of a CapacityBuffer that the informer stores.
+// Buffer contains the fields of a CapacityBuffer that the informer stores.
 type Buffer struct {
 	metav1.ObjectMeta
 	target    Target
 	replicas  int32
 	held      int32 // number of replicas for which an autoscaler keeps nodes, from the status
 	ours      bool  // whether gpuscaler wrote the buffer, according to its label and its field manager
-	responded bool  // an autoscaler has set a condition
+	responded bool  // whether an autoscaler has set a condition
 	// infeasible is true if the autoscaler can add no node with space for a replica
 	infeasible bool
-	// outdated is true if the condition Provisioning, which determines infeasible, is about an earlier version of the spec
+	// outdated is true if the condition Provisioning, from which infeasible is computed, refers to an earlier version of the spec
 	outdated bool
 	created  time.Time
 }
@@ -95,8 +95,8 @@ func Trim(obj any) (any, error) {
 	return obj, nil
 }
 
-// Decode converts a CapacityBuffer to the part that the informer stores. If spec or status cannot be decoded, the target is empty and the
-// replicas are 0. For gpuscaler's own buffer, Cache.Replicas then returns -1, so that gpuscaler writes the buffer again.
+// Decode converts a CapacityBuffer to the fields that the informer stores. If spec or status cannot be decoded, the target is empty and the
+// replicas are 0. For a buffer of gpuscaler, Cache.Replicas then returns -1, so that gpuscaler writes the buffer again.
 func Decode(u *unstructured.Unstructured) *Buffer {
 	b := &Buffer{
 		ObjectMeta: informer.Identity(u),
@@ -104,7 +104,7 @@ func Decode(u *unstructured.Unstructured) *Buffer {
 		created:    u.GetCreationTimestamp().Time,
 	}
 	var typed karpautoscaling.CapacityBuffer
-	// decoded as JSON here, because the converter of package runtime decodes 2^32 replicas as 0 without an error
+	// decode JSON, because the converter of package runtime decodes 2^32 replicas as 0 without an error
 	text, err := u.MarshalJSON()
 	if err == nil {
 		err = json.Unmarshal(text, &typed)
@@ -124,8 +124,8 @@ func Decode(u *unstructured.Unstructured) *Buffer {
 	return b
 }
 
-// isOutdated reports whether an autoscaler set a condition for an earlier version of the spec of an object. A condition without
-// observedGeneration counts as current.
+// isOutdated reports whether a condition refers to an earlier version of the spec of the object u. A condition without observedGeneration
+// counts as current.
 func isOutdated(c *metav1.Condition, u *unstructured.Unstructured) bool {
 	return c.ObservedGeneration != 0 && c.ObservedGeneration < u.GetGeneration()
 }
@@ -145,10 +145,10 @@ type Cache struct {
 	mu            sync.RWMutex
 	kind          informer.CRD
 	buffers       map[string]*Buffer // key: namespace/name
-	mayWrite      bool               // whether this account may create buffers, according to the last answer of the API server
-	missingLogged bool               // the missing permission was logged
-	// ignoredSince is when gpuscaler noticed that no autoscaler had responded to a buffer within responseTimeout. For retryInterval after
-	// that time, no buffer is written. Zero: every buffer had a response.
+	mayWrite      bool               // whether this account may create buffers, according to the last response of the API server
+	missingLogged bool               // whether the missing permission was logged
+	// ignoredSince is when gpuscaler noticed that no autoscaler had responded to a buffer within responseTimeout. No buffer is written for
+	// retryInterval from that time. Zero: an autoscaler responded to every buffer.
 	ignoredSince time.Time
 }
 
@@ -156,7 +156,7 @@ type Cache struct {
 type Options struct {
 	// Allowed asks the API server whether this account may use a verb on CapacityBuffers in all namespaces.
 	Allowed func(ctx context.Context, verb string) (bool, error)
-	// Requested reports whether at least one capacity group requests buffers.
+	// Requested reports whether at least one capacity group is configured to use buffers.
 	Requested func() bool
 	// Changed is called after each change of a buffer.
 	Changed func()
@@ -166,16 +166,16 @@ type Options struct {
 // New returns an empty Cache.
 func New(o Options) *Cache { return &Cache{options: o, buffers: map[string]*Buffer{}} }
 
-// Watch sets the informer whose state Usable reads. It is called once, before the informer starts.
+// Watch sets the informer of CapacityBuffers, whose state Usable reads. It is called once, before the informer starts.
 func (c *Cache) Watch(kind informer.CRD) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.kind = kind
 }
 
-// Put adds or replaces a buffer. While its condition is outdated, a buffer remains infeasible if it was infeasible for the same target,
-// because the space for one replica does not depend on the number of replicas. Without this rule, each new number would remove the cap of
-// the target until the autoscaler reports again.
+// Put adds or replaces a buffer. The space for one replica does not depend on the number of replicas. Therefore an infeasible buffer
+// remains infeasible after a change of its replicas, until the autoscaler sets a condition for the new version. Otherwise each change of
+// the replicas would remove the cap of the target for that time.
 func (c *Cache) Put(b *Buffer) {
 	c.change(func() {
 		if old := c.buffers[b.key()]; b.outdated && old != nil && old.infeasible && old.UID == b.UID && old.target == b.target {
@@ -209,8 +209,8 @@ func (c *Cache) Usable() bool {
 	return synced != nil && synced() && c.mayWrite && c.ignoredSince.IsZero()
 }
 
-// Replicas returns spec.replicas of the CapacityBuffer that gpuscaler wrote for a workload. It returns 0 if there is none, and -1 if the
-// buffer refers to a scale target that is not the policy's.
+// Replicas returns spec.replicas of the CapacityBuffer that gpuscaler wrote for a workload. It returns 0 if this buffer does not exist, and
+// -1 if the buffer refers to another scale target than the policy.
 func (c *Cache) Replicas(w *scaling.Workload) int32 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -236,9 +236,9 @@ func (c *Cache) Infeasible(w *scaling.Workload) bool {
 	return c.replicas(w) > 0 && c.buffers[keyOf(w.Key.Namespace, w.Key.Name)].infeasible
 }
 
-// OthersHold reports whether an autoscaler keeps nodes only for CapacityBuffers that gpuscaler did not write. It returns false if gpuscaler
-// has a buffer for one of the workloads: an autoscaler does not report for which buffer it keeps a node, so gpuscaler's own buffer is
-// assumed.
+// OthersHold reports whether the autoscaler keeps nodes only for CapacityBuffers that gpuscaler did not write. It returns false if
+// gpuscaler has a buffer for one of the workloads: the autoscaler does not report for which buffer it keeps a node, so OthersHold assumes
+// that it keeps the node for gpuscaler's buffer.
 func (c *Cache) OthersHold(workloads []*scaling.Workload) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -280,8 +280,8 @@ func (c *Cache) Orphaned(groups []*capacity.Group, workloads []scaling.Workload)
 	return all
 }
 
-// CheckResponses checks whether an autoscaler has responded to each of gpuscaler's buffers within responseTimeout. If not, no buffer is
-// written for retryInterval.
+// CheckResponses checks whether an autoscaler has responded to each of gpuscaler's buffers within responseTimeout. If an autoscaler has
+// not, no buffer is written for retryInterval.
 func (c *Cache) CheckResponses(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -298,19 +298,20 @@ func (c *Cache) CheckResponses(now time.Time) {
 	}
 }
 
-// Task is a buffer to be written or removed.
+// Task is the task to write or remove one buffer.
 type Task struct {
 	Namespace, Policy string
 	Target            Target
-	// the scale target, which becomes the owner of the buffer so that both are deleted together; nil if it does not exist
+	// Owner is the scale target. It becomes the owner of the buffer, so that both objects are deleted together. nil: the scale target does not
+	// exist.
 	Owner      *metav1.OwnerReference
 	LimitsOnly bool // whether the pod template of the target has a GPU limit but no GPU request
 	Replicas   int32
 	existing   *Buffer // the buffer in the cache; nil if there is none
 }
 
-// NewTask returns the task for an action. It reads the namespace and the policy from a.Workload ("namespace/policy") and looks up the
-// existing buffer of that policy. The caller sets Target, Owner and LimitsOnly.
+// NewTask returns the task for an action. It reads the namespace and the policy from a.Workload ("namespace/policy") and sets existing to
+// the current buffer of that policy. The caller sets Target, Owner and LimitsOnly.
 func (c *Cache) NewTask(a capacity.Buffer) Task {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -38,7 +38,7 @@ func chatWorkload() *scaling.Workload {
 	return &scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{Name: "chat"}, Group: "chat"}
 }
 
-// servedKind is a kind that the API server serves and whose informer has synced.
+// servedKind simulates the informer of CapacityBuffers. true: the API server serves the kind and the informer has synced.
 type servedKind bool
 
 func (s servedKind) Synced() cache.InformerSynced {
@@ -48,7 +48,7 @@ func (s servedKind) Synced() cache.InformerSynced {
 	return func() bool { return true }
 }
 
-// newCache returns an empty cache for which a group requests buffers.
+// newCache returns an empty cache in a configuration in which a capacity group uses buffers.
 func newCache(allowed func(ctx context.Context, verb string) (bool, error)) *Cache {
 	return New(Options{Allowed: allowed, Requested: func() bool { return true }, Changed: func() {}, Log: slog.New(slog.DiscardHandler)})
 }
@@ -110,8 +110,8 @@ func TestInfeasibleIsReadFromOwnBuffers(t *testing.T) {
 	}
 }
 
-// gpuscaler writes another number of replicas. The buffer must remain infeasible until the autoscaler reports for the new version. The
-// exceptions are another scale target and a buffer that was created again.
+// gpuscaler changes the number of replicas of an infeasible buffer. The buffer must remain infeasible until the autoscaler sets a condition
+// for the new version. The exceptions are another scale target and a buffer that was deleted and created again.
 func TestInfeasibleRemainsWhileTheNumberOfReplicasChanges(t *testing.T) {
 	version := func(generation, observed int, from, to string) *Buffer {
 		text := strings.Replace(fixture.ChatBuffer, "metadata:", fmt.Sprintf("metadata:\n  generation: %d", generation), 1)
@@ -159,7 +159,7 @@ func TestOrphanedBuffers(t *testing.T) {
 	}
 }
 
-// Karpenter installs the CRD even if its feature gate is off. It then ignores the buffers and sets no condition on them.
+// Karpenter installs the CRD even if its feature gate is off. Karpenter then ignores the buffers and sets no condition on them.
 func TestBuffersWithoutAResponseAreNotWrittenForAnHour(t *testing.T) {
 	b := newCache(nil)
 	own := decode(t, fixture.ChatBuffer)
@@ -185,7 +185,7 @@ func TestBuffersWithoutAResponseAreNotWrittenForAnHour(t *testing.T) {
 	}
 }
 
-// newWriter returns a writer, its fake client, and a function that returns the requests since its last call.
+// newWriter returns a writer, its fake client, and a function that returns the requests since the function's last call.
 func newWriter() (w *Writer, client *dynamicfake.FakeDynamicClient, sent func() []string) {
 	var requests []string
 	client = dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
@@ -241,7 +241,7 @@ func TestBufferIsWrittenWithItsTargetAsOwnerAndRemovedByUID(t *testing.T) {
 	}
 }
 
-// An upgrade of the chart can change the permissions while the controller runs.
+// An upgrade of the chart can change the permissions of the account while the controller runs. The cache must follow.
 func TestRightsToWatchAndToWriteBuffers(t *testing.T) {
 	allowed, unanswered := "", false
 	b := newCache(func(_ context.Context, verb string) (bool, error) {
@@ -259,7 +259,7 @@ func TestRightsToWatchAndToWriteBuffers(t *testing.T) {
 			t.Errorf("%q: watches %t, writes %t, logged %t", c.allowed, got, b.mayWrite, b.missingLogged)
 		}
 	}
-	b.RefreshRights(t.Context()) // the kind is not served: no request
+	b.RefreshRights(t.Context()) // the API server does not serve the kind, so no request is sent
 	b.Watch(servedKind(true))
 	if !b.Usable() {
 		t.Error("not usable with both rights")
@@ -278,7 +278,8 @@ func TestRightsToWatchAndToWriteBuffers(t *testing.T) {
 	}
 }
 
-// The API server also answers 403 if a ResourceQuota in a namespace rejects a buffer. Buffers in other namespaces must still be written.
+// The API server also returns the status 403 if a ResourceQuota in a namespace rejects a buffer. gpuscaler must still write buffers in
+// other namespaces.
 func TestBufferThatAQuotaRejectsDoesNotDisableOthers(t *testing.T) {
 	w, client, _ := newWriter()
 	b := newCache(func(context.Context, string) (bool, error) { return true, nil })

@@ -11,12 +11,13 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// removeByHand is appended to an error if this account is not allowed to list or delete buffers. It contains the command that deletes them.
+// removeByHand is appended to an error if this account is not allowed to list or delete buffers. It contains the kubectl command that
+// deletes them.
 const removeByHand = "; with an account that may, run kubectl delete capacitybuffers --all-namespaces -l " + managedByLabel +
 	"=gpuscaler, or give this account the verbs list and delete on capacitybuffers.autoscaling.x-k8s.io, as the chart does for Karpenter"
 
-// Removed is the result for one CapacityBuffer. If the CapacityBuffers could not be listed, there is only one result, and its Object is
-// "CapacityBuffers".
+// Removed is the result for one CapacityBuffer. If the CapacityBuffers could not be listed, RemoveAll returns a single result, whose Object
+// is "CapacityBuffers".
 type Removed struct {
 	Object string
 	Err    error
@@ -31,7 +32,7 @@ type Remover struct {
 }
 
 // RemoveAll removes every CapacityBuffer of gpuscaler. If this account may not remove a buffer, the result contains an error with the
-// command that removes it. Its nodes would otherwise cost money for as long as it exists.
+// command that removes the buffer, because its nodes cost money until it is removed.
 func (r Remover) RemoveAll(ctx context.Context) (done []Removed, err error) {
 	if served, err := r.served(); err != nil || !served {
 		return nil, err

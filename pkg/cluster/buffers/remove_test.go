@@ -16,7 +16,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 )
 
-// apiServer is an API server with two buffers, one of which is gpuscaler's. It records the paths of deleted objects.
+// apiServer starts a fake API server with two buffers, one of which gpuscaler wrote. It records the paths of deleted objects. lists and
+// removes set whether the account may list and delete buffers.
 func apiServer(t *testing.T, lists, removes bool) (cfg *rest.Config, deleted *[]string) {
 	deleted = &[]string{}
 	items := strings.ReplaceAll(fixture.ChatBuffer, "\n", "\n  ")
@@ -57,7 +58,7 @@ func TestRemoveAllDeletesOnlyOwnBuffers(t *testing.T) {
 	for name, c := range map[string]struct {
 		lists, deletes, dryRun bool
 		object                 string
-		fix                    bool // the error says what to do
+		fix                    bool // the error must contain the next step
 		deleted                int
 	}{
 		"allowed":                       {true, true, false, "CapacityBuffer team/gpuscaler-chat", false, 1},

@@ -8,12 +8,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// gpuscaler uses two kinds of permissions on CapacityBuffers. With Karpenter, the chart always grants the verbs to watch and to delete
-// them. It grants the verb create only if the value karpenter.capacityBuffers is true. If a user later sets it to false, gpuscaler can
-// still delete its buffers.
+// gpuscaler uses two kinds of permissions on CapacityBuffers. In a cluster with Karpenter, the chart always grants the verbs to watch and
+// to delete CapacityBuffers. It grants the verb create only if the value karpenter.capacityBuffers is true. If a user later sets the value
+// to false, gpuscaler can still delete its buffers.
 
 // MayWatch reports whether this account may watch and delete CapacityBuffers, and stores whether it may create them. If the API server does
-// not respond, MayWatch returns false and asks again in the next call.
+// not respond, MayWatch returns false, and the next call asks the API server again.
 func (c *Cache) MayWatch(ctx context.Context) bool {
 	deletes, err := c.options.Allowed(ctx, "delete")
 	if err != nil {
@@ -31,8 +31,8 @@ func (c *Cache) MayWatch(ctx context.Context) bool {
 	return true
 }
 
-// RefreshRights asks again whether this account may create buffers, because the role may change while the controller runs. If the API
-// server does not respond, nothing changes.
+// RefreshRights asks the API server again whether this account may create buffers, because the role may change while the controller runs.
+// If the API server does not respond, the stored result is kept.
 func (c *Cache) RefreshRights(ctx context.Context) {
 	c.mu.RLock()
 	served := c.kind != nil && c.kind.Synced() != nil
@@ -45,8 +45,8 @@ func (c *Cache) RefreshRights(ctx context.Context) {
 	}
 }
 
-// setMayWrite stores whether this account may create buffers. If it may not, although a capacity group requests buffers, setMayWrite logs
-// this once.
+// setMayWrite stores whether this account may create buffers. If the account may not, although a capacity group uses buffers, setMayWrite
+// logs the missing permission once.
 func (c *Cache) setMayWrite(may bool) {
 	missing := !may && c.options.Requested()
 	c.mu.Lock()

@@ -63,7 +63,7 @@ func (w *Writer) Write(t Task) {
 	}
 }
 
-// write writes or removes the buffer. done is "written" or "removed", also if the request failed, or "" if there was nothing to do.
+// write writes or removes the buffer. done is "written" or "removed", even if the request failed. It is "" if no request was necessary.
 func (w *Writer) write(ctx context.Context, t Task) (done string, err error) {
 	client, name := w.Client.Resource(Resource).Namespace(t.Namespace), namePrefix+t.Policy
 	done = "written"
@@ -82,7 +82,7 @@ func (w *Writer) write(ctx context.Context, t Task) (done string, err error) {
 		return done, fmt.Errorf("%s %s does not exist", t.Target.Kind, t.Target.Name)
 	case t.LimitsOnly:
 		// Karpenter 1.15 reads only the requests in the pod template. The API server copies limits to requests in a pod but not in a pod
-		// template, so Karpenter would keep a node without GPUs.
+		// template, so Karpenter would keep a node without GPUs for the buffer.
 		return done, fmt.Errorf("the pod template of %s %s has limits of GPUs but no requests, so the buffer would keep no GPU: "+
 			"set the same value under requests", t.Target.Kind, t.Target.Name)
 	}
@@ -96,7 +96,7 @@ func (w *Writer) write(ctx context.Context, t Task) (done string, err error) {
 
 func (w *Writer) count(result string) { w.Writes.WithLabelValues("capacitybuffer", result).Inc() }
 
-// isNew reports whether an error differs from the last one of the buffer.
+// isNew reports whether an error differs from the last error of the buffer.
 func (w *Writer) isNew(buffer, text string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,7 +108,8 @@ func (w *Writer) isNew(buffer, text string) bool {
 	return before != text
 }
 
-// object returns the fields of the buffer that gpuscaler applies: the fields of the spec that it sets, and no status.
+// object returns the fields that gpuscaler applies to the buffer: its metadata and the fields of the spec that gpuscaler sets, without a
+// status.
 func (t *Task) object(name string) (*unstructured.Unstructured, error) {
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&karpautoscaling.CapacityBufferSpec{
 		ScalableRef: &karpautoscaling.ScalableRef{APIGroup: t.Target.Group, Kind: t.Target.Kind, Name: t.Target.Name},

@@ -23,7 +23,7 @@ func large(n int) (*Cache, []scaling.Workload) {
 		w.PutHPA(nil, fixture.Must[*HPA](TrimHPA(fixture.HPA(name, name, name))))
 	}
 	for i := range n {
-		for pod := range 4 { // pods after the targets, as in Run: a new target searches the existing pods
+		for pod := range 4 { // put pods after the targets, as Cluster.Run does, because a new target searches the existing pods
 			w.PutPod(fixture.Must[*Pod](TrimPod(fixture.Pod(workloads[i].Key.Name, pod, "ready"))))
 		}
 	}
@@ -54,7 +54,7 @@ func BenchmarkTenThousandViews(b *testing.B) {
 	}
 }
 
-// BenchmarkPodEvent makes one pod of one of 10,000 workloads Ready.
+// BenchmarkPodEvent changes one pod of one of 10,000 workloads between loading and ready.
 func BenchmarkPodEvent(b *testing.B) {
 	w, _ := large(10_000)
 	ready := fixture.Must[*Pod](TrimPod(fixture.Pod("w77", 1, "ready")))

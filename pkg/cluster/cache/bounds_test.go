@@ -8,7 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// An HPA or ScaledObject whose bounds are narrower than the policy's does not follow every target.
+// The bounds of an HPA or ScaledObject can be narrower than the bounds of the policy. The HPA then does not follow every target, and the
+// view must say why.
 func TestHPAWithNarrowerBoundsIsNotExact(t *testing.T) {
 	for _, c := range []struct {
 		low, high int32 // bounds of the policy
@@ -16,7 +17,7 @@ func TestHPAWithNarrowerBoundsIsNotExact(t *testing.T) {
 		why       string
 	}{
 		{1, 40, 1, 40, ""},
-		{0, 40, 1, 40, ""}, // gpuscaler itself scales between 1 and 0
+		{0, 40, 1, 40, ""}, // below minReplicas of the HPA, gpuscaler itself scales between 1 and 0
 		{3, 40, 3, 40, ""},
 		{5, 20, 1, 40, ""},
 		{1, 41, 1, 40, "its maxReplicas 40 is below the policy's maxReplicas 41"},

@@ -1,16 +1,22 @@
 // Package cache contains the cluster's workloads in memory: scale targets, their pods, and the HPAs and ScaledObjects that scale them.
-// Informers write to it; every read is answered from memory. Each change recomputes the one or two views that it affects, so that a read
-// only copies a view.
+// Informers write to the cache, and every read uses only memory. Each change recomputes the one or two views (engine.View, the observed
+// state of a workload) that it affects, so that a read only copies a view.
 //
 //	target.go, scalekind.go, pod.go, hpa.go,
-//	scaledobject.go                              what is kept of each object; each has the transform of its informer
+//	scaledobject.go                              the stored fields of each object, and the transform of its informer
 //	cache.go, selectors.go                       the cache and the index of pods by label selector
-//	software.go                                  the version of what a pod runs
+//	software.go                                  the version of the software that a pod runs
 //	rejection.go, failedcreate.go                which admission check rejects pods
 //	replicas.go, managedhpa.go                   the view of a target: its replicas by state and the HPA that scales it
-//	read.go, requests.go                         what the engine reads
-//	reader.go                                    what decisions about nodes read
-//	list.go, policies.go                         what is checked for configuration errors
+//	read.go, requests.go                         the methods that the engine calls
+//	reader.go                                    the methods for decisions about nodes
+//	list.go, policies.go                         the objects that are checked for configuration errors
+//
+// # Terms
+//
+//   - entry: a scale target with its pods and the HPAs and the ScaledObject that scale it
+//   - managed HPA: the HPA or ScaledObject that reads gpuscaler's metric and scales the target
+//   - refused: gpuscaler computes no target for the workload, although its scale target exists
 package cache
 
 import (
@@ -42,7 +48,7 @@ type Cache struct {
 // CountClaims counts the devices of claims as units of a resource, as deviceclaims.Cache.Count does.
 type CountClaims func(namespace string, claims []gpupods.ClaimRef, resource string, counted gpupods.Counted) gpupods.ClaimCount
 
-// SetClaims sets the function that counts the devices of ResourceClaims. Until it is set, every claim counts as a claim for an unknown
+// SetClaims sets the function that counts the devices of ResourceClaims. Until it is set, each claim counts as a claim for an unknown
 // number of GPUs. The function is called while the Cache is locked, so it must not call methods of the Cache.
 func (c *Cache) SetClaims(count CountClaims) {
 	c.mu.Lock()
@@ -50,12 +56,12 @@ func (c *Cache) SetClaims(count CountClaims) {
 	c.countClaims = count
 }
 
-// entry contains a scale target, its pods, and the HPAs and the ScaledObject that scale it. The first of these objects that is read creates
-// the entry. This can be an HPA, which may be read before the Deployment that it scales.
+// entry contains a scale target, its pods, and the HPAs and the ScaledObject that scale it. The first of these objects that an informer
+// reads creates the entry. An HPA can be read before the Deployment that it scales.
 type entry struct {
 	target       *Target // nil: not read, or it does not exist
 	minor        int
-	nodeStarts   func(node string) NodeStart // nil: no start of a node is known
+	nodeStarts   func(node string) NodeStart // nil: the start of every node is unknown
 	pods         map[string]*Pod
 	hpas         map[string]*HPA
 	scaledObject *ScaledObject
@@ -96,7 +102,7 @@ func (c *Cache) SetServerMinor(minor int) {
 	c.minor = minor
 }
 
-// at returns the entry of a target. It creates the entry if necessary. The caller holds the lock.
+// at returns the entry of a scale target, and creates it if necessary. The caller holds the lock of the cache.
 func (c *Cache) at(r Ref) *entry {
 	e := c.entries[r]
 	if e == nil {
@@ -107,7 +113,7 @@ func (c *Cache) at(r Ref) *entry {
 }
 
 // refreshOrDelete recomputes the view of an entry, or deletes the entry if it has neither a target nor an HPA nor a ScaledObject. The
-// caller holds the lock.
+// caller holds the lock of the cache.
 func (c *Cache) refreshOrDelete(r Ref, e *entry) {
 	if e.target == nil && len(e.hpas) == 0 && e.scaledObject == nil {
 		delete(c.entries, r)
@@ -116,7 +122,7 @@ func (c *Cache) refreshOrDelete(r Ref, e *entry) {
 	e.refresh()
 }
 
-// PutTarget stores a new or changed scale target. A target that is refused because /scale can no longer be used keeps its pods.
+// PutTarget stores a new or changed scale target. If its /scale can no longer be read, the target is refused but keeps its pods.
 func (c *Cache) PutTarget(t *Target) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -244,7 +250,8 @@ func (c *Cache) DropPod(namespace, name string) {
 	}
 }
 
-// PutHPA stores a new or changed HPA. old is its previous version, which can have another scale target, or nil.
+// PutHPA stores a new or changed HPA. old is the previous version of the HPA, which can have another scale target. old is nil for a new
+// HPA.
 func (c *Cache) PutHPA(old, h *HPA) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -270,7 +277,7 @@ func (c *Cache) dropHPA(h *HPA) {
 	}
 }
 
-// PutScaledObject stores a new or changed ScaledObject. old is its previous version, or nil.
+// PutScaledObject stores a new or changed ScaledObject. old is the previous version of the ScaledObject, or nil for a new ScaledObject.
 func (c *Cache) PutScaledObject(old, s *ScaledObject) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// allObjects contains the objects that informers would put into a new cache.
+// allObjects contains the current objects of the cluster, which informers would put into a new cache.
 type allObjects struct {
 	targets map[string]*Target
 	pods    map[string]*Pod
@@ -39,7 +39,7 @@ func (e *allObjects) fresh() *Cache {
 	return w
 }
 
-// After any sequence of events the views must be the same as in a cache that received only the final objects.
+// After any sequence of events, the views of a cache must equal the views of a cache that received only the final objects.
 func TestCacheAfterManyEventsEqualsANewCache(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -48,7 +48,7 @@ func TestCacheAfterManyEventsEqualsANewCache(t *testing.T) {
 		for range rapid.IntRange(0, 40).Draw(t, "events") {
 			n := name.Draw(t, "name")
 			switch rapid.IntRange(0, 5).Draw(t, "event") {
-			case 0: // a Deployment that was deleted and created again between two lists can have another selector
+			case 0: // a Deployment that was deleted and created again during an interrupted watch can have another selector
 				d := fixture.Deployment(n, int32(rapid.IntRange(0, 5).Draw(t, "replicas")), "1")
 				d.Spec.Selector = drawSelector(t, names)
 				end.targets[n] = fixture.Must[*Target](TrimDeployment(d))

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 )
 
-// Informers put objects into the cache, and the engine reads the view of a workload.
+// Informers put objects into the cache. The engine reads the view (the observed state) of a workload.
 func ExampleCache_View() {
 	c := cache.New(0)
 	c.PutTarget(fixture.Must[*cache.Target](cache.TrimDeployment(fixture.Deployment("chat", 3, "1"))))

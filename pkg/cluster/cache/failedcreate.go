@@ -9,23 +9,23 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// FailedCreate is the StatefulSet controller's last failed attempt to create a pod. It is read from an Event, because the status of a
-// StatefulSet does not contain it.
+// FailedCreate is the last failed attempt of the StatefulSet controller to create a pod. It is read from an Event, because the status of a
+// StatefulSet does not report failed attempts.
 type FailedCreate struct {
 	Message string
 	At      time.Time
 }
 
-// StatefulSet identifies a StatefulSet that creates pods of a scale target.
+// StatefulSet identifies one of the StatefulSets that create the pods of a scale target.
 type StatefulSet struct {
 	Name string
 	UID  types.UID
 }
 
-// IncompleteStatefulSets returns the StatefulSets of a workload that have fewer pods than they should. If the scale target is a
-// StatefulSet, this is the scale target itself. If it is a LeaderWorkerSet, its controller has created one StatefulSet with its name for
-// all leaders, and one for the workers of each replica. Of the StatefulSets for workers, only the first one that lacks a pod is returned.
-// For a scale target of another kind, the result is empty.
+// IncompleteStatefulSets returns the StatefulSets of a workload that lack pods. A scale target that is a StatefulSet can only be incomplete
+// itself. For a LeaderWorkerSet, its controller creates one StatefulSet with the same name for all leaders, and one StatefulSet for the
+// workers of each replica. Of the StatefulSets for workers, only the first StatefulSet that lacks a pod is returned. For a scale target of
+// another kind, the result is empty.
 func (c *Cache) IncompleteStatefulSets(w *scaling.Workload) (sets []StatefulSet) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -49,7 +49,7 @@ func (c *Cache) IncompleteStatefulSets(w *scaling.Workload) (sets []StatefulSet)
 }
 
 // PutFailedCreate stores the last failed attempt to create a pod of a workload's scale target. The zero value means that no attempt failed.
-// The failure counts until a later pod of the scale target exists, or until no pod is missing.
+// The failure is ignored after the controller has created a later pod of the scale target, or when no pod is missing.
 func (c *Cache) PutFailedCreate(w *scaling.Workload, failed FailedCreate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +73,8 @@ type failedCreate struct {
 	rejection engine.Rejection
 }
 
-// rejection returns why the API server creates no further pods of the scale target, from its status or from the last FailedCreate.
+// rejection returns why the API server creates no further pods of the scale target. It reads the reason from the target's status or from
+// the last FailedCreate.
 func (e *entry) rejection() engine.Rejection {
 	f := &e.failedCreate
 	if e.target.Rejection.Kind != "" || f.rejection.Kind == "" {
@@ -85,7 +86,7 @@ func (e *entry) rejection() engine.Rejection {
 	}
 	for _, p := range e.pods {
 		if p.CreationTimestamp.After(f.at) {
-			return engine.Rejection{} // outdated, because the controller has created a pod since then
+			return engine.Rejection{} // outdated, because the controller has created a pod after the failed attempt
 		}
 	}
 	return f.rejection
@@ -97,7 +98,8 @@ func (t *Target) createdByStatefulSets() bool {
 		t.Ref.Group == LeaderWorkerSetKind.Group && t.Ref.Kind == LeaderWorkerSetKind.Kind
 }
 
-// missingReplicas returns spec.replicas minus the number of complete replicas. As in the view, terminating pods do not count.
+// missingReplicas returns spec.replicas minus the number of complete replicas (replicas that have all their pods). As in the view,
+// terminating pods do not count.
 func (e *entry) missingReplicas() int32 {
 	complete := int32(0)
 	for _, pods := range e.podsByReplica() {
@@ -110,8 +112,8 @@ func (e *entry) missingReplicas() int32 {
 	return e.target.Replicas - complete
 }
 
-// firstIncomplete returns the index of a LeaderWorkerSet's replica that has some of its pods but not all. If there are several, it returns
-// the first in alphabetical order; if there is none, "".
+// firstIncomplete returns the index of a LeaderWorkerSet's replica that lacks at least one pod but not all pods. If several replicas do, it
+// returns the first index in alphabetical order. It returns "" if no replica does.
 func (e *entry) firstIncomplete() (first string) {
 	for index, pods := range e.podsByReplica() {
 		if index != "" && len(pods) < int(e.target.Size) && (first == "" || index < first) {

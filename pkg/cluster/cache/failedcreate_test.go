@@ -38,7 +38,7 @@ func setWorkload(kind, apiVersion, name string) *scaling.Workload {
 }
 
 // A quota permits three of eight pods of a StatefulSet. The view must name the quota until the controller creates another pod, and again
-// after the next failed attempt. After a scale-down to the existing pods, it must not name a quota.
+// after the next failed attempt. After a scale-down to the number of existing pods, the view must not name the quota.
 func TestQuotaOfAStatefulSetIsNamedUntilAPodIsCreated(t *testing.T) {
 	c, w := New(0), setWorkload("StatefulSet", "apps/v1", "db")
 	c.PutTarget(statefulSet("db", 8, "u1"))
@@ -62,7 +62,7 @@ func TestQuotaOfAStatefulSetIsNamedUntilAPodIsCreated(t *testing.T) {
 		}
 	}
 	expect("no attempt has failed", 0)
-	failed(3, begin) // the Event and the creation of the last pod are in the same second
+	failed(3, begin) // the failed attempt and the creation of the last pod have timestamps of the same second
 	expect("five pods are missing", 5)
 	c.PutTarget(statefulSet("db", 6, "u1"))
 	expect("the StatefulSet is smaller", 3)
@@ -86,8 +86,9 @@ func TestQuotaOfAStatefulSetIsNamedUntilAPodIsCreated(t *testing.T) {
 	expect("another StatefulSet with the same name", 0)
 }
 
-// A LeaderWorkerSet with four pods per replica has three replicas: one is complete, one lacks a worker, and one lacks all pods. Events must
-// be read about two StatefulSets: the one of the leaders, and the one of the incomplete replica's workers.
+// A LeaderWorkerSet with four pods per replica has three replicas: the first is complete, the second lacks a worker, and the third lacks
+// all pods. Events must be read for two StatefulSets: the StatefulSet of the leaders, and the StatefulSet of the workers of the second
+// replica.
 func TestQuotaOfALeaderWorkerSetIsNamed(t *testing.T) {
 	c, w := New(0), fixture.GroupWorkload("big")
 	c.PutTarget(fixture.Must[*Target](TrimLeaderWorkerSet(fixture.LeaderWorkerSet("big", 3))))
@@ -107,7 +108,7 @@ func TestQuotaOfALeaderWorkerSetIsNamed(t *testing.T) {
 	}
 }
 
-// The status of a Deployment reports rejected pods, so no Events about it must be read.
+// The status of a Deployment reports rejected pods, so its Events must not be read.
 func TestEventsOfADeploymentAreNotRead(t *testing.T) {
 	c := New(0)
 	c.PutTarget(rejectedDeployment(7, ""))

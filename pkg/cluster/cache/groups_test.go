@@ -12,7 +12,7 @@ import (
 
 func TestReplicaOfAGroupIsReadyOnlyWithAllOfItsPods(t *testing.T) {
 	for name, c := range map[string]struct {
-		states                            []string // states of the pods of one replica, the leader's first
+		states                            []string // states of the pods of one replica, the leader first
 		ready, loading, pending, crashing int32
 	}{
 		"all ready":                            {[]string{"ready", "ready", "ready", "ready"}, 1, 0, 0, 0},
@@ -79,8 +79,8 @@ func TestInvalidLeaderWorkerSetIsRead(t *testing.T) {
 	}
 }
 
-// /scale does not report how many pods a replica has. If a replica has two pods and each counts as a replica, the target doubles again and
-// again. The cache must refuse such a workload.
+// /scale does not report how many pods a replica has. If a replica has two pods and each pod counts as a replica, the computed target
+// doubles repeatedly. The cache must refuse such a workload.
 func TestKindWithSeveralPodsPerReplicaIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		replicas, exist int64

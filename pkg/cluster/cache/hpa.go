@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Kinds of the objects that scale targets.
+// Kinds of the objects that scale a scale target.
 const (
 	HPAKind          = "HorizontalPodAutoscaler"
 	ScaledObjectKind = "ScaledObject"
@@ -28,18 +28,19 @@ const (
 type HPA struct {
 	metav1.ObjectMeta
 	Target       Ref
-	ScaledObject string // name of the ScaledObject for which KEDA created the HPA; empty: none
+	ScaledObject string // name of the ScaledObject for which KEDA created the HPA; empty: KEDA did not create the HPA
 	PolicyStatus policystatus.Written
 
 	scaleTargetRef scaling.Target
 	min, max       int32
 	desired        int32
-	inactive       string // why the HPA does not scale now, from its condition ScalingActive; empty: it scales
-	readsTarget    bool   // one of its metrics is gpuscaler's
-	composite      bool   // whether it reads the result of a ScaledObject's scalingModifiers, which can include gpuscaler's metric
+	inactive       string // why the HPA does not scale, from its condition ScalingActive; empty: it scales
+	readsTarget    bool   // whether one of its metrics is gpuscaler's metric
+	composite      bool   // whether it reads the result of a ScaledObject's scalingModifiers, whose formula can use gpuscaler's metric
 	policy         string // the policy that its metric selects; empty if KEDA created the HPA
 	operator       manual.Operator
-	// annotations with gpuscaler's prefix; nil if KEDA created the HPA, because they are copies of the ScaledObject's annotations
+	// annotations contains the annotations with gpuscaler's prefix. It is nil if KEDA created the HPA, because KEDA copies the annotations
+	// from the ScaledObject.
 	annotations map[string]string
 	spec        *autoscalingv2.HorizontalPodAutoscalerSpec
 }
@@ -70,7 +71,7 @@ func TrimHPA(obj any) (any, error) {
 	h.policy, h.readsTarget = objects.ReadsTarget(&object.Spec)
 	h.composite = h.ScaledObject != "" && objects.ReadsComposite(&object.Spec)
 	if h.readsTarget || h.composite {
-		spec := object.Spec // a copy: a pointer into the object would keep its status and metadata in memory
+		spec := object.Spec // a copy: a pointer into the object would keep the status and metadata of the object in memory
 		h.spec = &spec
 	}
 	if h.ScaledObject == "" {
@@ -92,7 +93,7 @@ func (h *HPA) Object() *autoscalingv2.HorizontalPodAutoscaler {
 }
 
 // PolicyObject returns the HPA in the form from which the policy store reads policies in annotations. ok is false for an HPA that KEDA
-// created for a ScaledObject: its annotations are a copy of the ScaledObject's.
+// created for a ScaledObject, because KEDA copies its annotations from the ScaledObject.
 func (h *HPA) PolicyObject() (o store.Object, ok bool) {
 	return store.Object{
 		Kind: HPAKind, Namespace: h.Namespace, Name: h.Name, Target: h.scaleTargetRef, Annotations: h.annotations,
@@ -100,9 +101,9 @@ func (h *HPA) PolicyObject() (o store.Object, ok bool) {
 	}, h.ScaledObject == ""
 }
 
-// inactiveReason returns why an HPA does not scale, for example because it cannot read its metric. It returns "" for an HPA with
-// minReplicas 1 or more at zero replicas, because being inactive is normal then. An HPA with minReplicas 0 is inactive at zero replicas
-// only if another client scaled the workload to zero.
+// inactiveReason returns why an HPA does not scale, for example because it cannot read its metric. For an HPA with minReplicas 1 or more at
+// zero replicas it returns "", because such an HPA is always inactive at zero replicas. An HPA with minReplicas 0 is inactive at zero
+// replicas only if another client scaled the workload to zero.
 func inactiveReason(h *autoscalingv2.HorizontalPodAutoscaler) string {
 	for _, c := range h.Status.Conditions {
 		switch {
@@ -118,8 +119,8 @@ func inactiveReason(h *autoscalingv2.HorizontalPodAutoscaler) string {
 	return ""
 }
 
-// ownAnnotations returns the annotations with gpuscaler's prefix, nil if there are none. It excludes the annotation
-// gpuscaler.io/policy-status, which gpuscaler writes: such a write must not look like an edit of a policy.
+// ownAnnotations returns the annotations with gpuscaler's prefix, or nil if the object has no such annotation. It excludes the annotation
+// gpuscaler.io/policy-status, which gpuscaler writes: this write must not look like an edit of a policy.
 func ownAnnotations(all map[string]string) map[string]string {
 	var own map[string]string
 	for k, v := range all {

@@ -144,7 +144,7 @@ func TestScaledObjectWithAFormulaOverTheTriggerIsManaged(t *testing.T) {
 	}
 }
 
-// fixedPolicies are policies that do not change.
+// fixedPolicies is a source of policies that do not change.
 type fixedPolicies []scaling.Workload
 
 func (p fixedPolicies) Current() []scaling.Workload { return p }

@@ -11,13 +11,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
 )
 
-// Problem describes a part of an object that is not valid.
+// Problem describes an invalid setting of an object.
 type Problem struct {
 	About corev1.ObjectReference
 	Text  string
 }
 
-// ReadingHPA is an HPA that reads gpuscaler's metric. Facts contains the information from other objects that the checks of the HPA need.
+// ReadingHPA is an HPA that reads gpuscaler's metric. Facts contains the data of other objects that the checks of the HPA need.
 type ReadingHPA struct {
 	HPA   *HPA
 	Facts objects.HPAFacts
@@ -37,7 +37,7 @@ func (c *Cache) ReadingHPAs() (all []ReadingHPA) {
 	return all
 }
 
-// ScaledObjects returns every ScaledObject, by namespace and name.
+// ScaledObjects returns every ScaledObject, sorted by namespace and name.
 func (c *Cache) ScaledObjects() (all []*ScaledObject) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -52,7 +52,7 @@ func (c *Cache) ScaledObjects() (all []*ScaledObject) {
 	return all
 }
 
-// Problems returns the annotations that are not valid, and the ScaledObjects that cannot be decoded.
+// Problems returns a problem for each invalid annotation and for each ScaledObject that cannot be decoded.
 func (c *Cache) Problems() (all []Problem) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -88,8 +88,8 @@ func (c *Cache) Reference(r Ref) (about corev1.ObjectReference, ok bool) {
 	return e.target.Reference(), true
 }
 
-// PolicyCarriers returns the HPAs and ScaledObjects that have gpuscaler's annotations or trigger metadata. Users can write policies in
-// these.
+// PolicyCarriers returns the HPAs and ScaledObjects that have gpuscaler's annotations or trigger metadata, in which users can write
+// policies.
 func (c *Cache) PolicyCarriers() (all []corev1.ObjectReference) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

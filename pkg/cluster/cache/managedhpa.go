@@ -9,9 +9,9 @@ import (
 )
 
 // managedHPA returns the HPA or ScaledObject that scales the workload by gpuscaler's metric. It also returns the name of the policy that
-// the HPA's metric selects, which is empty for a ScaledObject. A ScaledObject takes precedence over an HPA, but KEDA's admission webhook
-// normally rejects both together. If there are several HPAs, the first by name is returned, so that the result does not depend on the order
-// of events.
+// the HPA's metric selects. This name is empty for a ScaledObject. A ScaledObject takes precedence over an HPA, although KEDA's admission
+// webhook normally rejects a second scaler of the same target. If several HPAs read the metric, managedHPA returns the first by name, so
+// that the result does not depend on the order of events.
 func (e *entry) managedHPA() (engine.ManagedHPA, string) {
 	if s := e.scaledObject; s != nil {
 		if s.pause.All != "" {
@@ -40,7 +40,7 @@ func (e *entry) withExactness(m engine.ManagedHPA, h *HPA) engine.ManagedHPA {
 }
 
 // readingHPA returns the HPA that reads gpuscaler's metric and that KEDA created for the ScaledObject with the given name. For an empty
-// name it returns an HPA that KEDA did not create. If there are several, it returns the first by name; if there is none, nil.
+// name it returns an HPA that KEDA did not create. If several HPAs match, it returns the first by name. If no HPA matches, it returns nil.
 func (e *entry) readingHPA(scaledObject string) *HPA {
 	var best *HPA
 	for _, h := range e.hpas {
@@ -53,7 +53,7 @@ func (e *entry) readingHPA(scaledObject string) *HPA {
 }
 
 // bounds returns the minimum and maximum replicas of the object that scales the target: the ScaledObject, otherwise the HPA that reads
-// gpuscaler's metric, otherwise the first HPA by name. Both are -1 without such an object.
+// gpuscaler's metric, otherwise the first HPA by name. Both numbers are -1 if no object scales the target.
 func (e *entry) bounds() (lowest, highest int32) {
 	if e.scaledObject != nil {
 		return e.scaledObject.min, e.scaledObject.max
@@ -70,7 +70,7 @@ func (e *entry) bounds() (lowest, highest int32) {
 	return h.min, h.max
 }
 
-// firstFinding returns why an HPA does not follow every change of the target, or "" if it does.
+// firstFinding returns why an HPA does not follow every change of the target, or "" if the HPA follows every change.
 func (e *entry) firstFinding(h *HPA) string {
 	if found := objects.HPA(h.Object(), e.hpaFacts(h)); len(found) > 0 {
 		return found[0].What
@@ -78,8 +78,8 @@ func (e *entry) firstFinding(h *HPA) string {
 	return ""
 }
 
-// hpaFacts returns the information that the checks of an HPA need: the API server's version, other objects that scale the same target, and
-// the pause annotations of its ScaledObject. The caller adds the facts about policies, which are not in the cache.
+// hpaFacts returns the data that the checks of an HPA need: the API server's version, other objects that scale the same target, and the
+// pause annotations of the HPA's ScaledObject. The caller adds the data about policies, which is not in the cache.
 func (e *entry) hpaFacts(h *HPA) objects.HPAFacts {
 	f := objects.HPAFacts{Minor: e.minor, ScaledObject: h.ScaledObject}
 	for _, name := range slices.Sorted(maps.Keys(e.hpas)) {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
-// phase is the state by which countReplicas counts a pod.
+// phase is the state of a pod. countReplicas counts the pods of each state.
 type phase uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 	pending                  // not scheduled to a node
 	loading                  // on a node and not Ready: the image is pulled or the model is loaded
 	ready                    // Ready
-	inCrashLoop              // on a node but restarted repeatedly: it is not expected to become Ready
+	inCrashLoop              // on a node, but its container restarts repeatedly, so it is not expected to become Ready
 )
 
 // Pod contains the fields of a pod that the cache stores. With its labels it takes about 2 KB; a corev1.Pod takes about 11 KB.
@@ -30,15 +30,15 @@ type Pod struct {
 	metav1.ObjectMeta // only name, namespace, uid, resourceVersion, creationTimestamp and labels
 	phase             phase
 	pod               engine.Pod
-	gpu               *gpupods.Facts        // nil: it requests no extended resource and claims no device
+	gpu               *gpupods.Facts        // nil: the pod requests no extended resource and claims no device
 	daemon            bool                  // the pod belongs to a DaemonSet or is a static pod
 	software          uint64                // result of softwareOf
-	blocksDisruption  bool                  // the pod has the annotation karpenter.sh/do-not-disrupt
+	blocksDisruption  bool                  // whether the pod has the annotation karpenter.sh/do-not-disrupt
 	sizes             map[string]int32      // see WithSizes
 	start             *planner.ReplicaStart // result of startOf; nil if the pod is not Ready
 }
 
-// NodeName returns the name of the pod's node, empty while it has none.
+// NodeName returns the name of the pod's node. It is empty until the pod is scheduled.
 func (p *Pod) NodeName() string { return p.pod.Node }
 
 // Ended reports whether the pod has finished or is terminating.
@@ -56,12 +56,11 @@ func (p *Pod) Daemon() bool { return p.daemon }
 // BlocksDisruption reports whether an annotation of the pod prevents the disruption of its node.
 func (p *Pod) BlocksDisruption() bool { return p.blocksDisruption }
 
-// ReplicaSize returns how many pods the pod's replica has according to an environment variable of the pod, or 0 if the pod does not report
-// it.
+// ReplicaSize returns how many pods the pod's replica has according to an environment variable of the pod. It returns 0 if the variable is
+// not set to a number above 0.
 func (p *Pod) ReplicaSize(variable string) int32 { return p.sizes[variable] }
 
-// GPU returns the extended resources and devices that the pod requests. It is nil for a pod that requests no extended resource and claims
-// no device.
+// GPU returns the extended resources that the pod requests and the devices that it claims. It is nil if the pod has neither.
 func (p *Pod) GPU() *gpupods.Facts { return p.gpu }
 
 // Labels that LeaderWorkerSet sets on each pod of a replica.
@@ -71,8 +70,8 @@ const (
 	lwsWorkerLabel = "leaderworkerset.sigs.k8s.io/worker-index"
 )
 
-// TrimPod is the transform of the pod informer. It returns a *Pod. It returns an object of another type unchanged, because an informer can
-// pass an object to its transform twice.
+// TrimPod is the transform of the pod informer. It converts a *corev1.Pod to a *Pod. An informer can pass an object to its transform twice,
+// so TrimPod returns an object of another type unchanged.
 func TrimPod(obj any) (any, error) {
 	p, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -102,8 +101,8 @@ func TrimPod(obj any) (any, error) {
 	return pod, nil
 }
 
-// WithSizes returns the transform of the pod informer for kinds whose pods report in an environment variable how many pods their replica
-// has. Besides the work of TrimPod, it stores the values of these variables that are whole numbers above 0.
+// WithSizes returns the transform of the pod informer for kinds whose pods have an environment variable with the number of pods per
+// replica. In addition to TrimPod, the transform stores the value of this variable if it is a whole number above 0.
 func WithSizes(kinds []ScaleKind) func(obj any) (any, error) {
 	var variables []string
 	for _, k := range kinds {
@@ -163,12 +162,12 @@ func isReady(p *corev1.Pod) bool {
 	return false
 }
 
-// backoffReset is how long a container must run before the kubelet resets its restart back-off.
+// backoffReset is how long a container must run before the kubelet resets its restart back-off (the delay before the next restart).
 const backoffReset = 10 * time.Minute
 
-// crashing reports whether a container of the pod is in a crash loop: it waits in CrashLoopBackOff, or it runs without being ready after at
-// least two restarts and its last run failed in less than backoffReset. One restart is not a crash loop: a model server that failed once
-// because a volume was not ready usually starts the second time.
+// crashing reports whether a container of the pod is in a crash loop. Either the container waits in CrashLoopBackOff, or it is not ready
+// after at least two restarts and its last run failed in less than backoffReset. A single restart is not a crash loop: a model server that
+// failed once because a volume was not ready usually starts the second time.
 func crashing(statuses []corev1.ContainerStatus) bool {
 	for i := range statuses {
 		s := &statuses[i]

@@ -74,7 +74,7 @@ func TestPhaseOfAPod(t *testing.T) {
 	}
 }
 
-// A pod that requests a share of a GPU is recognized by the name of the resource.
+// A pod that shares its GPU with other pods is recognized by the name of the resource that it requests.
 func TestSharedGPUOfAPod(t *testing.T) {
 	for name, want := range map[string]bool{
 		"nvidia.com/gpu": false, "nvidia.com/gpu.shared": true, "nvidia.com/mig-1g.10gb": false, "nvidia.com/mig-1g.10gb.shared": true,

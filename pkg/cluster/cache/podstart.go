@@ -17,16 +17,16 @@ type NodeStart struct {
 	Allocatable int64 // the node reported its GPUs
 }
 
-// SetNodeStarts sets the function that returns the start of a node. It must be called before the first object is put. Without it, no start
-// is known. The function is called while the Cache is locked, so it must not call methods of the Cache.
+// SetNodeStarts sets the function that returns the times at which a node started. It must be called before the first object is put. Without
+// the function, these times are unknown. The function is called while the Cache is locked, so it must not call methods of the Cache.
 func (c *Cache) SetNodeStarts(of func(node string) NodeStart) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.nodeStarts = of
 }
 
-// startOf returns the times of the start of a Ready pod. The time at which its containers started is known only if no container that uses
-// GPUs has restarted since then. If no container uses GPUs, this applies to all containers.
+// startOf returns the times of the start of a Ready pod. The time at which its containers started is unknown if a container that uses GPUs
+// has restarted. If no container uses GPUs, a restart of any container makes this time unknown.
 func startOf(p *corev1.Pod) *planner.ReplicaStart {
 	out := &planner.ReplicaStart{Created: Stamp(p.CreationTimestamp.Time)}
 	for i := range p.Status.Conditions {
@@ -57,7 +57,7 @@ func startOf(p *corev1.Pod) *planner.ReplicaStart {
 	return out
 }
 
-// Stamp returns a time in Unix milliseconds, or 0 for the zero time, as in a planner.ReplicaStart.
+// Stamp returns a time in Unix milliseconds, as in a planner.ReplicaStart. It returns 0 for the zero time.
 func Stamp(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -65,8 +65,8 @@ func Stamp(t time.Time) int64 {
 	return history.Stamp(t)
 }
 
-// startedReplicas returns the latest completed starts of the ready replicas, or nil if none is known. before is the previous result. If
-// nothing has changed, startedReplicas returns it, because the engine keeps a pointer to it.
+// startedReplicas returns the latest completed starts of the ready replicas, or nil if no start is known. before is the previous result. If
+// the starts are unchanged, startedReplicas returns before itself, because the engine keeps a pointer to it.
 func (e *entry) startedReplicas(before *planner.ReplicaStarts) *planner.ReplicaStarts {
 	var all planner.ReplicaStarts
 	add := func(pods []*Pod) {
@@ -96,8 +96,8 @@ func (e *entry) startedReplicas(before *planner.ReplicaStarts) *planner.ReplicaS
 	return &all
 }
 
-// replicaStart returns the start of a replica with one or more pods. The start begins when the first pod is created. Each later phase ends
-// when it has ended for all pods. The times of the node are taken from the pod that was scheduled last.
+// replicaStart returns the start of a replica with one or more pods. The start begins with the creation of the first pod. Each later phase
+// ends with the last pod that completes it. The times of the node are taken from the pod that was scheduled last.
 func (e *entry) replicaStart(pods []*Pod) (out planner.ReplicaStart) {
 	node := ""
 	for i, p := range pods {
@@ -122,7 +122,7 @@ func (e *entry) replicaStart(pods []*Pod) (out planner.ReplicaStart) {
 	return out
 }
 
-// last returns the later of two times, or 0 if one of them is not known.
+// last returns the later of two times, or 0 if one of the two times is unknown.
 func last(a, b int64) int64 {
 	if a == 0 || b == 0 {
 		return 0

@@ -13,11 +13,11 @@ import (
 
 var nine = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
-// after returns the time that is the given number of seconds after nine o'clock.
+// after returns the time at the given number of seconds after nine o'clock.
 func after(seconds int) time.Time { return nine.Add(time.Duration(seconds) * time.Second) }
 
-// began sets the times of a ready pod. It was created at nine o'clock, and the phases of its start ended the given numbers of seconds
-// later. The sidecar starts later than the server and has restarted.
+// began sets the times of a ready pod, which was created at nine o'clock. scheduled, running and ready are the ends of the phases of its
+// start, in seconds after nine o'clock. The pod's sidecar started later than its model server and has restarted.
 func began(p *corev1.Pod, scheduled, running, ready int) *corev1.Pod {
 	p.CreationTimestamp = metav1.NewTime(nine)
 	p.Status.Conditions = []corev1.PodCondition{
@@ -33,8 +33,8 @@ func began(p *corev1.Pod, scheduled, running, ready int) *corev1.Pod {
 	return p
 }
 
-// chat returns a cache with the Deployment chat. Its nodes were launched by Karpenter after 5 s, joined after 35 s and reported their GPUs
-// after 50 s. The starts of other nodes are unknown.
+// chat returns a cache with the Deployment chat. Karpenter launched its node after 5 s. The node joined the cluster after 35 s and reported
+// its GPUs after 50 s. The starts of other nodes are unknown.
 func chat() *Cache {
 	c := New(0)
 	c.SetNodeStarts(func(node string) NodeStart {
@@ -89,8 +89,7 @@ func TestViewHasTheTimesOfCompletedStarts(t *testing.T) {
 	}
 }
 
-// Three cases must not look like a fast start: a restart of the server, a status that is not reported yet, and a pod without a creation
-// time.
+// A restart of the server, a status that is not reported yet, and a pod without a creation time must not look like a fast start.
 func TestTimesThatAreNotKnownAreZero(t *testing.T) {
 	for name, change := range map[string]func(p *corev1.Pod){
 		"the server has restarted":    func(p *corev1.Pod) { p.Status.ContainerStatuses[1].RestartCount = 1 },
@@ -120,7 +119,7 @@ func other(p *corev1.Pod) corev1.Container {
 	return second
 }
 
-// The start of a replica with four pods begins with its first pod, and each phase ends with the last pod.
+// The start of a replica with four pods begins with the creation of its first pod. Each phase ends with the last pod that completes it.
 func TestStartOfAReplicaWithSeveralPods(t *testing.T) {
 	c := New(0)
 	c.SetNodeStarts(func(node string) NodeStart {

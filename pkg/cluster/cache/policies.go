@@ -14,11 +14,11 @@ type Policies struct {
 	source engine.Policies
 
 	mu    sync.Mutex
-	from  []scaling.Workload // the policies from which index was made
+	from  []scaling.Workload // the policies from which the index was built
 	index *PolicyIndex
 }
 
-// NewPolicies returns the Policies of a source. If source is nil, Known returns false and no policy is found.
+// NewPolicies returns Policies that read from source. If source is nil, Known returns false and no policy is found.
 func NewPolicies(source engine.Policies) *Policies { return &Policies{source: source} }
 
 // Known reports whether there is a source of policies.
@@ -38,8 +38,8 @@ type PolicyIndex struct {
 	byTarget map[Ref][]string
 }
 
-// Index returns the index of the current policies. It returns nil if there is no source. The index is rebuilt only if the source returns a
-// slice that differs from the last one. This is sufficient, because a source never changes a slice that it has returned.
+// Index returns the index of the current policies. It returns nil if there is no source. The index is rebuilt only if the source returns
+// another slice than before. This is sufficient, because a source never changes a slice that it has returned.
 func (p *Policies) Index() *PolicyIndex {
 	if p.source == nil {
 		return nil
@@ -67,7 +67,7 @@ func newPolicyIndex(all []scaling.Workload) *PolicyIndex {
 	return x
 }
 
-// HPAFacts returns h.Facts with the facts about policies added: the policy that the HPA selects, and all policies for its scale target.
+// HPAFacts returns h.Facts with added data about policies: the policy that the HPA selects, and all policies for its scale target.
 func (x *PolicyIndex) HPAFacts(h ReadingHPA) objects.HPAFacts {
 	f := h.Facts
 	if x == nil {
@@ -83,7 +83,7 @@ func (x *PolicyIndex) HPAFacts(h ReadingHPA) objects.HPAFacts {
 	return f
 }
 
-// ScaledObjectFacts returns the facts about the policy of a ScaledObject, or nil without a policy.
+// ScaledObjectFacts returns the data about the policy of a ScaledObject that its checks need, or nil without a policy.
 func (x *PolicyIndex) ScaledObjectFacts(s *ScaledObject) *objects.PolicyFacts {
 	return policyFacts(x.Decider(s), s.Target)
 }
@@ -99,9 +99,9 @@ func policyFacts(w *scaling.Workload, target Ref) *objects.PolicyFacts {
 	}
 }
 
-// Decider returns the policy whose target gpuscaler serves to the trigger of a ScaledObject. A policy name in the trigger's metadata
-// selects this policy. Without a name, it is the policy with the name and the scale target of the ScaledObject or, if there is none, the
-// first policy by name with that scale target. Decider returns nil if no policy is found.
+// Decider returns the policy whose target gpuscaler serves to the trigger of a ScaledObject. If the trigger's metadata contains a policy
+// name, it is the policy with this name. Otherwise it is the policy with the name and the scale target of the ScaledObject. If no such
+// policy exists, it is the first policy by name with that scale target. Decider returns nil if no policy is found.
 func (x *PolicyIndex) Decider(s *ScaledObject) *scaling.Workload {
 	if x == nil {
 		return nil

@@ -14,7 +14,8 @@ import (
 )
 
 // View returns the observed state of a workload's scale target. ok is false if the target or its selector is not in the cache, or if
-// Refusal is not empty. View allocates memory only for the explanation that the bounds of the managed HPA are narrower than the policy's.
+// Refusal is not empty. View allocates memory only for the text that the bounds of the managed HPA are narrower than the bounds of the
+// policy.
 func (c *Cache) View(w *scaling.Workload) (v engine.View, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -29,7 +30,7 @@ func (c *Cache) View(w *scaling.Workload) (v engine.View, ok bool) {
 	}
 	switch {
 	case e.policy != "" && e.policy != w.Key.Name:
-		// the HPA reads the target of another policy of this scale target, so it does not manage this workload
+		// the HPA reads the target of another policy that has the same scale target, so the HPA does not follow this policy
 		v.ManagedHPA = engine.ManagedHPA{}
 	case v.ManagedHPA.Exact:
 		policy := objects.Range{Min: w.Policy.MinReplicas, Max: w.Policy.MaxReplicas}
@@ -40,7 +41,7 @@ func (c *Cache) View(w *scaling.Workload) (v engine.View, ok bool) {
 	return v, true
 }
 
-// UID returns the UID of a workload's scale target. ok is false if the target was not read.
+// UID returns the UID of a workload's scale target. ok is false if the scale target or its selector is not in the cache.
 func (c *Cache) UID(w *scaling.Workload) (uid string, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -51,8 +52,8 @@ func (c *Cache) UID(w *scaling.Workload) (uid string, ok bool) {
 	return string(e.target.UID), true
 }
 
-// Refusal returns why no target is computed for a workload: the scale target is refused, or its kind has no scale subresource. It returns
-// "" if a target is computed.
+// Refusal returns why gpuscaler computes no target for a workload: the cache refuses the scale target, or its kind has no scale
+// subresource. It returns "" if gpuscaler computes a target.
 func (c *Cache) Refusal(w *scaling.Workload) string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -108,15 +109,15 @@ func (c *Cache) TriggerMetric(w *scaling.Workload, trigger string) (metric, sele
 	return metric, kedaNameLabel + "=" + s.Name, metric != ""
 }
 
-// ScaleState contains the facts by which the Activator decides whether it may write /scale of a target.
+// ScaleState contains the data from which the Activator decides whether it may write /scale of a target.
 type ScaleState struct {
 	Target          *Target
-	Paused          bool  // whether a user or KEDA's annotations have paused it
+	Paused          bool  // whether an annotation of gpuscaler or KEDA pauses the target
 	HasScaledObject bool  // whether a ScaledObject exists, so that KEDA scales to and from zero
 	MinReplicas     int32 // minReplicas of the HPA; -1 if there is no HPA
 }
 
-// ScaleState returns the facts by which the Activator decides whether it may write /scale of a target. ok is false if the target is not in
+// ScaleState returns the data from which the Activator decides whether it may write /scale of a target. ok is false if the target is not in
 // the cache.
 func (c *Cache) ScaleState(r Ref) (s ScaleState, ok bool) {
 	c.mu.RLock()
@@ -130,7 +131,7 @@ func (c *Cache) ScaleState(r Ref) (s ScaleState, ok bool) {
 	}, true
 }
 
-// PausedByUser reports whether gpuscaler's own annotation pauses a target. KEDA's annotations are ignored.
+// PausedByUser reports whether gpuscaler's pause annotation pauses a target. KEDA's annotations are ignored.
 func (c *Cache) PausedByUser(r Ref) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -20,7 +20,7 @@ func (c *Cache) RUnlock() { c.mu.RUnlock() }
 // Version returns a number that changes with each change of a target or a pod. The caller holds the lock.
 func (c *Cache) Version() uint64 { return c.version }
 
-// TargetOf returns a workload's scale target, nil if it was not read. The caller holds the lock.
+// TargetOf returns a workload's scale target, or nil if it is not in the cache. The caller holds the lock.
 func (c *Cache) TargetOf(w *scaling.Workload) *Target {
 	if e := c.entries[RefOfWorkload(w)]; e != nil {
 		return e.target
@@ -28,9 +28,9 @@ func (c *Cache) TargetOf(w *scaling.Workload) *Target {
 	return nil
 }
 
-// ResourcesOf returns the extended resources that one replica of a workload requests, and the resources of its largest pod. They include
-// requests that only existing pods have, for example because of a LimitRange. perPod is empty if a replica has one pod. The caller holds
-// the lock.
+// ResourcesOf returns the extended resources that one replica of a workload requests, and the extended resources of its largest pod. Both
+// include requests that only existing pods have, for example because of a LimitRange. perPod is empty if a replica has one pod. The caller
+// holds the lock.
 func (c *Cache) ResourcesOf(w *scaling.Workload) (perReplica, perPod []gpupods.Amount) {
 	if e := c.entries[RefOfWorkload(w)]; e != nil {
 		return e.extended, e.perPod
@@ -44,8 +44,8 @@ func (c *Cache) RejectsPods(w *scaling.Workload) bool {
 	return e != nil && e.view.Rejection.Kind != ""
 }
 
-// PodsOf returns all pods of a workload, including pods that have finished or are terminating. They are sorted by name; if a replica has
-// several pods, they are sorted by replica first. The caller holds the lock.
+// PodsOf returns all pods of a workload, including pods that have finished or are terminating. The pods are sorted by name. If a replica
+// has several pods, they are sorted first by replica and then by name. The caller holds the lock.
 func (c *Cache) PodsOf(w *scaling.Workload) []*Pod {
 	e := c.entries[RefOfWorkload(w)]
 	if e == nil {
@@ -65,8 +65,8 @@ func (c *Cache) PodsOf(w *scaling.Workload) []*Pod {
 	return list
 }
 
-// GPUPods returns the pods that request an extended resource or claim devices, by namespace, in no order within a namespace. The
-// caller holds the lock.
+// GPUPods returns the pods that request an extended resource or claim devices. Namespaces are sorted, and the pods of a namespace are not.
+// The caller holds the lock.
 func (c *Cache) GPUPods() iter.Seq[*Pod] {
 	return func(yield func(*Pod) bool) {
 		for _, namespace := range slices.Sorted(maps.Keys(c.gpuPods)) {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A tenant chooses the values of fields. A long value must not fill logs, Events and answers of the API.
+// A tenant chooses the values of fields of its objects. A long value must not fill logs, Events and API responses.
 func TestRefusalContainsNoLongValueOfTheObject(t *testing.T) {
 	const prefix = "StormService.v1alpha1.orchestration.aibrix.ai replicaLabel=roleset-name podsPerReplica="
 	long := strings.Repeat("7x\u202e", 1<<18)
@@ -44,8 +44,8 @@ func TestRefusalContainsNoLongValueOfTheObject(t *testing.T) {
 }
 
 // After a restore or an upgrade of its controller, an object can have an empty status.selector, and a new version of a kind can lack
-// /scale. The pods must still belong to the workload. Otherwise they would count as pods without a policy and lose the annotations of a
-// move.
+// /scale. The pods must still belong to the workload. Otherwise they would count as pods without a policy, and gpuscaler would remove the
+// annotations that it set on them for a move to another NodePool.
 func TestRefusedTargetKeepsItsPods(t *testing.T) {
 	w := fixture.RolloutWorkload()
 	gpusWithoutPolicy := func(c *Cache) int64 {

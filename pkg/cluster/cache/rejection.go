@@ -11,10 +11,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/printable"
 )
 
-// maxForeignText is the maximum length in bytes, before escaping, of a text that an admission webhook or a tenant chooses.
+// maxForeignText is the maximum length of a text from an admission webhook or a tenant, in bytes before escaping.
 const maxForeignText = 400
 
-// shortened returns at most maxForeignText bytes of a text, and escapes characters that cannot be displayed.
+// shortened returns at most maxForeignText bytes of a text, followed by "..." if the text is longer, and escapes characters that cannot be
+// displayed.
 func shortened(text string) string {
 	if len(text) > maxForeignText {
 		text = strings.ToValidUTF8(text[:maxForeignText], "") + "..."
@@ -22,7 +23,7 @@ func shortened(text string) string {
 	return printable.Clean(text)
 }
 
-// Kinds of objects that reject pods. "admission" is for every other admission check.
+// Kinds of admission checks that reject pods. "admission" is for every check other than quotas and LimitRanges.
 const (
 	rejectedByQuota      = "ResourceQuota"
 	rejectedByLimitRange = "LimitRange"
@@ -40,8 +41,8 @@ func deploymentRejection(d *appsv1.Deployment) engine.Rejection {
 	return engine.Rejection{}
 }
 
-// objectRejection returns why the API server creates no further pods of an object of another kind that has the condition ReplicaFailure in
-// its status, such as a ReplicaSet or a Rollout.
+// objectRejection returns why the API server creates no further pods of an object that is not a Deployment. It reads the condition
+// ReplicaFailure, which a ReplicaSet or a Rollout has in its status.
 func objectRejection(u *unstructured.Unstructured) engine.Rejection {
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	for _, item := range conditions {
@@ -61,8 +62,8 @@ func objectRejection(u *unstructured.Unstructured) engine.Rejection {
 //	pods "chat-5d8f-x2x4z" is forbidden: maximum cpu usage per Container is 2, but limit is 4
 //	admission webhook "pods.example.com" denied the request: ...
 //
-// It returns the zero value for every other message, such as a timeout, after which the next attempt can succeed. The text omits the pod's
-// name, because it is different in each attempt.
+// It returns the zero value for every other message, such as a timeout, because the next attempt can succeed. The returned text omits the
+// pod's name, which is different in each attempt.
 func parseRejection(message string) engine.Rejection {
 	_, text, forbidden := strings.Cut(message, " is forbidden: ")
 	if !forbidden {

@@ -24,8 +24,8 @@ func rejectedDeployment(replicas int32, message string) *Target {
 	return fixture.Must[*Target](TrimDeployment(d))
 }
 
-// A quota permits four of seven replicas. The view must name the quota until the condition of the Deployment ends. A second attempt with
-// another pod name must not change the view.
+// A quota permits four of seven replicas. The view must name the quota until the Deployment no longer has the condition ReplicaFailure. A
+// second attempt with another pod name must not change the view.
 func TestReplicasThatAQuotaRejectsAreCountedAndExplained(t *testing.T) {
 	c := New(0)
 	chat := fixture.Workload("chat")

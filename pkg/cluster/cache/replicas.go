@@ -12,7 +12,7 @@ import (
 )
 
 // refresh recomputes the view, the list of pods and the refusal of the entry. It allocates new slices, because readers can still use the
-// previous ones. The caller holds the lock of the cache.
+// slices of the previous result. The caller holds the lock of the cache.
 func (e *entry) refresh() {
 	v := engine.View{}
 	v.MinReplicas, v.MaxReplicas = e.bounds()
@@ -25,7 +25,7 @@ func (e *entry) refresh() {
 		v.Version = e.softwareVersion(e.view.Version)
 		e.setStarted(&v)
 		if v.Rejection = e.rejection(); v.Rejection.Kind != "" {
-			// if no replica is missing, the rejected pod is an additional one of a rolling update
+			// if no replica is missing, the API server rejected an additional pod of a rolling update
 			v.Rejected = max(e.missingReplicas(), 1)
 		}
 		operators = append(operators, &e.target.operator)
@@ -46,10 +46,10 @@ func (e *entry) refresh() {
 	e.refusal = e.refuse()
 }
 
-// refuse returns the reason why no target is computed, or an empty string. It applies to kinds that are read through /scale, which does not
-// report how many pods a replica has. If each of several pods counted as a replica, every target would be too large. refuse returns a
-// reason if there are at least twice as many pods as replicas. The number of replicas is the greater of spec.replicas and status.replicas.
-// In a rolling update the reason disappears when status.replicas includes the new pods.
+// refuse returns the reason why gpuscaler computes no target, or an empty string. Only kinds that are read through /scale can be refused,
+// because /scale does not report how many pods a replica has: if each of several pods counted as a replica, every target would be too high.
+// refuse returns a reason if there are at least twice as many pods as replicas, where the number of replicas is the greater of
+// spec.replicas and status.replicas. During a rolling update, refuse may return a reason until status.replicas includes the new pods.
 func (e *entry) refuse() string {
 	t := e.target
 	switch {
@@ -76,8 +76,8 @@ func (e *entry) refuse() string {
 		"podsPerReplica and replicaLabel in scaleKinds of the chart; no target is computed", t.Ref, pods, replicas)
 }
 
-// podsByReplica returns the pods that have not finished and are not terminating, by the value of the label that names their replica. For a
-// kind without such a label, all pods have the key "".
+// podsByReplica returns the pods that have neither finished nor are terminating, by the value of the label that identifies their replica.
+// For a kind without such a label, all pods have the key "".
 func (e *entry) podsByReplica() map[string][]*Pod {
 	pods := map[string][]*Pod{}
 	for _, p := range e.pods {
@@ -89,7 +89,7 @@ func (e *entry) podsByReplica() map[string][]*Pod {
 	return pods
 }
 
-// unnamed returns the first pod, by name, that lacks the label with the name of its replica, or "" if there is none.
+// unnamed returns the first pod, by name, that lacks the label that identifies its replica, or "" if no pod lacks it.
 func (e *entry) unnamed() (name string) {
 	for _, p := range e.podsByReplica()[""] {
 		if name == "" || p.Name < name {
@@ -126,12 +126,12 @@ func (e *entry) countReplicas(v *engine.View) {
 }
 
 // countGroups sets the numbers of ready, loading, pending and crashing replicas in v, for replicas with several pods. The state of a
-// replica is the first of these that applies:
+// replica is the first matching state of this list:
 //
 //   - crashing: one of its pods is in a crash loop
 //   - pending: one of its pods has no node
 //   - ready: all of its pods are ready
-//   - loading: any other replica, for example one whose workers are not created yet (startupPolicy LeaderReady)
+//   - loading: any other replica, for example a replica whose workers are not created yet (startupPolicy LeaderReady)
 func (e *entry) countGroups(v *engine.View) {
 	for _, pods := range e.podsByReplica() {
 		switch {

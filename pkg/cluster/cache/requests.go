@@ -11,9 +11,9 @@ import (
 )
 
 // Request returns how much of a resource one replica of a workload requests (perReplica), and the sum of the requests of its existing pods
-// (pods), both with the devices that they claim by dynamic resource allocation. known is false if perReplica is not reliable: the workload
-// is not in the cache, its pod template cannot be decoded, or its pods may claim an unknown number of GPUs. pods includes at least one GPU
-// for a pod with such a claim.
+// (pods). Both include devices that pods claim by dynamic resource allocation. known is false if perReplica is not reliable: the workload
+// is not in the cache, its pod template cannot be decoded, or its pods may claim an unknown number of GPUs. In pods, a pod with such a
+// claim counts as at least one GPU.
 func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64, known bool, pods int64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -29,12 +29,12 @@ func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64,
 	return gpupods.CountOf(e.extended, resource) + claims.Devices, !e.unknown && !claims.Unknown, pods
 }
 
-// effectiveResources returns the extended resources that one replica requests (perReplica): the requests of the pod template, and requests
-// that only the existing pods request, because a LimitRange or a webhook can add requests that the template does not have. If the template
-// requests a resource, the existing pods' requests of it are ignored, because these pods may have been created from a previous version of
-// the template. unknown is true if the template cannot be decoded. If a replica has several pods, perPod contains the requests of its
-// largest pod. If a kind that is read through /scale has no pod template, effectiveResources reads only the existing pods, because pods of
-// such a kind can have several templates.
+// effectiveResources returns the extended resources that one replica requests (perReplica). These are the requests of the pod template. If
+// the template does not request a resource but existing pods do, their request is used, because a LimitRange or a webhook can add requests
+// to pods. If the template requests a resource, the requests of existing pods are ignored, because these pods may have been created from a
+// previous version of the template. unknown is true if the template cannot be decoded. If a replica has several pods, perPod contains the
+// requests of its largest pod. For a kind that is read through /scale and has no pod template, effectiveResources reads only the existing
+// pods, because pods of such a kind can have several templates.
 func (e *entry) effectiveResources() (perReplica, perPod []gpupods.Amount, unknown bool) {
 	switch {
 	case e.target.Unreadable && e.target.ReadScale:
@@ -57,7 +57,8 @@ func (e *entry) effectiveResources() (perReplica, perPod []gpupods.Amount, unkno
 }
 
 // existingResources reads the requests of the existing replicas that have all their pods. For each resource it returns the largest request
-// of a replica (perReplica) and, if a replica has several pods, of a pod (perPod). unknown is true if no replica has all its pods.
+// of a replica (perReplica). If a replica has several pods, it also returns the largest request of a pod (perPod). unknown is true if no
+// replica has all its pods.
 func (e *entry) existingResources() (perReplica, perPod []gpupods.Amount, unknown bool) {
 	unknown = true
 	if e.target.Size <= 1 {
@@ -95,7 +96,8 @@ func (e *entry) existingResources() (perReplica, perPod []gpupods.Amount, unknow
 	return perReplica, perPod, unknown
 }
 
-// withAtLeast returns the list with the count of the resource a.Resource raised to at least a.Count. It does not change the list itself.
+// withAtLeast returns the list, in which the count of the resource a.Resource is increased to a.Count if it is lower. It does not change
+// its argument.
 func withAtLeast(list []gpupods.Amount, a gpupods.Amount) []gpupods.Amount {
 	if gpupods.CountOf(list, a.Resource) >= a.Count {
 		return list
@@ -110,7 +112,7 @@ func withAtLeast(list []gpupods.Amount, a gpupods.Amount) []gpupods.Amount {
 	return append(list, a)
 }
 
-// gpus returns the GPUs of one replica.
+// gpus returns how many GPUs one replica requests.
 func (e *entry) gpus() int32 {
 	if e.target.GPUs > 0 {
 		return e.target.GPUs
@@ -124,8 +126,8 @@ func (e *entry) gpus() int32 {
 	return int32(min(n, gpupods.MaxGPUs))
 }
 
-// podRequest returns how much of a resource a pod requests or claims. It returns 0 for a pod that has finished or is terminating, and at
-// least 1 if the resource is GPUs and the pod may claim an unknown number of them. The caller holds the lock.
+// podRequest returns how much of a resource a pod requests or claims. It returns 0 for a pod that has finished or is terminating. If the
+// resource is GPUs and the pod may claim an unknown number of GPUs, it returns at least 1. The caller holds the lock.
 func (c *Cache) podRequest(p *Pod, resource string, counted gpupods.Counted) int64 {
 	if p.phase == ended || p.gpu == nil {
 		return 0
@@ -138,7 +140,7 @@ func (c *Cache) podRequest(p *Pod, resource string, counted gpupods.Counted) int
 	return n
 }
 
-// claimsOf counts the devices that each replica of a target claims. Their number is unknown for a replica with several pods, because the
+// claimsOf counts the devices that each replica of a target claims. For a replica with several pods this number is unknown, because the
 // leader and the workers can have different claims. The caller holds the lock.
 func (c *Cache) claimsOf(namespace string, t *Target, resource string) gpupods.ClaimCount {
 	n := c.count(namespace, t.Claims, resource, nil)
@@ -148,8 +150,8 @@ func (c *Cache) claimsOf(namespace string, t *Target, resource string) gpupods.C
 	return n
 }
 
-// count counts the devices of claims as units of a resource. For a claim whose devices are unknown, Unknown is set only if the resource is
-// GPUs. The caller holds the lock.
+// count counts the devices of claims as units of a resource. For a claim with an unknown number of devices, Unknown is set only if the
+// resource is GPUs. The caller holds the lock.
 func (c *Cache) count(namespace string, claims []gpupods.ClaimRef, resource string, counted gpupods.Counted) (n gpupods.ClaimCount) {
 	if len(claims) == 0 {
 		return n
@@ -202,7 +204,7 @@ func (c *Cache) Unmanaged(team *scaling.Team, workloads []*scaling.Workload, res
 		}
 	}
 	if claims {
-		return s.sum // not cached, because the sum also depends on claims and device classes, with which c.version does not change
+		return s.sum // not cached: the sum also depends on claims and device classes, whose changes do not change c.version
 	}
 	if len(c.unmanaged) >= maxUnmanagedSums {
 		clear(c.unmanaged) // this also deletes the sums of removed teams
@@ -211,7 +213,7 @@ func (c *Cache) Unmanaged(team *scaling.Team, workloads []*scaling.Workload, res
 	return s.sum
 }
 
-// sameSlice reports whether two slices are the same part of the same array.
+// sameSlice reports whether two slices have the same length and the same underlying array.
 func sameSlice[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -48,7 +48,7 @@ func TestRequestsOfWorkloadsAndOfPodsWithoutAPolicy(t *testing.T) {
 	}
 }
 
-// If the pod template of a kind is absent or cannot be decoded, its request is unknown and not 0.
+// If the pod template of a kind is absent or cannot be decoded, its request must be unknown instead of 0.
 func TestRequestOfAnUnreadableTemplateIsUnknown(t *testing.T) {
 	without := fixture.Rollout(3)
 	unstructured.RemoveNestedField(without.Object, "spec", "template")
@@ -69,8 +69,8 @@ func TestRequestOfAnUnreadableTemplateIsUnknown(t *testing.T) {
 	}
 }
 
-// If it is not known how many GPUs a pod claims by dynamic resource allocation, the request of a workload with such a claim is unknown, and
-// a pod without a policy counts as at least one GPU. Otherwise the devices count as GPUs.
+// A pod can claim an unknown number of GPUs by dynamic resource allocation. The request of a workload with such a claim is unknown, and a
+// pod without a policy that has such a claim counts as at least one GPU. If the number of devices is known, each device counts as one GPU.
 func TestGPUsThatAreClaimedAreNotZero(t *testing.T) {
 	template := "gpus"
 	claiming := func(spec *corev1.PodSpec) {
@@ -124,7 +124,7 @@ func TestGPUsThatAreClaimedAreNotZero(t *testing.T) {
 }
 
 // A LimitRange gives each container of the namespace one GPU, so the pods request more than their template. The request of a replica must
-// be the request of these pods. Pods of a previous version of the template must not change the request of the current version.
+// be the request of these pods. Pods from a previous version of the template must not change the request of the current version.
 func TestRequestIncludesWhatOnlyThePodsRequest(t *testing.T) {
 	c := New(0)
 	chat := fixture.Workload("chat")

@@ -30,7 +30,7 @@ const (
 	kedaMaxReplicas = 100
 )
 
-// kedaNameLabel selects the ScaledObject whose metric is read from KEDA's metrics server.
+// kedaNameLabel is the label by which KEDA's metrics server selects the ScaledObject whose metric is read.
 const kedaNameLabel = "scaledobject.keda.sh/name"
 
 // ScaledObject contains the fields of a ScaledObject that the cache stores.
@@ -47,15 +47,15 @@ type ScaledObject struct {
 	pause          manual.KEDAPause
 	operator       manual.Operator
 	annotations    map[string]string // annotations with gpuscaler's prefix
-	metadata       map[string]string // metadata of the trigger for gpuscaler; nil without such a trigger
+	metadata       map[string]string // metadata of the trigger for gpuscaler; nil if the ScaledObject has no such trigger
 	triggers       []string          // names of all triggers
-	// metrics contains, for each named trigger, the name of the external metric that KEDA serves, or "" if this name cannot be determined.
+	// metrics contains the name of the external metric that KEDA serves for each named trigger. The name is "" if it cannot be determined.
 	metrics map[string]string
 	invalid string // why the object cannot be decoded; empty: it was decoded
 }
 
 // TrimScaledObject is the transform of the ScaledObject informer. It returns a *ScaledObject. It keeps an object that cannot be decoded,
-// with its scale target: KEDA may scale this target, so gpuscaler must not write its /scale.
+// with its scale target: KEDA may scale this target, so gpuscaler must not write the target's /scale.
 func TrimScaledObject(obj any) (any, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -94,7 +94,8 @@ func TrimScaledObject(obj any) (any, error) {
 	return s, nil
 }
 
-// DecodeScaledObject converts a ScaledObject to KEDA's type. If that fails it returns the error and an object with only the scale target.
+// DecodeScaledObject converts a ScaledObject to KEDA's type. If the conversion fails, it returns the error and an object with only the
+// scale target.
 func DecodeScaledObject(u *unstructured.Unstructured) (*kedav1alpha1.ScaledObject, error) {
 	o := &kedav1alpha1.ScaledObject{}
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o)
@@ -171,13 +172,15 @@ func (s *ScaledObject) PolicyObject() store.Object {
 }
 
 // triggerMetrics returns the name of the external metric that KEDA serves for each named trigger, for example "s2-aws-sqs-queue" for the
-// third trigger in spec.triggers. In the following cases the name is empty, because otherwise the value of another trigger could be used:
+// third trigger in spec.triggers. In the following cases the name is empty, because otherwise gpuscaler could read the value of another
+// trigger:
 //
 //   - two triggers have the same name
 //   - the status lists no metric for the trigger
 //   - the status lists several metrics for the trigger, whose values cannot be added
 //
-// With spec.advanced.scalingModifiers triggerMetrics returns nil, because KEDA then serves the formula's result for every metric.
+// If spec.advanced.scalingModifiers is set, triggerMetrics returns nil, because KEDA then serves the result of the formula for every
+// metric.
 func triggerMetrics(o *kedav1alpha1.ScaledObject) map[string]string {
 	if o.IsUsingModifiers() {
 		return nil
@@ -197,7 +200,7 @@ func triggerMetrics(o *kedav1alpha1.ScaledObject) map[string]string {
 	return metrics
 }
 
-// onlyWithPrefix returns the name that begins with a prefix, or "" if there is no such name or more than one.
+// onlyWithPrefix returns the only name that begins with a prefix. It returns "" if no name or several names begin with it.
 func onlyWithPrefix(names []string, prefix string) string {
 	matching := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, prefix) })
 	if len(matching) != 1 {

@@ -100,7 +100,7 @@ func TestFieldsOfAScaledObjectAreRead(t *testing.T) {
 	}
 }
 
-// A ScaledObject that cannot be decoded must not be ignored, because KEDA may scale its target.
+// A ScaledObject that cannot be decoded must stay in the cache, because KEDA may scale its target.
 func TestScaledObjectThatCannotBeDecodedKeepsItsTargetAndIsReported(t *testing.T) {
 	u := fixture.ScaledObject("chat", "chat")
 	if err := unstructured.SetNestedField(u.Object, "many", "spec", "maxReplicaCount"); err != nil {

@@ -17,18 +17,19 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 )
 
-// ScaleKind describes a kind with a scale subresource that a policy can target. /scale does not report how many pods a replica has, so a
-// kind whose replicas have several pods needs PodsPerReplica and ReplicaLabel. Such a replica is ready when all its pods are ready.
+// ScaleKind describes a kind with a scale subresource that a policy can name as its scale target. /scale does not report how many pods a
+// replica has, so a kind whose replicas have several pods needs PodsPerReplica and ReplicaLabel. Such a replica is ready when all its pods
+// are ready.
 type ScaleKind struct {
 	schema.GroupVersionKind
-	// PodsPerReplica describes how many pods a replica has. If it is empty, a replica has one pod. Otherwise it is one of these:
+	// PodsPerReplica describes how many pods a replica has. If it is empty, a replica has one pod. Otherwise it has one of these forms:
 	//   - a number
-	//   - env:NAME, an environment variable of the pods, if the object does not contain the number
-	//   - a CEL expression of the object, which is named self, with the function sum() of lists
+	//   - env:NAME, where NAME is an environment variable of the pods, if the object does not contain the number
+	//   - a CEL expression, in which self is the object and sum() adds the numbers of a list
 	PodsPerReplica string
 	ReplicaLabel   string // key of the pod label whose value identifies the replica
-	// NameLabel is the key of the pod label whose value is the name of the object. If it is set, it selects the pods instead of the selector
-	// of /scale. Some kinds set no selector, or a selector that selects only one pod of each replica.
+	// NameLabel is the key of the pod label whose value is the name of the object. If it is set, gpuscaler selects the pods by this label
+	// instead of the selector in /scale, because some kinds set no selector, or a selector that matches only one pod of each replica.
 	NameLabel string
 
 	number     int32       // PodsPerReplica, if it is a number
@@ -103,7 +104,7 @@ func (k *ScaleKind) compile() (err error) {
 // maxSizeCost is the maximum CEL cost of one evaluation of an expression. An expression that adds up 100 roles costs less.
 const maxSizeCost = 100_000
 
-// compileSize compiles an expression for the number of pods of a replica.
+// compileSize compiles a CEL expression that returns the number of pods of a replica.
 func compileSize(text string) (cel.Program, error) {
 	list := cel.ListType(cel.DynType)
 	env, err := cel.NewEnv(cel.Variable("self", cel.DynType),
@@ -151,7 +152,7 @@ func (k ScaleKind) Trim(obj any) (any, error) {
 	}
 	if k.variable != "" {
 		t.SizeVariable, t.ReplicaLabel = k.variable, k.ReplicaLabel
-		t.GPUs, t.Extended, t.Unreadable = 0, nil, true // the number of pods is unknown here, so the resources are read from existing pods
+		t.GPUs, t.Extended, t.Unreadable = 0, nil, true // the number of pods is not in the object, so the resources are read from existing pods
 		return t, nil
 	}
 	n, err := k.podsPerReplica(u)
@@ -176,7 +177,7 @@ func (k ScaleKind) podsPerReplica(u *unstructured.Unstructured) (int32, error) {
 	}
 	result, _, err := k.expression.Eval(map[string]any{"self": u.Object})
 	if err != nil {
-		return 0, fmt.Errorf("cannot be computed for the object: %s", shortened(err.Error())) // the error can contain a value of the object
+		return 0, fmt.Errorf("cannot be computed for the object: %s", shortened(err.Error())) // err can contain a value of the object
 	}
 	n, whole := result.(types.Int)
 	if !whole { // the error must not contain the value, whose length a tenant can choose
@@ -188,8 +189,8 @@ func (k ScaleKind) podsPerReplica(u *unstructured.Unstructured) (int32, error) {
 	return int32(n), nil
 }
 
-// readSize sets the number of pods per replica, for a target whose pods report this number in an environment variable. Without pods, the
-// number is 1.
+// readSize sets the number of pods per replica of a target whose pods have this number in an environment variable. Without pods, the number
+// is 1.
 func (e *entry) readSize() {
 	if e.target == nil || e.target.SizeVariable == "" {
 		return
@@ -201,14 +202,14 @@ func (e *entry) readSize() {
 		}
 	}
 	if size != e.target.Size {
-		sized := *e.target // a copy: readers can still use the previous one
+		sized := *e.target // a copy, because readers can still use the previous target
 		sized.Size = size
 		e.target = &sized
 	}
 }
 
-// sizeOf returns how many pods the replica of the given pods has. During a rollout, old and new replicas can differ if the pods report the
-// number.
+// sizeOf returns how many pods the replica of the given pods must have. If the pods have this number in an environment variable, replicas
+// of different versions can differ during a rollout.
 func (e *entry) sizeOf(pods []*Pod) (size int32) {
 	if e.target.SizeVariable == "" {
 		return e.target.Size
@@ -219,8 +220,8 @@ func (e *entry) sizeOf(pods []*Pod) (size int32) {
 	return max(size, 1)
 }
 
-// unsized returns the first pod, by name, that does not report how many pods its replica has, or "" if there is none. It considers only
-// targets with a SizeVariable.
+// unsized returns the first pod, by name, whose environment variable does not say how many pods its replica has, or "" if every pod has the
+// variable. It considers only targets with a SizeVariable.
 func (e *entry) unsized() (name string) {
 	if e.target.SizeVariable == "" {
 		return ""
@@ -233,8 +234,8 @@ func (e *entry) unsized() (name string) {
 	return name
 }
 
-// notScalable contains kinds of model servers without a scale subresource. The value is the next step for a policy that names such a kind
-// as its scale target.
+// notScalable contains kinds that model servers use and that have no scale subresource. The value is the next step for a policy that names
+// such a kind as its scale target.
 var notScalable = map[schema.GroupKind]string{
 	{Group: "ray.io", Kind: "RayCluster"}: rayNextStep,
 	{Group: "ray.io", Kind: "RayService"}: rayNextStep,
@@ -247,7 +248,7 @@ var notScalable = map[schema.GroupKind]string{
 const rayNextStep = "the autoscaler of Ray (enableInTreeAutoscaling) sets the replicas of worker groups; capacity groups include the " +
 	"GPUs of their pods"
 
-// withoutScale returns the reason why no target is computed for a kind without a scale subresource.
+// withoutScale returns why gpuscaler computes no target for a kind without a scale subresource.
 func withoutScale(r Ref) string {
 	reason := fmt.Sprintf("%s: the kind has no scale subresource, so no HPA can scale it", r)
 	if next := notScalable[schema.GroupKind{Group: r.Group, Kind: r.Kind}]; next != "" {

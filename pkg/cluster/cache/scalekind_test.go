@@ -16,7 +16,7 @@ import (
 const storm = "StormService.v1alpha1.orchestration.aibrix.ai replicaLabel=roleset-name " +
 	"podsPerReplica=self.spec.template.spec.roles.map(r, r.replicas).sum()"
 
-// stormService returns a StormService of AIBrix: a replica has a prefill pod and the given number of decode pods.
+// stormService returns a StormService (a kind of AIBrix). Each of its replicas has one prefill pod and the given number of decode pods.
 func stormService(decode any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "orchestration.aibrix.ai/v1alpha1", "kind": "StormService",
@@ -32,7 +32,7 @@ func stormWorkload() *scaling.Workload {
 	return w
 }
 
-// story is a cache with a StormService.
+// story is a cache with a StormService, to which a test adds pods.
 type story struct {
 	*Cache
 	kind ScaleKind
@@ -49,7 +49,7 @@ func (s story) put(t *testing.T, u *unstructured.Unstructured) {
 	s.PutTarget(full)
 }
 
-// pod stores a pod of a replica that requests GPUs.
+// pod stores a pod of a replica. gpus is the number of GPUs that the pod requests.
 func (s story) pod(i int, state, replica, gpus string) {
 	p := fixture.Pod("chat", i, state)
 	p.Labels = map[string]string{"app": "chat"}
@@ -60,8 +60,8 @@ func (s story) pod(i int, state, replica, gpus string) {
 	s.PutPod(fixture.Must[*Pod](TrimPod(p)))
 }
 
-// The StormService in this test has replicas with one prefill and two decode pods. Neither /scale nor a pod template shows this. Replicas
-// and their GPUs must be counted by group, as for a LeaderWorkerSet.
+// Each replica of the StormService in this test has one prefill and two decode pods. Neither /scale nor a pod template contains this
+// number. Replicas and their GPUs must be counted by group of pods, as for a LeaderWorkerSet.
 func TestReplicasOfADescribedKindAreCountedByGroup(t *testing.T) {
 	kind, err := ParseScaleKind(storm)
 	if err != nil {
@@ -111,7 +111,7 @@ func TestPodsThatDoNotMatchTheDescriptionAreRefused(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		decode any
-		labels []string // replica of each pod
+		labels []string // value of the replica label of each pod
 		want   string
 	}{
 		"as described":           {int64(1), []string{"a", "a", "b", "b"}, ""},
@@ -144,7 +144,7 @@ func TestPodsThatDoNotMatchTheDescriptionAreRefused(t *testing.T) {
 	}
 }
 
-// If the kind has a pod template, the template determines the resources of a replica, even before a pod exists.
+// If the kind has a pod template, the resources of a replica are read from the template, even before a pod exists.
 func TestDescribedKindWithAPodTemplate(t *testing.T) {
 	kind, err := ParseScaleKind("Rollout.v1alpha1.argoproj.io replicaLabel=example.com/replica podsPerReplica=4")
 	if err != nil {
@@ -197,8 +197,8 @@ func TestScaleKindIsParsedOrRefusedWithTheReason(t *testing.T) {
 	}
 }
 
-// The ModelServing (Kthena) does not contain how many pods a replica of its role has. The pods contain it, in the environment variable
-// GROUP_SIZE.
+// role describes a kind of Kthena whose objects do not contain the number of pods of a replica. The pods have this number in the
+// environment variable GROUP_SIZE.
 const role = "ModelServingRoleReplica.v1alpha1.workload.serving.volcano.sh " +
 	"replicaLabel=modelserving.volcano.sh/role-id podsPerReplica=env:GROUP_SIZE"
 
@@ -236,7 +236,7 @@ func TestPodsReportHowManyPodsTheirReplicaHas(t *testing.T) {
 	if v, ok := s.View(w); !ok || v.Ready != 1 || v.Loading != 1 || v.GPUs != 3 {
 		t.Errorf("%+v, %t; want one ready and one loading replica of 3 GPUs", v, ok)
 	}
-	for i := range 3 { // a rollout: the new replica has four pods, one of which exists
+	for i := range 3 { // a rollout: a replica of the new version has four pods, one of which exists
 		s.PutPod(rolePod(i, "a", "3", kind))
 	}
 	s.PutPod(rolePod(3, "b", "4", kind))
@@ -261,8 +261,8 @@ func TestPodsReportHowManyPodsTheirReplicaHas(t *testing.T) {
 	}
 }
 
-// The selector that Kthena sets in /scale selects one pod of each replica, and Grove sets none without its own autoscaling. nameLabel
-// selects all pods.
+// The selector that Kthena sets in /scale matches one pod of each replica. Grove sets no selector unless its own autoscaling is used. With
+// nameLabel, gpuscaler must select all pods.
 func TestNameLabelSelectsThePodsOfADescribedKind(t *testing.T) {
 	kind, err := ParseScaleKind("StormService.v1alpha1.orchestration.aibrix.ai nameLabel=app")
 	if err != nil {

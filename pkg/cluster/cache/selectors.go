@@ -5,9 +5,10 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// selectorIndex finds the scale targets whose selector matches a pod without comparing every selector of the namespace. A selector is
-// stored under one of the label pairs that it requires: the pair that has the fewest selectors at that time. Selectors without a required
-// label pair are compared with every pod, but there are few of them. The first key is the namespace.
+// selectorIndex finds the scale targets whose selector matches a pod, without comparing every selector of the namespace. A selector is
+// stored under one of the label pairs (key=value) that it requires: the pair under which the fewest selectors are stored at that time.
+// Selectors without a required label pair are compared with every pod, but few such selectors exist. The first key of the map is the
+// namespace.
 type selectorIndex map[string]map[labelPair][]indexedSelector
 
 type labelPair struct{ key, value string }

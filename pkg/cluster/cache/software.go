@@ -10,9 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// softwareOf returns a hash of what determines how much work a pod serves: the image, command and arguments of the containers that use
-// GPUs, their extended resources, and the node labels that the pod selects, such as nvidia.com/gpu.product. If no container uses GPUs, all
-// containers are included. A change of anything else, for example of an injected sidecar or an annotation, does not change the hash.
+// softwareOf returns a hash of the fields that determine how much work a pod serves: the image, command and arguments of the containers
+// that use GPUs, their extended resources, and the node labels that the pod selects, such as nvidia.com/gpu.product. If no container uses
+// GPUs, the fields of all containers are included. Other changes, for example of an injected sidecar or an annotation, do not change the
+// hash.
 func softwareOf(spec *corev1.PodSpec) uint64 {
 	h := fnv.New64a()
 	add := func(parts ...string) {
@@ -45,7 +46,7 @@ func anyUsesGPUs(containers []corev1.Container) bool {
 	return slices.ContainsFunc(containers, usesGPUs)
 }
 
-// usesGPUs reports whether a container has an extended resource or a device claim.
+// usesGPUs reports whether a container has a limit of an extended resource or a device claim.
 func usesGPUs(c corev1.Container) bool {
 	for name := range c.Resources.Limits {
 		if strings.Contains(string(name), "/") {
@@ -55,9 +56,9 @@ func usesGPUs(c corev1.Container) bool {
 	return len(c.Resources.Claims) > 0
 }
 
-// softwareVersion returns the most frequent hash of the ready pods. before is the previous result. It is kept if two hashes are equally
-// frequent, so that the result changes only once during a rollout. Without a ready pod it returns 0, which means that the version is not
-// known.
+// softwareVersion returns the most frequent hash (see softwareOf) of the ready pods. before is the previous result. If two hashes are
+// equally frequent, before is kept, so that the result changes only once during a rollout. Without a ready pod it returns 0, which means
+// that the version is unknown.
 func (e *entry) softwareVersion(before uint64) uint64 {
 	count := map[uint64]int{}
 	for _, p := range e.pods {

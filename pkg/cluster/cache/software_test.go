@@ -14,7 +14,7 @@ func server(image string, args ...string) corev1.Container {
 		Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1"), "memory": resource.MustParse("8Gi")}}}
 }
 
-// The version of a pod depends on what determines its capacity (image, arguments, GPUs, selected nodes) and on nothing else.
+// The version of a pod depends only on the fields that determine how much work the pod serves: image, arguments, GPUs and selected nodes.
 func TestVersionOfAPod(t *testing.T) {
 	of := func(selector map[string]string, containers ...corev1.Container) uint64 {
 		return softwareOf(&corev1.PodSpec{NodeSelector: selector, Containers: containers})
@@ -50,7 +50,7 @@ func TestVersionOfAPod(t *testing.T) {
 	}
 }
 
-// In a rollout of four replicas, one after the other, the version changes once. While no pod is ready, the version is not known.
+// In a rollout that replaces four replicas one by one, the version changes once. While no pod is ready, the version is unknown.
 func TestVersionChangesOnceInARollout(t *testing.T) {
 	e := &entry{pods: map[string]*Pod{}}
 	for i := range 4 {

@@ -22,14 +22,15 @@ import (
 // LeaderWorkerSetKind is the kind of LeaderWorkerSets. One replica is a group of pods.
 var LeaderWorkerSetKind = schema.GroupVersionKind{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"}
 
-// Ref names a scale target. It has no API version: a policy, an HPA and a ScaledObject can name different versions of one object.
+// Ref identifies a scale target. It has no API version, because a policy, an HPA and a ScaledObject can refer to different versions of one
+// object.
 type Ref struct{ Namespace, Group, Kind, Name string }
 
-// String returns "Deployment team/chat", for logs.
+// String returns kind, namespace and name, for example "Deployment team/chat".
 func (r Ref) String() string { return r.Kind + " " + r.Namespace + "/" + r.Name }
 
-// RefOf returns the Ref of a scale target without allocating. An empty kind means a Deployment and an empty apiVersion means the group
-// apps, as in KEDA.
+// RefOf returns the Ref of a scale target without allocating memory. An empty kind means a Deployment, and an empty apiVersion means the
+// group apps, as in KEDA.
 func RefOf(namespace, apiVersion, kind, name string) Ref {
 	if kind == "" {
 		kind = "Deployment"
@@ -57,20 +58,20 @@ type Target struct {
 	Replicas       int32
 	Size           int32              // pods per replica
 	ReplicaLabel   string             // key of the pod label whose value identifies the replica; empty if a replica has one pod
-	ReadScale      bool               // whether it was read through /scale, which does not report how many pods a replica has
+	ReadScale      bool               // whether the target was read through /scale, which does not report how many pods a replica has
 	SizeVariable   string             // environment variable of the pods that contains Size; empty: Size is not read from pods
-	undescribed    string             // why the pods, or the number of pods per replica, are unknown; empty: both are known
+	undescribed    string             // why the pods or the number of pods per replica are unknown; empty: both are known
 	StatusReplicas int32              // status.replicas of /scale
 	PerPod         []gpupods.Amount   // extended resources of its largest pod, if a replica has several pods
 	GPUs           int32              // GPUs per replica, in all pods of the replica
 	Extended       []gpupods.Amount   // extended resources per replica
-	Unreadable     bool               // the pod template cannot be decoded, so GPUs and Extended are not known
+	Unreadable     bool               // whether the pod template cannot be decoded, so that GPUs and Extended are unknown
 	Claims         []gpupods.ClaimRef // ResourceClaims of its pods
-	// whether a container has a limit of an extended resource and no request; the API server adds the request to pods but not to the
-	// template
+	// LimitsOnly is true if a container has a limit of an extended resource and no request. The API server adds the request to pods but not to
+	// the template.
 	LimitsOnly bool
-	Rejection  engine.Rejection // why the API server rejects further pods; the zero value if it does not
-	Selector   labels.Selector  // selector of the pods; nil if it is unknown, and the target then has no view
+	Rejection  engine.Rejection // why the API server rejects further pods; the zero value: it does not reject pods
+	Selector   labels.Selector  // selector of the pods; nil: the selector is unknown, and the target has no view
 	operator   manual.Operator
 }
 
@@ -102,7 +103,7 @@ func TrimStatefulSet(obj any) (any, error) {
 func appsTarget(m *metav1.ObjectMeta, s *metav1.LabelSelector, pod *corev1.PodSpec) *Target {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
-		selector = nil // the API server refuses such a selector, so this does not occur; without a selector, the target has no view
+		selector = nil // the API server refuses an invalid selector, so this does not occur; without a selector, the target has no view
 	}
 	return &Target{
 		ObjectMeta: informer.Identity(m),
@@ -125,8 +126,8 @@ func (t *Target) as(kind string, replicas *int32) *Target {
 	return t
 }
 
-// TrimLeaderWorkerSet is the transform of the LeaderWorkerSet informer. It returns a *Target. One replica is a group of `size` pods: a
-// leader and size-1 workers.
+// TrimLeaderWorkerSet is the transform of the LeaderWorkerSet informer. It returns a *Target. One replica is a group of pods: a leader and
+// size-1 workers, where size is a field of the LeaderWorkerSet.
 func TrimLeaderWorkerSet(obj any) (any, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -149,7 +150,7 @@ func TrimLeaderWorkerSet(obj any) (any, error) {
 	t.Claims = append(gpupods.ClaimRefs(leader), gpupods.ClaimRefs(workers)...)
 	t.GPUs = int32(min(int64(gpupods.GPUs(leader))+(size-1)*int64(gpupods.GPUs(workers)), gpupods.MaxGPUs))
 	t.addGroupResources(gpupods.ExtendedResources(leader), gpupods.ExtendedResources(workers), size)
-	// not status.hpaPodSelector, which selects only the leader pods: readiness and metrics are read from all pods of a group
+	// status.hpaPodSelector is not used, because it selects only the leader pods: readiness and metrics are read from all pods of a group
 	t.Selector = labels.SelectorFromSet(labels.Set{lwsNameLabel: u.GetName()})
 	return t, nil
 }
@@ -168,8 +169,8 @@ func (t *Target) addGroupResources(leader, worker []gpupods.Amount, size int64) 
 	}
 }
 
-// WithScale returns a copy of the target with the replicas that its /scale reports. If the target has no selector yet, the copy also has
-// the selector that /scale reports.
+// WithScale returns a copy of the target with the replicas that its /scale reports. If the target has no selector, the copy also has the
+// selector that /scale reports.
 func (t *Target) WithScale(scale *unstructured.Unstructured) (*Target, error) {
 	replicas, _, err := unstructured.NestedInt64(scale.Object, "spec", "replicas")
 	if err != nil || replicas < 0 || replicas > maxReplicas {
@@ -193,9 +194,9 @@ func (t *Target) WithScale(scale *unstructured.Unstructured) (*Target, error) {
 	return &full, nil
 }
 
-// WithoutScale returns a copy of the target for which no target replicas are computed. The copy contains the reason why /scale cannot be
-// read. If notFound is true, the reason is that the kind has no scale subresource. Otherwise the reason is err. The copy has no selector;
-// PutTarget keeps the selector of the previous version.
+// WithoutScale returns a copy of the target with the reason why gpuscaler computes no target for the workload: if notFound is true, the
+// kind has no scale subresource; otherwise the error err of reading /scale. The copy has no selector. PutTarget adds the selector of the
+// previous version.
 func (t *Target) WithoutScale(notFound bool, err error) *Target {
 	refused := *t
 	refused.Selector = nil
@@ -206,10 +207,10 @@ func (t *Target) WithoutScale(notFound bool, err error) *Target {
 	return &refused
 }
 
-// refusedAfter returns the target t, with one exception. If t is the result of WithoutScale and its previous version old has a selector,
-// refusedAfter returns a copy of t with old's selector and replicas. No target replicas are computed for the copy, but its pods still
-// belong to the workload. Otherwise they would count as pods without a policy in addition to the workload, and would lose gpuscaler's
-// annotations during a move.
+// refusedAfter returns the target t to store, given its previous version old. If t is the result of WithoutScale and old has a selector,
+// refusedAfter returns a copy of t with old's selector and replicas. gpuscaler computes no target for the copy, but its pods still belong
+// to the workload. Otherwise they would count as pods without a policy in addition to the workload, and gpuscaler would remove the
+// annotations that it set on them for a move to another NodePool.
 func (t *Target) refusedAfter(old *Target) *Target {
 	if t.Selector != nil || t.undescribed == "" || old == nil || old.Selector == nil || old.UID != t.UID {
 		return t
@@ -235,11 +236,11 @@ func unstructuredTarget(u *unstructured.Unstructured) *Target {
 	return t
 }
 
-// maxReplicas is the largest number of replicas that is read from an object. It prevents an overflow when replicas are added as int32.
+// maxReplicas is the largest number of replicas that is read from an object. It prevents an overflow of sums of replicas, which are int32.
 const maxReplicas = 1 << 24
 
-// templatePod returns the pod template at a path of an object. ok is false, and the pod is empty, if the template is missing, cannot be
-// decoded, or has no container.
+// templatePod returns the pod template at a path of an object. If the template is missing, cannot be decoded or has no container, ok is
+// false and the pod is empty.
 func templatePod(u *unstructured.Unstructured, fields ...string) (spec *corev1.PodSpec, ok bool) {
 	spec = &corev1.PodSpec{}
 	raw, found, err := unstructured.NestedMap(u.Object, append(fields, "spec")...)

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// publishing returns a ScaledObject with named triggers and the metrics that KEDA serves for them.
+// publishing returns a ScaledObject with triggers of the given names. Its status lists the metrics that KEDA serves for them (published).
 func publishing(names []string, published ...string) *unstructured.Unstructured {
 	u := fixture.ScaledObject("embed", "chat")
 	triggers := make([]any, len(names))

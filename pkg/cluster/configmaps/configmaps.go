@@ -1,8 +1,8 @@
 // Package configmaps reads the ConfigMaps with policies that teams apply in their own namespaces, and reports by Events which policies are
-// accepted and why others are refused.
+// accepted and why other policies are refused.
 //
 // A Reader has one informer for each listed namespace, which requests only ConfigMaps with the label gpuscaler.io/policy: "true". The
-// policy store decides which of them the PlatformConfig accepts.
+// policy store checks the policies and refuses those that the PlatformConfig does not permit.
 package configmaps
 
 import (
@@ -32,7 +32,8 @@ import (
 // Selector selects the ConfigMaps that contain policies.
 const Selector = "gpuscaler.io/policy=true"
 
-// reportInterval is the time between two reports about accepted policies. A ConfigMap that changes each second therefore causes few Events.
+// reportInterval is the time between two checks whether the accepted policies have changed. A ConfigMap that changes each second therefore
+// causes few Events.
 const reportInterval = 10 * time.Second
 
 // Policies receives the ConfigMaps. The policy store implements it.
@@ -49,9 +50,9 @@ type Options struct {
 	Namespaces []string // the namespaces to read; the service account needs the verbs list and watch on their ConfigMaps
 	Policies   Policies
 	Events     events.Sender
-	// Leading reports whether this process leads. A standby sends no Events.
+	// Leading reports whether this process is the leader. A standby sends no Events.
 	Leading func() bool
-	// Status writes the annotation of each ConfigMap with the status of its policies. nil: it is not written.
+	// Status writes the status of the policies of each ConfigMap into an annotation of the ConfigMap. nil: the annotation is not written.
 	Status *policystatus.Writer
 	Log    *slog.Logger
 }
@@ -61,7 +62,7 @@ type Reader struct {
 	options  Options
 	synced   map[string]toolscache.InformerSynced // by namespace; written before started is closed
 	started  chan struct{}
-	reported map[types.NamespacedName]string // the accepted policies of each ConfigMap, as the last Event reported them
+	reported map[types.NamespacedName]string // the accepted policies of each ConfigMap, as in the last Event about it
 }
 
 // New returns a Reader. It reads nothing before Run.
@@ -93,7 +94,7 @@ func (r *Reader) Run(ctx context.Context) {
 	rounds.Every(ctx, reportInterval, func(time.Time) { r.report() })
 }
 
-// put passes a ConfigMap to the policy store if its data changed. A changed annotation or label is not an edit of its policies.
+// put passes a ConfigMap to the policy store if its data changed. A change of its annotations or labels does not change its policies.
 func (r *Reader) put(old, c *ConfigMap) {
 	if old == nil || !old.content.Equal(&c.content) {
 		r.options.Policies.SetConfigMap(c.content)
@@ -103,7 +104,7 @@ func (r *Reader) put(old, c *ConfigMap) {
 	}
 }
 
-// drop removes a ConfigMap that was deleted or no longer has the label.
+// drop removes a ConfigMap that was deleted, or whose label was removed.
 func (r *Reader) drop(c *ConfigMap) {
 	r.options.Policies.DeleteConfigMap(c.Namespace, c.Name)
 	if r.options.Status != nil {
@@ -111,9 +112,9 @@ func (r *Reader) drop(c *ConfigMap) {
 	}
 }
 
-// WaitForSync waits until the ConfigMaps of all namespaces have been read, at most until the time limit. Then it makes the policy store
-// publish their policies. It logs each namespace that was not read in time. gpuscaler starts without the policies of these namespaces, so
-// that it can scale the workloads of the others.
+// WaitForSync waits until the ConfigMaps of all namespaces have been read, or until the time limit. Then the policy store publishes the
+// policies that were read. WaitForSync logs each namespace that was not read in time. gpuscaler starts without the policies of these
+// namespaces, so that it can scale the workloads of the other namespaces.
 func (r *Reader) WaitForSync(ctx context.Context, limit time.Duration) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -166,7 +167,7 @@ func reference(st *store.ConfigMapStatus) corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: st.Namespace, Name: st.Name, UID: types.UID(st.UID)}
 }
 
-// ConfigMap is what the informer stores of a ConfigMap.
+// ConfigMap contains the data of a ConfigMap that the informer stores.
 type ConfigMap struct {
 	metav1.ObjectMeta
 	content store.ConfigMap
@@ -177,8 +178,8 @@ func (c *ConfigMap) reference() corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: c.Namespace, Name: c.Name, UID: c.UID}
 }
 
-// Trim is the transform of the informers. It returns a *ConfigMap without labels, annotations and managed fields. The content of a
-// ConfigMap that is too large is not stored.
+// Trim is the transform of the informers. It returns a *ConfigMap without labels, annotations and managed fields. If the data of a
+// ConfigMap is too large, Trim omits the data.
 func Trim(obj any) (any, error) {
 	object, ok := obj.(*corev1.ConfigMap)
 	if !ok {

@@ -75,7 +75,7 @@ func configMap(namespace, name string, data map[string]string) *corev1.ConfigMap
 		Labels: map[string]string{"gpuscaler.io/policy": "true"}, Annotations: map[string]string{"a": "b"}}}
 }
 
-// run runs a Reader of these namespaces and waits until it has read their ConfigMaps.
+// run runs a Reader of the given namespaces and waits until it has read their ConfigMaps.
 func run(t *testing.T, client *fake.Clientset, limit time.Duration, namespaces ...string) *received {
 	t.Helper()
 	policies := &received{all: map[string]store.ConfigMap{}}
@@ -131,7 +131,8 @@ func TestOnlyLabelledConfigMapsOfListedNamespacesAreRequested(t *testing.T) {
 	eventually(t, "the deleted one is removed", func() bool { return slices.Equal(policies.names(), []string{"team-b/policies"}) })
 }
 
-// The permission to read one namespace is missing. The other namespaces must be read, and the start must not be delayed beyond the limit.
+// The permission to read one of two namespaces is missing. The other namespace must be read, and the start must not be delayed beyond the
+// limit.
 func TestANamespaceThatCannotBeListedDelaysTheStartOnlyForALimitedTime(t *testing.T) {
 	client := fake.NewClientset(configMap("team-b", "policies", nil))
 	client.PrependReactor("list", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -166,7 +167,7 @@ func TestAChangedAnnotationIsNotPassedToThePolicies(t *testing.T) {
 	}
 }
 
-// The annotation is written to a ConfigMap, and removed when the ConfigMap no longer has the label.
+// The annotation with the status must be written to a ConfigMap, and removed after the label is removed from the ConfigMap.
 func TestTheStatusIsWrittenToAConfigMapWhileItHasTheLabel(t *testing.T) {
 	statuses := &carriers{all: []store.CarrierStatus{{Kind: "ConfigMap", Namespace: "team-a", Name: "policies", State: store.InForce,
 		InForce: []string{"chat@3f1c"}}}}
@@ -203,7 +204,7 @@ func TestTheStatusIsWrittenToAConfigMapWhileItHasTheLabel(t *testing.T) {
 	}
 }
 
-// carriers are the statuses of a policy store that does not change.
+// carriers simulates a policy store whose statuses do not change.
 type carriers struct{ all []store.CarrierStatus }
 
 func (c *carriers) StatusRevision() uint64 { return 1 }

@@ -12,7 +12,7 @@ const (
 	byExtended = "nvidia.com/gpu"
 )
 
-// claim returns a ResourceClaim. allocated is the content of status.allocation.devices.results; "" before the allocation.
+// claim returns a ResourceClaim. allocated is the content of status.allocation.devices.results. It is "" if no device is allocated yet.
 func claim(name, requests, allocated string) string {
 	text := `{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {namespace: team, name: ` + name +
 		`}, spec: {devices: {requests: ` + requests + `}}`
@@ -22,7 +22,7 @@ func claim(name, requests, allocated string) string {
 	return text + "}"
 }
 
-// device returns an allocated device of a request.
+// device returns a device that was allocated for a request.
 func device(request string) string {
 	return "{driver: gpu.nvidia.com, pool: n1, device: gpu-0, request: " + request + "}"
 }
@@ -87,7 +87,7 @@ func TestCountOfOneClaim(t *testing.T) {
 	}
 }
 
-// MIG instances are counted only as units of their own DeviceClass. Each instance is one device.
+// Each MIG instance is one device. Its device must count only as a unit of its own DeviceClass.
 func TestDevicesCountOnlyForTheirClass(t *testing.T) {
 	c := withClasses(t)
 	put(t, c, template("slices", `[{name: x, exactly: {deviceClassName: mig.nvidia.com, allocationMode: ExactCount, count: 3}}]`))
@@ -108,8 +108,8 @@ func TestDevicesCountOnlyForTheirClass(t *testing.T) {
 	}
 }
 
-// Two pods share a claim of two GPUs, which are counted only for the first pod. If the pod template of a workload refers to this claim by
-// name, the GPUs are not added to the GPUs of a replica.
+// Two pods share a claim of two GPUs, so the GPUs must count only for the first pod. If the pod template of a workload refers to this claim
+// by name, its GPUs must not count as GPUs of a replica.
 func TestSharedClaimCountsOnce(t *testing.T) {
 	c, counted := withClasses(t), gpupods.Counted{}
 	put(t, c, claim("shared", `[{name: x, exactly: {deviceClassName: gpu.nvidia.com, count: 2}}]`, ""))
@@ -127,8 +127,9 @@ func TestSharedClaimCountsOnce(t *testing.T) {
 	}
 }
 
-// A claim that was generated from a template keeps its count after the template is deleted. Until the claim is in the cache, its template
-// determines the count. If neither is in the cache, the count is unknown for the pod and for the next replica.
+// A claim that was generated from a template must keep its count after the template is deleted. Until the claim is in the cache, its
+// template determines the count. If neither the claim nor the template is in the cache, the count is unknown, both for the pod and for the
+// next replica.
 func TestDeletedTemplate(t *testing.T) {
 	c := withClasses(t)
 	put(t, c, template("gpus", `[{name: x, exactly: {deviceClassName: gpu.nvidia.com, count: 2}}]`))
@@ -151,7 +152,7 @@ func TestDeletedTemplate(t *testing.T) {
 	devices("the class is deleted", running, gpupods.Counted{}, gpupods.ClaimCount{Unknown: true})
 }
 
-// A pod requests devices by the resource name of the class, without a claim.
+// A pod requests devices without a claim, by the resource name of their DeviceClass. The devices must count.
 func TestDevicesRequestedByTheNameOfTheirClass(t *testing.T) {
 	c := withClasses(t)
 	refs := []gpupods.ClaimRef{{Class: gpuClass, Devices: 8}, {Class: "rdma", Devices: 1}}

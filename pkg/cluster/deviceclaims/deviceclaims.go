@@ -1,11 +1,14 @@
-// Package deviceclaims counts the devices that pods claim by dynamic resource allocation (DRA), and determines whether they may be GPUs. It
-// stores ResourceClaims, ResourceClaimTemplates and DeviceClasses, whose API is stable since Kubernetes 1.34. If the API server does not
-// serve this API, or an object was not read yet, a claim counts as a claim for an unknown number of GPUs.
+// Package deviceclaims counts the devices that pods claim by dynamic resource allocation (DRA), and determines whether the devices may be
+// GPUs. It stores ResourceClaims, ResourceClaimTemplates and DeviceClasses, whose API is stable since Kubernetes 1.34. If the API server
+// does not serve this API, or an object was not read yet, a claim counts as a claim for an unknown number of GPUs.
 //
-// A device is one result of an allocation: a whole GPU, or a partition of one such as a MIG instance. A request for an exact count reserves
-// that many devices. A request for all matching devices of a node reserves a number that is known only after the allocation. A request with
-// alternatives (firstAvailable) counts as its largest alternative until the scheduler has chosen one. A request with adminAccess reserves
-// no device.
+// A device is one result of an allocation: a whole GPU, or a partition of a GPU such as a MIG instance. A claim has one or more device
+// requests:
+//
+//   - a request for an exact count reserves that many devices
+//   - a request for all matching devices of a node reserves a number of devices that is known only after the allocation
+//   - a request with alternatives (firstAvailable) counts as its largest alternative until the scheduler has chosen one
+//   - a request with adminAccess reserves no device
 //
 // Devices count as units of a resource in two cases: the resource is the name of their DeviceClass
 // (deviceclass.resource.kubernetes.io/gpu.nvidia.com), or it is the extendedResourceName of their DeviceClass (nvidia.com/gpu).
@@ -65,10 +68,10 @@ func (c *Cache) change(what func()) {
 	c.changed()
 }
 
-// Count returns how many devices of a resource the claims of one pod reserve. It adds the claims to the set counted, and does not count the
-// devices of claims that are already in the set, because pods can share a claim. If the set is nil, the claims are from a pod template. In
-// this case, claims that the template refers to by name are not counted, because all replicas share them. If resource is empty, Count
-// counts the devices of every class that may have GPUs.
+// Count returns how many devices of a resource the claims of one pod reserve. Pods can share a claim, so Count adds the claims to the set
+// counted, and does not count the devices of claims that are already in the set. A nil set means that the claims are from a pod template.
+// Count then ignores claims that the template refers to by name, because all replicas share them. If resource is empty, Count counts the
+// devices of every DeviceClass that may have GPUs.
 func (c *Cache) Count(namespace string, claims []gpupods.ClaimRef, resource string, counted gpupods.Counted) (n gpupods.ClaimCount) {
 	if len(claims) == 0 {
 		return n
@@ -99,8 +102,8 @@ func (c *Cache) Count(namespace string, claims []gpupods.ClaimRef, resource stri
 	return n
 }
 
-// claimOf returns the claim to which a pod refers, or the template of the claim if the claim is not in the cache. It returns nil if neither
-// is in the cache. The caller holds the lock.
+// claimOf returns the claim to which a pod refers. If the claim is not in the cache, it returns the template of the claim. If neither is in
+// the cache, it returns nil. The caller holds the lock.
 func (c *Cache) claimOf(namespace string, ref *gpupods.ClaimRef) *Claim {
 	if ref.Name != "" {
 		if claim := c.claims[claimKey{namespace, ref.Name, false}]; claim != nil {
@@ -110,8 +113,8 @@ func (c *Cache) claimOf(namespace string, ref *gpupods.ClaimRef) *Claim {
 	return c.claims[claimKey{namespace, ref.Template, true}]
 }
 
-// add adds the devices of one device request to the result n. The parameter options contains the alternatives of the request. If the
-// parameter counts is false, add does not increase n.Devices, because the devices were already counted for another pod.
+// add adds the devices of one device request to n. options contains the alternatives of the request. If counts is false, add does not
+// increase n.Devices, because the devices were counted for another pod.
 func (c *Cache) add(n *gpupods.ClaimCount, options []option, resource string, counts bool) {
 	var greatest int64
 	for _, o := range options {
@@ -129,7 +132,8 @@ func (c *Cache) add(n *gpupods.ClaimCount, options []option, resource string, co
 	}
 }
 
-// countsAs reports whether a device of a class is one unit of a resource. If resource is empty, it reports whether the class may have GPUs.
+// countsAs reports whether a device of a class counts as one unit of a resource. If resource is empty, it reports whether the class may
+// have GPUs.
 func (c *Cache) countsAs(class, resource string) bool {
 	known := c.classes[class]
 	if known == nil || resource == "" {
@@ -138,9 +142,9 @@ func (c *Cache) countsAs(class, resource string) bool {
 	return class == gpupods.ClassOf(resource) || known.extendedResource != "" && known.extendedResource == resource
 }
 
-// ExtendedResource returns the extendedResourceName of the DeviceClass that the given resource name contains, for example nvidia.com/gpu
-// for deviceclass.resource.kubernetes.io/gpu.nvidia.com. Pods can request the same devices by both names. It returns "" if the resource
-// name contains no DeviceClass, or the class has no extendedResourceName.
+// ExtendedResource returns the extendedResourceName of the DeviceClass that a resource name contains. For example, it returns
+// nvidia.com/gpu for deviceclass.resource.kubernetes.io/gpu.nvidia.com. Pods can request the same devices by both names. It returns "" if
+// the resource name contains no DeviceClass, or the class has no extendedResourceName.
 func (c *Cache) ExtendedResource(resource string) string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -150,8 +154,8 @@ func (c *Cache) ExtendedResource(resource string) string {
 	return ""
 }
 
-// MayBeGPUs reports whether at least one of the claims may be for GPUs. A claim or device class that is not in the cache counts as one for
-// GPUs.
+// MayBeGPUs reports whether at least one of the claims may be for GPUs. If a claim or its device class is not in the cache, MayBeGPUs
+// returns true.
 func (c *Cache) MayBeGPUs(namespace string, claims []gpupods.ClaimRef) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -13,22 +13,22 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
 )
 
-// Claim is the part of a ResourceClaim or ResourceClaimTemplate that is stored.
+// Claim contains the data of a ResourceClaim or ResourceClaimTemplate that is stored.
 type Claim struct {
 	metav1.ObjectMeta
 	template bool
-	requests [][]option // the alternatives of each request (see firstAvailable); after the allocation, only the allocated alternative
+	requests [][]option // alternatives of each device request (see firstAvailable); after the allocation, only the allocated alternative
 }
 
 // option is one alternative of a device request.
 type option struct {
-	class   string // "": unknown
-	devices int64  // unknownCount until the claim is allocated
+	class   string // name of the DeviceClass; "": unknown
+	devices int64  // number of devices; unknownCount if it is known only after the allocation
 }
 
 const unknownCount = -1
 
-// unreadable replaces the request of a claim that cannot be decoded. It counts as a request for an unknown number of GPUs.
+// unreadable replaces the device requests of a claim that cannot be decoded. Such a claim counts as a claim for an unknown number of GPUs.
 var unreadable = []option{{"", unknownCount}}
 
 func (c *Claim) key() claimKey { return claimKey{c.Namespace, c.Name, c.template} }
@@ -53,7 +53,7 @@ func TrimClaim(obj any) (any, error) {
 	return out, nil
 }
 
-// decodeClaim decodes a ResourceClaim, or a ResourceClaimTemplate as a ResourceClaim that is not allocated.
+// decodeClaim decodes a ResourceClaim. It converts a ResourceClaimTemplate to a ResourceClaim without an allocation.
 func decodeClaim(u *unstructured.Unstructured, template bool) (*resourcev1.ResourceClaim, error) {
 	c := &resourcev1.ResourceClaim{}
 	if !template {
@@ -65,8 +65,8 @@ func decodeClaim(u *unstructured.Unstructured, template bool) (*resourcev1.Resou
 	return c, err
 }
 
-// allocatedDevices returns the number of allocated devices of each request. The key is the name of the request ("gpu"), or the names of the
-// request and of its alternative ("gpu/large").
+// allocatedDevices returns the number of allocated devices of each device request. The key is the name of the request ("gpu"), or for a
+// request with alternatives the names of the request and the allocated alternative ("gpu/large").
 func allocatedDevices(a *resourcev1.AllocationResult) map[string]int64 {
 	if a == nil {
 		return nil
@@ -80,9 +80,9 @@ func allocatedDevices(a *resourcev1.AllocationResult) map[string]int64 {
 	return n
 }
 
-// optionsOf returns the alternatives of one device request: the entries of the field firstAvailable, or the field exactly. If an
-// alternative was allocated, optionsOf returns only this alternative. For a request with adminAccess it returns none, because such a
-// request reserves no device.
+// optionsOf returns the alternatives of one device request: the elements of the field firstAvailable, or the field exactly as the only
+// alternative. If an alternative was allocated, optionsOf returns only this alternative. For a request with adminAccess it returns no
+// alternative, because such a request reserves no device.
 func optionsOf(r *resourcev1.DeviceRequest, allocated map[string]int64) (options []option) {
 	if r.Exactly == nil && len(r.FirstAvailable) == 0 {
 		return unreadable
@@ -102,8 +102,8 @@ func optionsOf(r *resourcev1.DeviceRequest, allocated map[string]int64) (options
 	return options
 }
 
-// devicesOf returns how many devices a request reserves. The parameter allocated is the number of devices that were allocated for the
-// request; it is 0 before the allocation. The API server sets a missing mode to ExactCount and a missing count to 1.
+// devicesOf returns how many devices a request reserves. allocated is the number of devices that were allocated for the request. It is 0
+// before the allocation. The API server sets a missing mode to ExactCount and a missing count to 1.
 func devicesOf(mode resourcev1.DeviceAllocationMode, count, allocated int64) int64 {
 	switch {
 	case allocated > 0:
@@ -114,10 +114,10 @@ func devicesOf(mode resourcev1.DeviceAllocationMode, count, allocated int64) int
 	return min(max(count, 1), gpupods.MaxGPUs)
 }
 
-// Class is the part of a DeviceClass that is stored.
+// Class contains the data of a DeviceClass that is stored.
 type Class struct {
 	metav1.ObjectMeta
-	gpu              bool   // its devices may be GPUs
+	gpu              bool   // whether its devices may be GPUs
 	extendedResource string // extended resource by which pods can request these devices without a claim
 }
 
@@ -125,7 +125,7 @@ type Class struct {
 // mig.nvidia.com, gpu.amd.com, gpu.intel.com, gaudi.intel.com, tpu.google.com, neuron.amazonaws.com.
 var gpuWords = []string{"gpu", "mig.", "gaudi", "tpu", "neuron"}
 
-// TrimClass is the transform of the informer for DeviceClasses. It returns a *Class. A class may have GPUs if its name, its extended
+// TrimClass is the transform of the informer for DeviceClasses. It returns a *Class. The class may have GPUs if its name, its extended
 // resource name or one of its selectors contains one of gpuWords. A class without a selector on device.driver may also have GPUs, because
 // it can select any device.
 func TrimClass(obj any) (any, error) {

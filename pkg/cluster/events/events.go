@@ -23,7 +23,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/printable"
 )
 
-// clusterAnnotation carries the cluster's name on every Event: Events of several clusters are often collected in one place.
+// clusterAnnotation is an annotation of every Event with the cluster's name, because Events of several clusters are often collected in one
+// place.
 const clusterAnnotation = "gpuscaler.io/cluster"
 
 // ReportingController is the reporting controller of every Event.
@@ -33,11 +34,11 @@ const ReportingController = "gpuscaler.io/gpuscaler"
 // cluster and nodepoolwriter.
 const (
 	TargetChanged             = "TargetChanged"             // the served target differs from the previous one
-	SignalsMissing            = "SignalsMissing"            // an input is missing: the target can increase but not decrease
-	SignalsRecovered          = "SignalsRecovered"          // every required input is available again
+	SignalsMissing            = "SignalsMissing"            // a signal is missing: the target can increase but not decrease
+	SignalsRecovered          = "SignalsRecovered"          // every required signal is available again
 	HPAMisconfigured          = "HPAMisconfigured"          // an HPA does not exactly follow the target that it reads
 	ScaledObjectMisconfigured = "ScaledObjectMisconfigured" // a ScaledObject with gpuscaler's trigger has a configuration error
-	KEDAManaged               = "KEDAAnnotated"             // KEDA annotations were set or removed, as gpuscaler.io/manage-keda allows
+	KEDAManaged               = "KEDAAnnotated"             // gpuscaler set or removed KEDA annotations, as gpuscaler.io/manage-keda permits
 	KEDAManageFailed          = "KEDAAnnotationFailed"      // the API server refused an annotation of KEDA, or another field manager owns it
 	SharedGPU                 = "SharedGPU"                 // a policy reads the activity of GPUs that other pods also use
 	PodsRejected              = "PodsRejected"              // a ResourceQuota, a LimitRange or another admission check rejects pods
@@ -45,17 +46,17 @@ const (
 	PolicyInvalid             = "PolicyInvalid"             // a policy in annotations or in a ConfigMap is not valid and not used
 	PolicyAccepted            = "PolicyAccepted"            // the policies of a ConfigMap are accepted and used
 	PolicyStatusConflict      = "PolicyStatusConflict"      // another field manager owns the annotation gpuscaler.io/policy-status
-	SourceLimit               = "SourceLimitExceeded"       // a namespace exceeds a limit at a data source: its own signals are missing
+	SourceLimit               = "SourceLimitExceeded"       // a namespace exceeds a limit of a data source, so its own signals are missing
 	Activated                 = "ActivatedFromZero"         // the Activator scaled a workload from 0 to 1
 	Deactivated               = "DeactivatedToZero"         // the Activator scaled a workload from 1 to 0
 	ActivationFailed          = "ActivationFailed"          // the API server refused the write of the Activator
-	// a policy has activate: true in a namespace in which gpuscaler is not allowed to write /scale
+	// a policy has activate: true in a namespace in which gpuscaler may not write /scale
 	ActivationRefused = "ActivationRefused"
 	// another release overrides a NodePool of this release, so this release does not lead
 	AnotherRelease     = "AnotherRelease"
 	APIServiceConflict = "APIServiceConflict"   // another service replaced this one in the APIService of external metrics
 	APIServiceOccupied = "APIServiceOccupied"   // the mode is owner, but the APIService names another service
-	APIServiceTaken    = "APIServiceRegistered" // the API server reads external metrics from this release
+	APIServiceTaken    = "APIServiceRegistered" // the API server now reads external metrics from this release
 )
 
 const (
@@ -67,7 +68,7 @@ const (
 	maxInstance = 128  // in bytes; the API server refuses a longer name of the reporting instance
 )
 
-// Sender queues an Event about an object and never waits. kind is corev1.EventTypeNormal or corev1.EventTypeWarning.
+// Sender queues an Event about an object without waiting for the API server. kind is corev1.EventTypeNormal or corev1.EventTypeWarning.
 type Sender interface {
 	Send(about corev1.ObjectReference, kind, reason, note string)
 }
@@ -78,13 +79,13 @@ type Options struct {
 	// ClusterName returns the cluster's name, for an annotation of every Event. nil or an empty name: no annotation.
 	ClusterName func() string
 	Log         *slog.Logger
-	// Metrics is the registry for the counter of lost Events; nil: it is not registered. Recorders with the same registry share the
+	// Metrics is the registry for the counter of lost Events. nil: the counter is not registered. Recorders with the same registry share the
 	// counter.
 	Metrics prometheus.Registerer
 }
 
-// Recorder posts Events. client-go's recorder is not used, because it combines Events with the same reason into a series that keeps the
-// first note: the note would remain "6 -> 9" after the target has changed to 12.
+// Recorder posts Events. It does not use client-go's recorder, because that recorder combines Events with the same reason into a series
+// that keeps the first note: the note would remain "6 -> 9" after the target has changed to 12.
 type Recorder struct {
 	client   typedevents.EventsV1Interface
 	instance string
@@ -125,7 +126,7 @@ func NewRecorder(client typedevents.EventsV1Interface, o Options) *Recorder {
 	return r
 }
 
-// Send queues an Event and never waits. kind is corev1.EventTypeNormal or corev1.EventTypeWarning.
+// Send queues an Event without waiting for the API server. kind is corev1.EventTypeNormal or corev1.EventTypeWarning.
 func (r *Recorder) Send(about corev1.ObjectReference, kind, reason, note string) {
 	namespace := about.Namespace
 	if namespace == "" {
@@ -135,7 +136,7 @@ func (r *Recorder) Send(about corev1.ObjectReference, kind, reason, note string)
 	if len(note) > maxNote {
 		note = strings.ToValidUTF8(note[:maxNote], "")
 	}
-	now := time.Now() // may use the clock: an Event carries the time at which it was sent
+	now := time.Now() // may use the clock: an Event contains the time at which it was sent
 	event := &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Name: eventName(about.Name, now), Namespace: namespace},
 		EventTime:           metav1.NewMicroTime(now),
@@ -192,7 +193,7 @@ func (r *Recorder) post(ctx context.Context, event *eventsv1.Event) {
 	_, err := r.client.Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
 	switch {
 	case err == nil, apierrors.IsAlreadyExists(err):
-	// not an error, because the Event would be deleted with its namespace
+	// not an error: with its namespace, the API server would delete the Event as well
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 	default:
 		r.lost.Inc()

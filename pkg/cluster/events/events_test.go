@@ -76,7 +76,8 @@ func TestTenThousandEventsAtOnceDoNotBlockTheCaller(t *testing.T) {
 	}
 }
 
-// A namespace that causes thousands of Events, for example by invalid policies, must neither displace nor delay the Events of another.
+// A namespace that causes thousands of Events, for example by invalid policies, must neither displace nor delay the Events of another
+// namespace.
 func TestManyEventsOfANamespaceDoNotAffectThoseOfAnother(t *testing.T) {
 	r, _ := newTestRecorder("")
 	send := func(namespace string, n int) {

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 )
 
-// Send only stores the Event; Run posts it.
+// Send only queues the Event. Run posts it.
 func ExampleRecorder_Send() {
 	r := events.NewRecorder(fake.NewClientset().EventsV1(), events.Options{Instance: "gpuscaler-0", Log: slog.Default()})
 	r.Send(corev1.ObjectReference{Kind: "ScaledObject", Namespace: "team-chat", Name: "llama-chat"}, corev1.EventTypeNormal, "Scaled",

@@ -7,22 +7,23 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 )
 
-// queue contains the Events that are not posted yet. The namespaces take turns. A namespace with many Events, for example because of
-// thousands of invalid policies, therefore neither delays nor displaces the Events of others.
+// queue contains the Events that are not posted yet. It returns one Event of each namespace, and then starts again with the first
+// namespace. A namespace with many Events, for example because of thousands of invalid policies, therefore neither delays nor displaces the
+// Events of other namespaces.
 type queue struct {
 	added chan struct{} // receives a value after each push
 
 	mu          sync.Mutex
 	length      int
 	byNamespace map[string][]*eventsv1.Event // Events of each namespace, oldest first
-	turns       []string                     // the namespaces in byNamespace; the first one is next
+	turns       []string                     // the namespaces with queued Events; the next Event is from the first namespace
 }
 
 func newQueue() *queue {
 	return &queue{added: make(chan struct{}, 1), byNamespace: map[string][]*eventsv1.Event{}}
 }
 
-// push adds an Event. If the queue is full, the last Event of the namespace with the most Events is dropped, and push returns false.
+// push adds an Event. If the queue is full, push drops the last Event of the namespace with the most Events and returns false.
 func (q *queue) push(e *eventsv1.Event) (kept bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

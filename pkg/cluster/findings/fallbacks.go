@@ -23,7 +23,7 @@ const (
 
 var hpas = autoscalingv2.SchemeGroupVersion.WithResource("horizontalpodautoscalers")
 
-// fallbackReader reads the field fallback of HPAs, if the API server has that field.
+// fallbackReader reads the field fallback of HPAs. An API server without this field is not asked for HPAs.
 type fallbackReader struct {
 	objects dynamic.Interface
 	served  func() (bool, error) // reports whether the API server has the field
@@ -33,8 +33,8 @@ type fallbackReader struct {
 	found                objects.Fallbacks
 }
 
-// read returns the fallbacks of all HPAs. It lists the HPAs again if the last list is older than fallbackInterval. If a request fails it
-// returns the fallbacks of the last list and the error.
+// read returns the fallbacks of all HPAs. It lists the HPAs if the previous list is older than fallbackInterval. If a request fails, it
+// returns the fallbacks of the previous list and the error.
 func (r *fallbackReader) read(ctx context.Context, now time.Time) (objects.Fallbacks, error) {
 	if r.schemaRead.IsZero() || now.Sub(r.schemaRead) >= schemaInterval {
 		hasField, err := r.served()
@@ -66,7 +66,7 @@ func (r *fallbackReader) read(ctx context.Context, now time.Time) (objects.Fallb
 	}
 }
 
-// servesFallback reports whether the API server has the field fallback of an external metric.
+// servesFallback reports whether external metrics of HPAs have the field fallback in the schema of the API server.
 func servesFallback(d discovery.DiscoveryInterface) (bool, error) {
 	const path = "apis/autoscaling/v2"
 	paths, err := d.OpenAPIV3().Paths()

@@ -6,7 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
 )
 
-// PodsRejected is the name of the check for scale targets whose pods the API server rejects. Alerts and runbooks can refer to this name.
+// PodsRejected is the name of the check for scale targets whose pods the API server rejects. The name must not change, because alerts and
+// runbooks can refer to it.
 const PodsRejected = "PodsRejected"
 
 // rejectedPods returns the scale targets of policies whose pods the API server rejects.

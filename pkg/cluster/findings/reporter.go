@@ -1,8 +1,8 @@
 // Package findings reports configuration errors of HPAs, ScaledObjects, annotations and policies, and rejected pods. It sends an Event for
-// each error. As long as the error is not fixed, it sends the Event again before the API server deletes it.
+// each error. Until the error is fixed, it repeats the Event before the API server deletes the previous Event.
 //
-// A Reporter reads the cache of the cluster, passes the facts about each object to package lint/objects, and sends an Event for each new
-// finding.
+// A Reporter reads the cache of the cluster, passes the data about each object to package lint/objects, and sends an Event for each new
+// finding (problem that a user can solve).
 package findings
 
 import (
@@ -24,8 +24,7 @@ import (
 
 const (
 	checkInterval = 10 * time.Second
-	// repeatInterval is the time after which the Event of a finding that is not fixed is sent again. The API server deletes an Event after
-	// an hour.
+	// repeatInterval is the time after which the Event of an unfixed finding is repeated. The API server deletes an Event after an hour.
 	repeatInterval = 55 * time.Minute
 	readTimeout    = 10 * time.Second
 )
@@ -35,12 +34,13 @@ type PolicyProblems interface {
 	ObjectProblems(kind, namespace, name string) []policy.Problem
 }
 
-// SourceLimit is a namespace that exceeds a limit at a data source.
+// SourceLimit is a namespace that exceeds a limit of a data source.
 type SourceLimit struct {
 	Namespace string
-	// whether the namespace contains no policy; the Event is then written into the namespace default, because the other one may not exist
+	// Outside is true if the namespace contains no policy. The Event is then written into the namespace default, because the namespace
+	// Namespace may not exist.
 	Outside bool
-	Note    string // which limit is exceeded and what to do; constant while the limit is exceeded
+	Note    string // describes the exceeded limit and the next step; must not change while the limit is exceeded
 }
 
 // Options configure a Reporter.
@@ -49,17 +49,17 @@ type Options struct {
 	Policies *cache.Policies
 	// PolicyProblems is the policy store. nil: policies in annotations are not checked.
 	PolicyProblems PolicyProblems
-	// ConfigMapProblems returns the problems of the ConfigMaps with policies of teams. nil: none are read.
+	// ConfigMapProblems returns the problems of the ConfigMaps with policies of teams. nil: ConfigMaps are not checked.
 	ConfigMapProblems func() []cache.Problem
 	// RefusedActivations returns a problem for each policy that has activate: true in a namespace in which gpuscaler is not allowed to write
 	// /scale.
 	RefusedActivations func() []cache.Problem
-	// SourceLimits returns the namespaces that exceed a limit at a data source. nil: none.
+	// SourceLimits returns the namespaces that exceed a limit of a data source. nil: these limits are not checked.
 	SourceLimits func() []SourceLimit
 	// SharesGPUs reports whether several pods share the GPUs of a node.
 	SharesGPUs func(node string) bool
 	Events     events.Sender
-	// Leading reports whether this process leads. A standby reports nothing.
+	// Leading reports whether this process is the leader. A standby sends no Events and sets no metric.
 	Leading   func() bool
 	Dynamic   dynamic.Interface
 	Discovery discovery.DiscoveryInterface
@@ -101,7 +101,7 @@ func (r *Reporter) Run(ctx context.Context) {
 	fallbacks := &fallbackReader{objects: r.options.Dynamic, served: func() (bool, error) { return servesFallback(r.options.Discovery) }}
 	rounds.Every(ctx, checkInterval, func(now time.Time) {
 		if !r.options.Leading() {
-			r.count.Reset() // only the leader sets the metric; otherwise a finding would be counted twice
+			r.count.Reset() // only the leader sets the metric; otherwise the sum over all pods would count a finding twice
 			return
 		}
 		r.readFallbacks(ctx, fallbacks, now)
@@ -109,7 +109,7 @@ func (r *Reporter) Run(ctx context.Context) {
 	})
 }
 
-// readFallbacks reads the fallbacks of HPAs for the next round. If this fails, it keeps the previous fallbacks.
+// readFallbacks reads the field fallback of HPAs for the next round. If a request fails, it keeps the previous result.
 func (r *Reporter) readFallbacks(ctx context.Context, reader *fallbackReader, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -188,13 +188,13 @@ func (r *Reporter) policyProblems() (all []cache.Problem) {
 	return all
 }
 
-// addSourceLimits adds the namespaces that exceed a limit at a data source.
+// addSourceLimits adds a finding for each namespace that exceeds a limit of a data source.
 func (r *Reporter) addSourceLimits(found *findingSet) {
 	if r.options.SourceLimits == nil {
 		return
 	}
 	for _, s := range r.options.SourceLimits() {
-		// in the namespace itself, where its team can read the Event
+		// store the Event in the namespace that exceeds the limit, where its team can read the Event
 		about := corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: s.Namespace, Namespace: s.Namespace}
 		if s.Outside {
 			about.Namespace = ""
@@ -203,7 +203,7 @@ func (r *Reporter) addSourceLimits(found *findingSet) {
 	}
 }
 
-// report sends an Event for each finding that is new, and again after repeatInterval. It logs each finding that is fixed.
+// report sends an Event for each new finding, repeats the Event after repeatInterval, and logs each finding that is fixed.
 func (r *Reporter) report(found map[finding]corev1.ObjectReference, now time.Time) {
 	for f := range r.reported {
 		if _, still := found[f]; !still {

@@ -25,7 +25,7 @@ import (
 
 var start = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
-// policies are policies that do not change.
+// policies is a source of policies that do not change.
 type policies []scaling.Workload
 
 func (p policies) Current() []scaling.Workload { return p }
@@ -49,7 +49,7 @@ func (s *sentEvents) take() []sentEvent {
 	return all
 }
 
-// newTestReporter returns a Reporter over a cache with the Deployment chat, and the Events that it sends.
+// newTestReporter returns a Reporter for a cache with the Deployment chat, and the Events that the Reporter sends.
 func newTestReporter(o Options, work ...scaling.Workload) (*Reporter, *sentEvents) {
 	sent := &sentEvents{}
 	o.Cache, o.Policies, o.Events, o.Log = cache.New(0), cache.NewPolicies(policies(work)), sent, slog.New(slog.DiscardHandler)
@@ -130,8 +130,8 @@ func TestRefusedActivationIsReported(t *testing.T) {
 	}
 }
 
-// The policy has a signal of type dcgm, and the workload's pod runs on a shared GPU. The Reporter must report this on the workload, with
-// the name of the signal.
+// A policy has a signal of type dcgm, and the workload's pod runs on a shared GPU. The Reporter must send an Event about the workload that
+// contains the name of the signal.
 func TestSignalThatReadsSharedGPUsIsReported(t *testing.T) {
 	w := *fixture.Workload("chat")
 	w.Policy = &scaling.Policy{Signals: []scaling.Signal{{Name: "queue", Type: "vllm"}, {Name: "gpu", Type: "dcgm"}}}
@@ -151,7 +151,7 @@ func TestSignalThatReadsSharedGPUsIsReported(t *testing.T) {
 	}
 }
 
-// hpaWithFallback returns the HPA chat with fallback.replicas of its metric.
+// hpaWithFallback returns the HPA chat, whose metric has the given fallback.replicas.
 func hpaWithFallback(t *testing.T, replicas int64) *unstructured.Unstructured {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(fixture.HPA("chat", "chat", "chat"))

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// SharedGPU is the name of the check for policies with a signal of type dcgm whose pods run on shared GPUs. Alerts and runbooks can refer
-// to this name.
+// SharedGPU is the name of the check for policies with a signal of type dcgm whose pods run on shared GPUs. The name must not change,
+// because alerts and runbooks can refer to it.
 const SharedGPU = "SharedGPU"
 
 // sharedGPUs returns the scale targets whose policy reads the activity of GPUs that other pods also use.
@@ -35,7 +35,7 @@ func (r *Reporter) sharedGPUs() (all []cache.Problem) {
 	return all
 }
 
-// gpuSignal returns the name of a policy's first signal of type dcgm, empty if it has none.
+// gpuSignal returns the name of a policy's first signal of type dcgm, or "" if the policy has no such signal.
 func gpuSignal(w *scaling.Workload) string {
 	for i := range w.Policy.Signals {
 		if s := &w.Policy.Signals[i]; s.Type == "dcgm" {

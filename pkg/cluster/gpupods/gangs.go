@@ -14,20 +14,21 @@ const (
 	volcanoGroup = "scheduling.k8s.io/group-name"
 )
 
-// gangLabels are the pod labels with the name of a gang: of Kueue, the coscheduling plugin of kube-scheduler, JobSet, the Training Operator
-// (PyTorchJob) and KubeRay. A pod that Kueue manages can also have the label of another framework.
+// gangLabels are the pod labels with the name of a gang (pods that start only together): of Kueue, the coscheduling plugin of
+// kube-scheduler, JobSet, the Training Operator (PyTorchJob) and KubeRay. If a pod has several of these labels, the first one in this list
+// applies, because a pod that Kueue manages can also have the label of another framework.
 var gangLabels = []string{
 	kueueGroupLabel, "scheduling.x-k8s.io/pod-group", "jobset.sigs.k8s.io/jobset-name", "training.kubeflow.org/job-name", "ray.io/cluster",
 }
 
-// Gang is the group of pods with which a pod must start together, as the pod's labels and annotations describe it.
+// Gang describes the group of pods with which a pod must start together, from the pod's labels and annotations.
 type Gang struct {
-	Name    string // unique in a namespace; "": the pod belongs to no gang
+	Name    string // unique in a namespace; empty: the pod belongs to no gang
 	Size    int64  // number of pods of the gang; 0: unknown
-	Invalid string // name of the annotation for Size, if its value is not a number from 1 to MaxGPUs
+	Invalid string // name of the annotation with the size, if its value is not a number from 1 to MaxGPUs
 }
 
-// GangName returns the name of the gang in the labels of a pod, or "" if they contain none.
+// GangName returns the label with the name of a pod's gang, as KEY=VALUE, or "" if the pod has no such label.
 func GangName(labels map[string]string) string {
 	for _, label := range gangLabels {
 		if name := labels[label]; name != "" {
@@ -56,8 +57,8 @@ func gangOf(p *corev1.Pod) (g Gang) {
 }
 
 // isHeld reports whether a pod waits for something other than a node, so that Karpenter and Cluster Autoscaler launch no node for it. Both
-// launch nodes only for pods with the reason Unschedulable. Volcano sets another reason for a pod that has space on existing nodes while
-// its gang as a whole has too few. A pod that no scheduler has examined yet is not held.
+// autoscalers launch nodes only for pods whose condition PodScheduled has the reason Unschedulable. Volcano sets another reason if a pod
+// fits on existing nodes but other pods of its gang do not. A pod that no scheduler has examined yet is not held.
 func isHeld(p *corev1.Pod) bool {
 	if p.Spec.NodeName != "" {
 		return false

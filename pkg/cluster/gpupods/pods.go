@@ -1,4 +1,4 @@
-// Package gpupods reads the parts of a pod that decisions about GPU nodes need: the extended resources and devices that it requests, the
+// Package gpupods reads the data of a pod that decisions about GPU nodes need: the extended resources and devices that it requests, the
 // nodes on which it may be scheduled, and the annotations that gpuscaler sets on it.
 package gpupods
 
@@ -15,7 +15,7 @@ import (
 const (
 	// DoNotDisruptAnnotation prevents Karpenter from disrupting the node of a pod.
 	DoNotDisruptAnnotation = "karpenter.sh/do-not-disrupt"
-	// DeletionCostAnnotation is read by the ReplicaSet controller: it deletes pods with a lower cost first.
+	// DeletionCostAnnotation sets the order in which the ReplicaSet controller deletes pods: pods with a lower cost are deleted first.
 	DeletionCostAnnotation = "controller.kubernetes.io/pod-deletion-cost"
 
 	// leaderWorkerSetLabel is set by LeaderWorkerSet on each of its pods.
@@ -28,8 +28,8 @@ type Facts struct {
 	Claims       []ClaimRef
 	Owner        capacity.Owner
 	Created      time.Time
-	Gated        bool // the pod has a scheduling gate: the scheduler and Karpenter ignore it
-	Held         bool // the pod has no node, and no autoscaler launches one for it (see isHeld)
+	Gated        bool // whether the pod has a scheduling gate: kube-scheduler and Karpenter ignore such a pod
+	Held         bool // whether the pod has no node, and no autoscaler launches a node for it (see isHeld)
 	Gang         Gang
 	NodeSelector map[string]string
 	NodeAffinity *corev1.NodeSelector // the required node affinity; nil if there is none
@@ -38,7 +38,7 @@ type Facts struct {
 	DoNotDisrupt capacity.Annotation
 }
 
-// FactsOf returns the facts of a pod, nil for a pod that requests no extended resource and claims no device.
+// FactsOf returns the facts of a pod. It returns nil for a pod that requests no extended resource and claims no device.
 func FactsOf(p *corev1.Pod) *Facts {
 	amounts, claims := ExtendedResources(&p.Spec), podClaimRefs(p)
 	if len(amounts) == 0 && len(claims) == 0 {

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// MaxGPUs is the greatest number of GPUs of one container that is counted. Greater numbers are reduced to it, so that a wrong value in a
-// pod template cannot make a sum overflow. The largest known pods have 16 GPUs.
+// MaxGPUs is the greatest number of GPUs of one container that is counted. Greater numbers are reduced to MaxGPUs, so that a wrong value in
+// a pod template cannot cause an overflow of a sum. The largest known pods have 16 GPUs.
 const MaxGPUs = 1 << 16
 
 // Amount is a quantity of one extended resource.
@@ -27,8 +27,8 @@ func CountOf(amounts []Amount, resource string) int64 {
 	return 0
 }
 
-// IsGPU reports whether an extended resource is a GPU or a partition of one. Resources that describe a property of a GPU
-// (gpu.intel.com/millicores, gpu.intel.com/memory.max) are not GPUs: one GPU would be counted as thousands.
+// IsGPU reports whether an extended resource is a GPU or a partition of a GPU. Resources that describe a property of a GPU
+// (gpu.intel.com/millicores, gpu.intel.com/memory.max) are not GPUs: otherwise one GPU would count as thousands of GPUs.
 func IsGPU(name corev1.ResourceName) bool {
 	switch name {
 	case "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi":
@@ -38,21 +38,21 @@ func IsGPU(name corev1.ResourceName) bool {
 	return n == "nvidia.com/gpu" || n == "nvidia.com/gpu.shared" || strings.HasPrefix(n, "nvidia.com/mig-")
 }
 
-// IsPartition reports whether an extended resource is a partition or a share of a GPU. Instance types have whole GPUs. Whether nodes offer
-// partitions or shares depends on the configuration of the device plugin.
+// IsPartition reports whether an extended resource is a partition or a share of a GPU. Instance types have whole GPUs, and the
+// configuration of the device plugin determines whether nodes offer partitions or shares.
 func IsPartition(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), "nvidia.com/mig-") || IsSharedGPU(name)
 }
 
-// IsSharedGPU reports whether an extended resource is a share of a GPU. NVIDIA's device plugin adds the suffix ".shared" to the names of
-// resources that several pods share.
+// IsSharedGPU reports whether an extended resource is a share of a GPU that several pods use. NVIDIA's device plugin adds the suffix
+// ".shared" to the names of such resources.
 func IsSharedGPU(name corev1.ResourceName) bool {
 	return IsGPU(name) && strings.HasSuffix(string(name), ".shared")
 }
 
-// NodeSharesGPUs reports whether several pods share the GPUs or MIG instances of a node, by the node's labels. NVIDIA's GPU feature
-// discovery sets a label with the number of replicas of each resource (nvidia.com/gpu.replicas, nvidia.com/mig-1g.10gb.replicas). GKE sets
-// a label with the largest number of clients of a GPU. A number greater than 1 means that pods share.
+// NodeSharesGPUs reports whether the labels of a node say that several pods share its GPUs or MIG instances. NVIDIA's GPU feature discovery
+// sets a label for each resource with the number of pods that share one unit (nvidia.com/gpu.replicas, nvidia.com/mig-1g.10gb.replicas).
+// GKE sets a label with the largest number of clients of a GPU. A number above 1 means that pods share GPUs.
 func NodeSharesGPUs(labels map[string]string) bool {
 	for name, value := range labels {
 		nvidia := strings.HasPrefix(name, "nvidia.com/") && strings.HasSuffix(name, ".replicas")
@@ -110,8 +110,8 @@ func HasLimitWithoutRequest(spec *corev1.PodSpec) bool {
 	return false
 }
 
-// reserved returns how much of the selected resources the scheduler reserves for one pod. As in Kubernetes' resource accounting, it is the
-// larger of two amounts: the sum of the containers and the sidecars (init containers with restartPolicy Always), and the largest init
+// reserved returns how much of the selected resources the scheduler reserves for one pod. As Kubernetes does, it computes two amounts and
+// returns the larger one: the sum of the containers and the sidecars (init containers with restartPolicy Always), and the largest init
 // container plus the sidecars that start before it.
 func reserved(spec *corev1.PodSpec, selected func(corev1.ResourceName) bool) int64 {
 	var running, peak int64
@@ -131,8 +131,8 @@ func reserved(spec *corev1.PodSpec, selected func(corev1.ResourceName) bool) int
 	return max(running, peak)
 }
 
-// requestOf returns how much of the selected resources one container requests. The limit takes precedence, because the request of an
-// extended resource must equal its limit and may be omitted.
+// requestOf returns how much of the selected resources one container requests. It reads the limit first, because the request of an extended
+// resource must equal its limit and may be omitted.
 func requestOf(c *corev1.Container, selected func(corev1.ResourceName) bool) int64 {
 	var n int64
 	for name, q := range c.Resources.Limits {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// container returns a container with the given limits: name, quantity, name, quantity ...
+// container returns a container with the given limits. The arguments are alternately the name and the quantity of a resource.
 func container(limits ...string) corev1.Container {
 	c := corev1.Container{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{}}}
 	for i := 0; i < len(limits); i += 2 {

@@ -17,9 +17,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// syncTimeout limits how long a kind that is served but cannot be listed (missing RBAC, a failing conversion webhook) delays the start.
-// After that time gpuscaler starts without that kind: no targets are served for its workloads, and their HPAs keep their replicas. Other
-// workloads are not affected.
+// syncTimeout limits how long the start waits for a kind that the API server serves but cannot list (because of missing RBAC or a failing
+// conversion webhook). After that time gpuscaler starts without that kind: it serves no targets for workloads of that kind, and their HPAs
+// keep their replicas. Other workloads are not affected.
 const syncTimeout = 20 * time.Second
 
 // Kind is a kind whose CustomResourceDefinition can be installed or removed while the controller runs. It implements CRD.
@@ -57,7 +57,7 @@ type CRDs struct {
 	checked chan struct{} // closed after every kind was checked once
 }
 
-// CRDOptions configure CRDs.
+// CRDOptions configures CRDs.
 type CRDOptions struct {
 	Discovery discovery.DiscoveryInterface
 	Dynamic   dynamic.Interface
@@ -81,7 +81,7 @@ func NewCRDs(o CRDOptions) *CRDs {
 	return c
 }
 
-// SetSyncTimeout replaces the time limit of WaitForSync. It is called before Run.
+// SetSyncTimeout replaces the time limit of WaitForSync. It must be called before Run.
 func (c *CRDs) SetSyncTimeout(d time.Duration) { c.timeout = d }
 
 // SyncTimeout returns the time limit of WaitForSync.
@@ -90,7 +90,7 @@ func (c *CRDs) SyncTimeout() time.Duration { return c.timeout }
 // Checked returns a channel that is closed after Run has checked once for every kind whether the API server serves it.
 func (c *CRDs) Checked() <-chan struct{} { return c.checked }
 
-// Add adds kinds. It is called before Run.
+// Add adds kinds. It must be called before Run.
 func (c *CRDs) Add(kinds ...*Kind) { c.kinds = append(c.kinds, kinds...) }
 
 // Run watches the kinds while the API server serves them, until ctx ends.
@@ -115,7 +115,7 @@ func (c *CRDs) Run(ctx context.Context) {
 	}
 }
 
-// check starts or stops watching a kind. If the API server does not respond, it changes nothing.
+// check starts or stops watching a kind. If the API server does not respond, check changes nothing.
 func (c *CRDs) check(ctx context.Context, k *Kind) {
 	resources, err := c.discovery.ServerResourcesForGroupVersion(k.GVK.GroupVersion().String())
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -152,7 +152,7 @@ func PluralOf(list *metav1.APIResourceList, kind string) string {
 	return ""
 }
 
-// Resource returns the resource of a kind. ok is false while the kind is not served.
+// Resource returns the resource of a kind. ok is false while the API server does not serve the kind.
 func (c *CRDs) Resource(kind schema.GroupKind) (r schema.GroupVersionResource, ok bool) {
 	for _, k := range c.kinds {
 		if k.GVK.GroupKind() != kind {
@@ -187,7 +187,8 @@ func (k *Kind) start(ctx context.Context, objects dynamic.Interface, plural stri
 	return nil
 }
 
-// halt stops the informer and deletes its objects from gpuscaler's caches, because the API server deleted them with their CRD.
+// halt stops the informer and removes its objects from gpuscaler's caches, because the API server deleted the objects together with the
+// CRD.
 func (k *Kind) halt() {
 	k.mu.Lock()
 	run := k.running
@@ -204,8 +205,8 @@ func (k *Kind) halt() {
 	}
 }
 
-// WaitForSync waits until the first list of every served kind has been handled. For kinds that are not Required, it waits at most until the
-// time limit. It returns false only if ctx ended.
+// WaitForSync waits until the handlers have received the first list of every served kind. For kinds that are not Required, it stops waiting
+// at the time limit. It returns false only if ctx ended.
 func (c *CRDs) WaitForSync(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -230,7 +231,8 @@ func (c *CRDs) WaitForSync(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// Synced returns a function that reports whether the first list has been handled. It returns nil while the kind is not watched.
+// Synced returns a function that reports whether the handler has received the first list of the kind. It returns nil while the kind is not
+// watched.
 func (k *Kind) Synced() cache.InformerSynced {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package informer builds informers: it provides an event handler for typed objects, the object metadata that the store of an informer
-// needs, and informers of kinds whose CRD can be installed or removed.
+// Package informer builds informers. It provides an event handler for typed objects, the metadata that the store of an informer needs, and
+// informers of kinds whose CRD can be installed or removed while the controller runs.
 package informer
 
 import (
@@ -7,8 +7,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Handler returns an event handler for an informer whose transform returns *T. It calls put for new and changed objects; old is the
-// previous version of the object, or nil for a new object. It calls drop for deleted objects. Objects of other types are ignored.
+// Handler returns an event handler for an informer whose transform returns *T. It calls put for new and changed objects. The argument old
+// of put is the previous version of the object, or nil for a new object. Handler calls drop for deleted objects and ignores objects of
+// other types.
 func Handler[T any](put func(old, object *T), drop func(object *T)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
@@ -33,14 +34,14 @@ func Handler[T any](put func(old, object *T), drop func(object *T)) cache.Resour
 	}
 }
 
-// Identity returns the metadata that the store of an informer needs.
+// Identity returns the fields of an object's metadata that the store of an informer needs.
 func Identity(m metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: m.GetName(), Namespace: m.GetNamespace(), UID: m.GetUID(), ResourceVersion: m.GetResourceVersion()}
 }
 
 // CRD is a kind whose CustomResourceDefinition may be installed or removed while the controller runs.
 type CRD interface {
-	// Synced returns a function that reports whether the first list of the kind has been handled. It returns nil while the API server does
-	// not serve the kind.
+	// Synced returns a function that reports whether the handler has received the first list of the kind. It returns nil while the API server
+	// does not serve the kind.
 	Synced() cache.InformerSynced
 }

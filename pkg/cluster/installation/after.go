@@ -24,8 +24,8 @@ const nameLabel, appName = "app.kubernetes.io/name", "gpuscaler"
 // leasePause is the time between two reads of a Lease.
 const leasePause = 500 * time.Millisecond
 
-// After checks an installed release: its Deployment, the permissions of its ServiceAccount, its Lease and its APIService.
-// installed is false if there is no release.
+// After checks an installed release: its Deployment, the permissions of its ServiceAccount, its Lease and its APIService. installed is
+// false if the cluster has no release of gpuscaler.
 func (c *Cluster) After(ctx context.Context, s *snapshot.Snapshot) (results []Result, installed bool) {
 	release, err := c.release(ctx)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *Cluster) After(ctx context.Context, s *snapshot.Snapshot) (results []Re
 	return []Result{c.deployment(ctx, release), c.controller(ctx, release), c.lease(ctx, release), registered(s, release)}, true
 }
 
-// release returns the Deployment of gpuscaler, or nil.
+// release returns the Deployment of gpuscaler, or nil if it does not exist.
 func (c *Cluster) release(ctx context.Context) (*appsv1.Deployment, error) {
 	list, err := c.Typed.AppsV1().Deployments(c.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -75,7 +75,7 @@ func (c *Cluster) deployment(ctx context.Context, d *appsv1.Deployment) Result {
 	return Good(Deployment, "Deployment %s/%s is available with %s", d.Namespace, d.Name, counted(int(desired), "replica"))
 }
 
-// waiting returns the reason why a container of the release does not run, or "".
+// waiting returns the reason why a container of the release is not running, or "".
 func (c *Cluster) waiting(ctx context.Context, d *appsv1.Deployment) string {
 	selector := labels.SelectorFromSet(d.Spec.Selector.MatchLabels).String()
 	pods, err := c.Typed.CoreV1().Pods(d.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
@@ -105,8 +105,8 @@ func reasonOf(reason, message string) string {
 	return reason + ": " + message
 }
 
-// lease checks that a replica holds the Lease and renews it. The replica's clock, which sets the renewal time, can differ from the clock of
-// this process. If the Lease seems to have expired, lease therefore waits for a renewal, at most for the duration of the Lease, as a
+// lease checks that a pod of the release holds the Lease and renews it. The clock of that pod sets the renewal time and can differ from the
+// clock of this process. If the Lease seems to have expired, lease therefore waits for a renewal, for up to the duration of the Lease, as a
 // standby does.
 func (c *Cluster) lease(ctx context.Context, d *appsv1.Deployment) Result {
 	name := flagOf(d, "--lease", "gpuscaler")
@@ -124,11 +124,11 @@ func (c *Cluster) lease(ctx context.Context, d *appsv1.Deployment) Result {
 	duration := time.Duration(*found.Spec.LeaseDurationSeconds) * time.Second
 	first := found.Spec.RenewTime.Time
 	good := Good(Lease, "pod %s holds the Lease %s/%s and renews it", holder(found), c.Namespace, name)
-	began := time.Now() // may use the clock: measures how long the Lease has not changed
+	began := time.Now() // may use the clock: measures how long the Lease was not renewed
 	if age := began.Sub(first); age >= 0 && age < duration {
 		return good
 	}
-	for time.Since(began) <= duration { // may use the clock: measures how long the Lease has not changed
+	for time.Since(began) <= duration { // may use the clock: measures how long the Lease was not renewed
 		select {
 		case <-ctx.Done():
 			return unread(Lease, ctx.Err())
@@ -164,7 +164,7 @@ func holder(l *coordinationv1.Lease) string {
 	return *l.Spec.HolderIdentity
 }
 
-// registered checks that HPAs can read targets: the APIService of external metrics refers to the release and is available, or it refers to
+// registered checks that HPAs can read targets. The APIService of external metrics must refer to the release and be available, or refer to
 // KEDA, which reads targets from gpuscaler's external scaler.
 func registered(s *snapshot.Snapshot, d *appsv1.Deployment) Result {
 	owner, own := s.Owner(), d.Namespace+"/"+flagOf(d, "--service", "gpuscaler")

@@ -19,7 +19,8 @@ import (
 // OldestMinor is the minor version of the oldest Kubernetes version (1.30) on which the chart can be installed.
 const OldestMinor = 30
 
-// Before checks what gpuscaler needs from a cluster. It also returns the snapshot that it read, or nil if the API server does not respond.
+// Before checks whether a cluster has what gpuscaler needs. It also returns the snapshot of the cluster that it read, or nil if the API
+// server does not respond.
 func (c *Cluster) Before(ctx context.Context) ([]Result, *snapshot.Snapshot) {
 	s, err := snapshot.Read(ctx, c.Objects, c.Typed.Discovery())
 	if err != nil {
@@ -34,7 +35,7 @@ func (c *Cluster) Before(ctx context.Context) ([]Result, *snapshot.Snapshot) {
 	return append(results, karpenterAPI(s, findings, served), kedaAPI(s, findings, served), c.permissions(ctx, served)), s
 }
 
-// groups returns the served versions of each API group.
+// groups returns, by name of each served API group, the versions that the API server serves.
 func (c *Cluster) groups() (map[string][]string, error) {
 	list, err := c.Typed.Discovery().ServerGroups()
 	if err != nil {
@@ -100,7 +101,7 @@ const nodePage = 500 // maximum number of nodes in one response of the API serve
 var gpuLabels = []string{"nvidia.com/gpu.present", "karpenter.k8s.aws/instance-gpu-name", "cloud.google.com/gke-accelerator",
 	"kubernetes.azure.com/accelerator"}
 
-// gpuNodes reports the GPUs that the nodes offer, and nodes whose device plugin does not run.
+// gpuNodes returns a result with the GPUs that the nodes offer, and with the nodes whose device plugin does not run.
 func (c *Cluster) gpuNodes(ctx context.Context) Result {
 	total, nodes, without := map[string]int64{}, 0, []string{}
 	options := metav1.ListOptions{Limit: nodePage}
@@ -137,7 +138,7 @@ func (c *Cluster) gpuNodes(ctx context.Context) Result {
 	return Good(GPUNodes, "%s %s GPUs: %s", counted(nodes, "node"), verb(nodes, "offers", "offer"), strings.Join(amounts, ", "))
 }
 
-// addGPUs adds the GPUs that a node offers to the sums of all nodes, by resource. It returns false if the node offers none.
+// addGPUs adds the GPUs that a node offers to the totals of all nodes, by resource. It returns false if the node offers no GPU.
 func addGPUs(total map[string]int64, node *corev1.Node) bool {
 	found := false
 	for name, quantity := range node.Status.Allocatable {
@@ -201,7 +202,7 @@ func verb(n int, one, many string) string {
 	return many
 }
 
-// first returns a text with the first three names, and the number of further names.
+// first returns a text with the first three names, and the count of the remaining names.
 func first(names []string) string {
 	const most = 3
 	if len(names) <= most {

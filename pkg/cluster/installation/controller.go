@@ -15,8 +15,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
-// controller reports the permissions that the flags of the release require and its ServiceAccount does not have. Only a user who may create
-// SubjectAccessReviews can check this. For other users the result is a warning with the command for an administrator.
+// controller reports the permissions that the flags of the release require and its ServiceAccount lacks. This check requires permission to
+// create SubjectAccessReviews. For a user without this permission, the result is a warning with the command for an administrator.
 func (c *Cluster) controller(ctx context.Context, d *appsv1.Deployment) Result {
 	account := cmp.Or(d.Spec.Template.Spec.ServiceAccountName, "default")
 	user := fmt.Sprintf("system:serviceaccount:%s:%s", d.Namespace, account)
@@ -55,7 +55,7 @@ func (c *Cluster) accountMay(user, namespace string) func(context.Context, *auth
 	}
 }
 
-// controllerTasks returns the tasks of a release's controller, each with the permissions that the roles of the chart grant for it. The
+// controllerTasks returns the tasks of a release's controller, with the permissions that the roles of the chart grant for each task. The
 // flags of the release determine the tasks.
 func controllerTasks(d *appsv1.Deployment) []task {
 	lease := flagOf(d, "--lease", "gpuscaler")
@@ -105,7 +105,7 @@ func readsNodePools(d *appsv1.Deployment) bool {
 	return flagOf(d, "--capacity", "true") == "true" && flagOf(d, "--nodepools", "true") == "true"
 }
 
-// watches returns the permissions to list and watch resources in all namespaces. Its arguments are pairs of a group and a resource.
+// watches returns the permissions to list and watch resources in all namespaces. Its arguments are alternately an API group and a resource.
 func watches(pairs ...string) (all []permission) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		all = append(all, permission{"list", pairs[i], pairs[i+1], "", ""}, permission{"watch", pairs[i], pairs[i+1], "", ""})
@@ -113,7 +113,7 @@ func watches(pairs ...string) (all []permission) {
 	return all
 }
 
-// namesIn returns the names in a list that is separated by commas.
+// namesIn returns the names in a comma-separated list.
 func namesIn(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }

@@ -20,14 +20,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// chart is a rendered chart: the Deployment of the controller, and the rules of its roles by namespace. The rules of ClusterRoles have the
-// key "".
+// chart is a rendered chart: the Deployment of the controller, and the rules of its roles by namespace. The key of ClusterRoles is "".
 type chart struct {
 	release *appsv1.Deployment
 	rules   map[string][]rbacv1.PolicyRule
 }
 
-// documentsOf matches the lines between the documents of a rendered chart.
+// documentsOf matches the separator lines between the documents of a rendered chart.
 var documentsOf = regexp.MustCompile(`(?m)^(# ---- .*|---)$`)
 
 func renderedChart(t *testing.T, mode string) (c chart) {
@@ -58,7 +57,7 @@ func renderedChart(t *testing.T, mode string) (c chart) {
 	return c
 }
 
-// allows evaluates the rules as the API server does.
+// allows reports whether the rules grant a permission. It evaluates the rules as the API server does.
 func (c *chart) allows(a *authorizationv1.ResourceAttributes) bool {
 	resource := a.Resource
 	if a.Subresource != "" {
@@ -74,7 +73,7 @@ func (c *chart) allows(a *authorizationv1.ResourceAttributes) bool {
 	})
 }
 
-// withReviews returns a Cluster with Karpenter and KEDA, whose API server answers SubjectAccessReviews.
+// withReviews returns a Cluster with Karpenter and KEDA. The function answer computes the result of each SubjectAccessReview.
 func withReviews(release *appsv1.Deployment, answer func(*authorizationv1.SubjectAccessReviewSpec) (bool, error)) *Cluster {
 	typed := fake.NewClientset()
 	for _, groupVersion := range []string{"karpenter.sh/v1", "keda.sh/v1alpha1", "leaderworkerset.x-k8s.io/v1"} {
@@ -89,7 +88,7 @@ func withReviews(release *appsv1.Deployment, answer func(*authorizationv1.Subjec
 	return &Cluster{Typed: typed, Namespace: release.Namespace}
 }
 
-// In each mode, the roles of the chart must grant every permission that the check asks for with the flags of that mode.
+// In each mode of the chart, its roles must grant every permission that the check requires for the flags of that mode.
 func TestTheRolesOfTheChartSufficeForTheController(t *testing.T) {
 	for _, mode := range []string{"hpa", "keda", "karpenter", "all", "everything"} {
 		t.Run(mode, func(t *testing.T) {
@@ -110,8 +109,8 @@ func TestTheRolesOfTheChartSufficeForTheController(t *testing.T) {
 	}
 }
 
-// A role lacks a verb, because it was changed after the installation. The user of the command has all permissions, but the controller does
-// not.
+// A verb was removed from a role after the installation. The check must fail, although the user of the command has all permissions, because
+// the controller lacks one.
 func TestAMissingPermissionOfTheControllerIsAFailure(t *testing.T) {
 	c := renderedChart(t, "karpenter")
 	cluster := withReviews(c.release, func(s *authorizationv1.SubjectAccessReviewSpec) (bool, error) {

@@ -1,6 +1,5 @@
-// Package installation checks what gpuscaler needs from a cluster before it is installed, and whether an installed release works.
-// `gpuscaler check` prints the results. The package reads objects and writes none: the access reviews that it creates are not
-// stored.
+// Package installation checks whether a cluster has what gpuscaler needs before it is installed, and whether an installed release works.
+// `gpuscaler check` prints the results. The package changes no object: it creates access reviews, but the API server does not store them.
 package installation
 
 import (
@@ -15,8 +14,8 @@ import (
 // Status is the status of a result.
 type Status string
 
-// The statuses. Warning means that gpuscaler works with a restriction, or that the check was not possible. Failed means that gpuscaler, or
-// a part of it, does not work.
+// The statuses. Warning means that gpuscaler works with a restriction, or that the check was not possible. Failed means that gpuscaler or
+// one of its features does not work.
 const (
 	OK      Status = "ok"
 	Warning Status = "warning"
@@ -31,14 +30,14 @@ const (
 	GPUNodes        = "GPUNodes"
 	Karpenter       = "Karpenter"
 	KEDA            = "KEDA"
-	Permissions     = "Permissions" // what the user that runs the command is allowed to do
-	Controller      = "Controller"  // what the ServiceAccount of the release is allowed to do
+	Permissions     = "Permissions" // permissions of the user that runs the command
+	Controller      = "Controller"  // permissions of the ServiceAccount of the release
 	Deployment      = "Deployment"
 	Lease           = "Lease"
-	APIService      = "APIService" // the APIService refers to this release and is available
-	Policies        = "Policies"   // the documents are accepted
+	APIService      = "APIService" // whether the APIService refers to this release and is available
+	Policies        = "Policies"   // whether the policy documents are accepted
 	CapacityGroups  = "CapacityGroups"
-	Targets         = "Targets" // the targets are served
+	Targets         = "Targets" // whether the targets are served
 	Autoscalers     = "Autoscalers"
 )
 
@@ -66,7 +65,7 @@ type Result struct {
 	Check  string `json:"check"`
 	Status Status `json:"status"`
 	Found  string `json:"found"`          // one sentence without a final period
-	Next   string `json:"next,omitempty"` // what the user should do; empty: nothing
+	Next   string `json:"next,omitempty"` // next step for the user; empty: no step is needed
 	Guide  string `json:"guide"`
 }
 
@@ -75,7 +74,7 @@ func Good(check, format string, args ...any) Result {
 	return Result{Check: check, Status: OK, Found: fmt.Sprintf(format, args...), Guide: Guides[check]}
 }
 
-// Bad returns the result of a check that found a problem. next is what the user can do.
+// Bad returns the result of a check that found a problem. next is the next step for the user.
 func Bad(check string, s Status, found, next string) Result {
 	return Result{Check: check, Status: s, Found: found, Next: next, Guide: Guides[check]}
 }
@@ -83,7 +82,7 @@ func Bad(check string, s Status, found, next string) Result {
 // Warn returns the result of a check that found a restriction, or that was not possible.
 func Warn(check, found, next string) Result { return Bad(check, Warning, found, next) }
 
-// Fail returns the result of a check that found that something does not work.
+// Fail returns the result of a check that found a failure.
 func Fail(check, found, next string) Result { return Bad(check, Failed, found, next) }
 
 // Cluster reads a cluster for the checks.
@@ -99,7 +98,7 @@ func unread(check string, err error) Result {
 	return Warn(check, "not checked: "+err.Error(), "repeat the check with more permissions, or when the API server responds")
 }
 
-// findingOf returns the finding of a check of package objects, or nil.
+// findingOf returns the finding whose check (of package objects) has the given name, or nil.
 func findingOf(found []objects.ObjectFinding, check string) *objects.ObjectFinding {
 	for i := range found {
 		if found[i].Check == check {

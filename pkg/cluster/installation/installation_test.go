@@ -19,7 +19,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/snapshot"
 )
 
-// own returns a Cluster that reads its objects from a fake API server.
+// own returns a Cluster that reads the given objects from a fake API server.
 func own(objects ...runtime.Object) (*Cluster, *fake.Clientset) {
 	typed := fake.NewClientset(objects...)
 	return &Cluster{Typed: typed, Namespace: "gpuscaler-system"}, typed
@@ -31,7 +31,8 @@ func lease(holder string, renewed time.Time) *coordinationv1.Lease {
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &at}}
 }
 
-// The clocks of the user and of the leader can differ by minutes. A Lease that is being renewed must count as held.
+// The clock of the user's machine and the clock of the leader's node can differ by minutes. A Lease that is being renewed must count as
+// held.
 func TestLeaseIsHeldAlthoughTheClocksDiffer(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"the leader's clock is behind": -time.Hour, "it is ahead": time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +138,7 @@ func TestRegistrationByOwner(t *testing.T) {
 	}
 }
 
-// If a fact cannot be read from the cluster, the check of this fact must not report the status ok.
+// If the API server returns an error, the affected checks must not report the status ok.
 func TestErrorsAreWarnings(t *testing.T) {
 	c, typed := own()
 	typed.PrependReactor("*", "*", func(clientgotesting.Action) (bool, runtime.Object, error) {

@@ -9,18 +9,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// task is something that the guides ask a user to do, such as installing the chart, with the permissions that it requires.
+// task is a task that the guides describe, such as installing the chart, with the permissions that it requires.
 type task struct {
 	name  string
 	needs []permission
-	group string // the API group that the task needs; empty: none
+	group string // API group that the task uses; empty: the task uses only groups that every cluster has
 }
 
-// permission is one permission. namespace is a name, ownNamespace, userNamespace, or empty for all namespaces. name limits the permission
-// to one object; it is empty for all objects.
+// permission is one permission. namespace is a name, ownNamespace, userNamespace, or empty for all namespaces. If name is set, the
+// permission applies to only one object.
 type permission struct{ verb, group, resource, namespace, name string }
 
-// Placeholders for the namespace of a permission. The namespaces of the Cluster replace them.
+// Placeholders for the namespace of a permission. They are replaced by the namespaces in the Cluster.
 const (
 	ownNamespace  = "gpuscaler's"
 	userNamespace = "the user's"
@@ -44,8 +44,8 @@ var tasks = []task{
 // PermissionsNext is the next step for a user without a permission.
 const PermissionsNext = "ask an administrator of the cluster for the permissions of the tasks that you do"
 
-// permissions reports the tasks that the user is not allowed to do. The result is at most a warning, because not every user does all tasks.
-// The parameter served contains the API groups of the cluster; tasks for other groups are skipped.
+// permissions reports the tasks that the user is not allowed to do. A missing permission is only a warning, because not every user does all
+// tasks. served contains the API groups of the cluster. Tasks for other groups are skipped.
 func (c *Cluster) permissions(ctx context.Context, served map[string][]string) Result {
 	allowed, problems, err := c.mayDo(ctx, tasks, served, c.userMay)
 	switch {
@@ -57,8 +57,8 @@ func (c *Cluster) permissions(ctx context.Context, served map[string][]string) R
 	return Good(Permissions, "this user may %s", strings.Join(allowed, ", "))
 }
 
-// mayDo returns two lists: allowed contains the tasks for which the user has all permissions, and problems contains the other tasks with
-// the missing permissions. It skips tasks whose API group is not served.
+// mayDo returns the tasks for which the user has all permissions (allowed), and a text about each other task with its missing permissions
+// (problems). It skips tasks whose API group the API server does not serve.
 func (c *Cluster) mayDo(ctx context.Context, tasks []task, served map[string][]string,
 	ask func(context.Context, *authorizationv1.ResourceAttributes) (bool, error)) (allowed, problems []string, err error) {
 	for _, t := range tasks {

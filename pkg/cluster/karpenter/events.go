@@ -13,40 +13,41 @@ import (
 const (
 	// InsufficientCapacity is the reason of Karpenter's Event if the cloud provider has no capacity for a launch.
 	InsufficientCapacity = "InsufficientCapacityError"
-	// Unconsolidatable is the reason of Karpenter's Event for a node that Karpenter does not consolidate. The message contains the cause.
+	// Unconsolidatable is the reason of Karpenter's Event for a node that Karpenter cannot consolidate. The message contains the cause.
 	Unconsolidatable = "Unconsolidatable"
 
 	bufferMessage = "has buffer pods" // the node has pods of a CapacityBuffer, which exist only in Karpenter's memory
 )
 
-// UnconsolidatableInterval is how long an Unconsolidatable Event is used. It is longer than the 15 minutes after which Karpenter repeats
-// the Event while the cause lasts.
+// UnconsolidatableInterval is how long gpuscaler uses an Unconsolidatable Event. Karpenter repeats the Event after 15 minutes while the
+// cause exists, so the interval is longer than 15 minutes.
 const UnconsolidatableInterval = 20 * time.Minute
 
-// interruptionReasons are the reasons of Events with which Karpenter's AWS provider reports that the cloud provider will take a node.
+// interruptionReasons are the reasons of Events with which Karpenter's AWS provider reports that AWS will interrupt or stop a node.
 var interruptionReasons = []string{
 	"SpotInterrupted", "InstanceStopping", "InstanceTerminating", "TerminatingOnInterruption", "CapacityReservationInstanceInterrupted",
 }
 
-// interruptionTaints are the taints of nodes that the cloud provider will take.
+// interruptionTaints are the taints of nodes that the cloud provider will interrupt.
 var interruptionTaints = []string{"cloud.google.com/impending-node-termination", "aws-node-termination-handler/spot-itn"}
 
-// HasInterruptionTaint reports whether one of the taints means that the cloud provider will take the node.
+// HasInterruptionTaint reports whether one of the taints means that the cloud provider will interrupt the node.
 func HasInterruptionTaint(taints []corev1.Taint) bool {
 	return slices.ContainsFunc(taints, func(t corev1.Taint) bool { return slices.Contains(interruptionTaints, t.Key) })
 }
 
-// ClaimEvent is the part of an Event about a NodeClaim that the informer stores.
+// ClaimEvent contains the data of an Event about a NodeClaim that the informer stores.
 type ClaimEvent struct {
 	metav1.ObjectMeta
 	ClaimUID, Claim string // UID and name of the NodeClaim
 	Reason          string
-	Buffered        bool // Karpenter keeps the node for pods of a CapacityBuffer
+	Buffered        bool // whether Karpenter keeps the node for pods of a CapacityBuffer
 	At              time.Time
 }
 
-// TrimClaimEvent is the transform of the informer for Events about NodeClaims. It converts three kinds of Events to a ClaimEvent: a launch
-// failure, an interruption, and a node that a CapacityBuffer keeps. Of every other Event it keeps only the metadata.
+// TrimClaimEvent is the transform of the informer for Events about NodeClaims. It converts three kinds of Events to a ClaimEvent: Events
+// about a launch failure, about an interruption, and about a node that Karpenter keeps for a CapacityBuffer. Of every other Event it keeps
+// only the metadata.
 func TrimClaimEvent(obj any) (any, error) {
 	e, ok := obj.(*corev1.Event)
 	if !ok {
@@ -59,8 +60,8 @@ func TrimClaimEvent(obj any) (any, error) {
 }
 
 // decodeClaimEvent converts an Event to a ClaimEvent. For a failure or an interruption, At is the time of the first occurrence, because a
-// repeated Event reports the same one. For a node that Karpenter keeps for a CapacityBuffer, At is the time of the last occurrence, because
-// Karpenter repeats the Event for as long as it keeps the node.
+// repeated Event is about the same failure or interruption. For a node that Karpenter keeps for a CapacityBuffer, At is the time of the
+// last occurrence, because Karpenter repeats the Event while it keeps the node.
 func decodeClaimEvent(e *corev1.Event) *ClaimEvent {
 	at := e.EventTime.Time
 	for _, t := range []time.Time{e.FirstTimestamp.Time, e.CreationTimestamp.Time} {

@@ -1,5 +1,5 @@
 // Package karpenter converts Karpenter's NodePools and NodeClaims, the Events about NodeClaims and the CRD schema of NodePools to the types
-// of package capacity. It writes nothing; informers and writers are in other packages.
+// of package capacity. It writes no object. Informers and writers are in other packages.
 package karpenter
 
 import (
@@ -16,7 +16,7 @@ var (
 	NodeClaims = NodeClaimKind.GroupVersion().WithResource("nodeclaims")
 )
 
-// UnsupportedVersion is the API version of Karpenter before 1.0. HowToConvert describes how a user converts objects of that version.
+// UnsupportedVersion is the API version of Karpenter before 1.0. HowToConvert describes how a user converts objects of this version.
 const (
 	UnsupportedVersion = apis.Group + "/v1beta1"
 	HowToConvert       = "upgrade Karpenter through 1.0, which converts stored objects, and read them back as v1: " +
@@ -25,11 +25,11 @@ const (
 
 // Annotations of a NodePool.
 const (
-	// ConsentAnnotation lists the fields that the owner of a NodePool lets gpuscaler override: "limits,weight,disruption".
+	// ConsentAnnotation lists the fields that the owner of a NodePool permits gpuscaler to override: "limits,weight,disruption".
 	ConsentAnnotation = "gpuscaler.io/nudge"
-	// RecordAnnotation contains the overridden fields, their original values and owners, and the state of the capacity group.
+	// RecordAnnotation contains the overridden fields with their original values and field managers, and the state of the capacity group.
 	RecordAnnotation = "gpuscaler.io/record"
-	// HolderAnnotation is written together with the record. It contains the Lease of the release that overrides the fields, as
+	// HolderAnnotation is written together with RecordAnnotation. It contains the Lease of the gpuscaler release that overrides the fields, as
 	// NAMESPACE/NAME.
 	HolderAnnotation = "gpuscaler.io/holder"
 )

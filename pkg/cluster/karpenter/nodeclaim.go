@@ -14,23 +14,23 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// NodeClaim is the part of a NodeClaim that the informer stores, to save memory: the whole object takes 24 KB.
+// NodeClaim contains the data of a NodeClaim that the informer stores. The whole object would take 24 KB of memory.
 type NodeClaim struct {
 	metav1.ObjectMeta           // name, UID, resourceVersion and labels only
-	NodePool, Node    string    // Node is the name of the node; empty until the node registers
-	Created, Deleted  time.Time // Deleted is the deletion timestamp, or zero
+	NodePool, Node    string    // Node is empty until the node registers
+	Created, Deleted  time.Time // Deleted is the deletion timestamp; zero: the NodeClaim is not being deleted
 	ExpireAfter       time.Duration
-	Launched          bool // an instance exists
+	Launched          bool // whether the cloud provider has launched an instance
 	Initialized       bool
-	Voluntary         bool // whether Karpenter removes the node itself, so that it has set a disruption reason
-	Drifted           bool // the node differs from its NodePool or NodeClass
+	Voluntary         bool // whether Karpenter itself decided to remove the node, so that it has set a disruption reason
+	Drifted           bool // whether the node differs from its NodePool or NodeClass
 	InstanceType      string
 	CapacityType      string
 	Zone, Region      string
-	Extended          map[string]int64   // extended resources of status.capacity; before it is set, of the request
-	Capacity          map[string]float64 // all resources of status.capacity, which count against the limits of the NodePool
+	Extended          map[string]int64   // extended resources in status.capacity; until it is set, in the request
+	Capacity          map[string]float64 // all resources in status.capacity, which count against the limits of the NodePool
 	Start             StartTimes
-	Err               error // why the NodeClaim could not be decoded; then only its metadata is known
+	Err               error // why the NodeClaim could not be decoded; only its metadata is set in this case
 }
 
 // StartTimes are the times at which the phases of a node's start ended, from the conditions of its NodeClaim. A time is zero if the phase
@@ -49,7 +49,7 @@ func TrimNodeClaim(obj any) (any, error) {
 	return obj, nil
 }
 
-// DecodeNodeClaim decodes a NodeClaim. An object that cannot be decoded is returned with its metadata and Err.
+// DecodeNodeClaim decodes a NodeClaim. If it cannot be decoded, the result has only its metadata and Err.
 func DecodeNodeClaim(u *unstructured.Unstructured) *NodeClaim {
 	labels := u.GetLabels()
 	c := &NodeClaim{
@@ -88,7 +88,7 @@ func (c *NodeClaim) read(typed *karpv1.NodeClaim) {
 	if typed.Spec.ExpireAfter.Duration != nil {
 		c.ExpireAfter = *typed.Spec.ExpireAfter.Duration
 	}
-	// spec first and status second, so that the status takes precedence
+	// read the spec before the status, so that values of the status replace values of the spec
 	for _, list := range []corev1.ResourceList{typed.Spec.Resources.Requests, typed.Status.Capacity} {
 		for name, q := range list {
 			if gpupods.IsExtended(name) {
@@ -101,7 +101,7 @@ func (c *NodeClaim) read(typed *karpv1.NodeClaim) {
 	}
 }
 
-// ExpiresBy reports whether the NodeClaim reaches its spec.expireAfter at the given time or within a minute after it. Karpenter sets no
+// ExpiresBy reports whether the NodeClaim reaches its spec.expireAfter before or up to a minute after the given time. Karpenter sets no
 // disruption reason when it deletes an expired NodeClaim. Such a deletion must not count as a lost node.
 func (c *NodeClaim) ExpiresBy(at time.Time) bool {
 	return c.ExpireAfter > 0 && at.Sub(c.Created) >= c.ExpireAfter-time.Minute
@@ -118,14 +118,14 @@ func (c *NodeClaim) Stage() capacity.Stage {
 	return capacity.Requested
 }
 
-// Offer returns the instance type, capacity type and location of the node, and the price change of the NodeOverlays of the cluster.
+// Offer returns the instance type, capacity type and location of the node, and how the NodeOverlays of the cluster change its price.
 func (c *NodeClaim) Offer(overlays []*NodeOverlay) cost.Offer {
 	return cost.Offer{InstanceType: c.InstanceType, CapacityType: c.CapacityType, Zone: c.Zone, Region: c.Region,
 		PriceChange: PriceChange(overlays, c.Labels)}
 }
 
-// NodePoolOfClaimName returns the name of the NodePool that is part of a NodeClaim's name, "<NodePool>-<random>". It is used for an Event
-// about a NodeClaim that is not in the cache.
+// NodePoolOfClaimName returns the NodePool that a NodeClaim's name, "<NodePool>-<random>", contains. It is used for an Event about a
+// NodeClaim that is not in the cache.
 func NodePoolOfClaimName(name string) string {
 	i := strings.LastIndexByte(name, '-')
 	return name[:max(i, 0)]

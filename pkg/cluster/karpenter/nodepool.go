@@ -23,28 +23,30 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/schedulability"
 )
 
-// NodePool is a decoded NodePool. Object is the object as the API server returned it; patches are computed from it, so that unknown fields
-// and the notation of values do not change. All other fields are read from the decoded object or its annotations.
+// NodePool is a decoded NodePool. Object is the object as the API server returned it. Patches are computed from Object, so that fields
+// which gpuscaler does not know, and the notation of values, do not change. The other fields are computed from Object.
 type NodePool struct {
 	Object *unstructured.Unstructured
 	Spec   karpv1.NodePoolSpec
 	// Schedulability determines which pods can run on nodes of the NodePool.
 	Schedulability schedulability.NodePool
-	// UnknownConsent is the first word in ConsentAnnotation that gpuscaler does not know; empty if it knows all words.
+	// UnknownConsent is the first word in ConsentAnnotation that is not a field which gpuscaler can override. Empty: all words are such
+	// fields.
 	UnknownConsent string
-	// Holder is the Lease of the release that wrote the record, as NAMESPACE/NAME; empty if HolderAnnotation is not set.
+	// Holder is the Lease of the release that wrote the override record (see RecordAnnotation), as NAMESPACE/NAME. Empty: HolderAnnotation is
+	// not set.
 	Holder string
-	// Ours is true if the NodePool carries a record of gpuscaler or has a field that gpuscaler owns.
+	// Ours is true if the NodePool has a record that gpuscaler wrote, or a field that gpuscaler owns.
 	Ours bool
-	// Err is the reason why the object could not be decoded. Spec is then empty, and it is unknown which pods can run on nodes of the
-	// NodePool.
+	// Err is the reason why the object could not be decoded. If it is set, Spec is empty, and the pods that can run on nodes of the NodePool
+	// are unknown.
 	Err error
 
-	view  capacity.PoolView // the result of View without two parts that View adds: the usage, and the marks of fields that the CRD lacks
+	view  capacity.PoolView // the result of View without the usage, and without the marks of fields that the CRD lacks
 	usage corev1.ResourceList
 }
 
-// DecodeNodePool decodes a NodePool. An object that cannot be decoded is returned with the fields that could be read, and Err.
+// DecodeNodePool decodes a NodePool. If it cannot be decoded, the result has Err and the fields that could be read.
 func DecodeNodePool(u *unstructured.Unstructured) *NodePool {
 	p := &NodePool{Object: u}
 	p.view.Ready = true
@@ -78,8 +80,8 @@ func DecodeNodePool(u *unstructured.Unstructured) *NodePool {
 	return p
 }
 
-// quietTimes returns the times at which Karpenter replaces no drifted nodes, because a budget with a schedule forbids it. It ignores a
-// schedule that cannot be parsed. The API server rejects most of these.
+// quietTimes returns the times at which Karpenter replaces no drifted nodes, because a disruption budget with a schedule forbids it. It
+// ignores a schedule that cannot be parsed. The API server rejects most invalid schedules.
 func quietTimes(budgets []karpv1.Budget) (all []capacity.QuietTime) {
 	for i := range budgets {
 		b := &budgets[i]
@@ -111,7 +113,7 @@ func decodeTyped[T any](u *unstructured.Unstructured) (*T, error) {
 // Name returns the name of the NodePool.
 func (p *NodePool) Name() string { return p.Object.GetName() }
 
-// Exists reports whether the NodePool is not being deleted.
+// Exists reports whether the NodePool has no deletion timestamp.
 func (p *NodePool) Exists() bool { return p.view.Exists }
 
 // Static reports whether the NodePool has a fixed number of nodes (spec.replicas).
@@ -120,20 +122,20 @@ func (p *NodePool) Static() bool { return p.Spec.Replicas != nil }
 // Record returns the value of the record annotation.
 func (p *NodePool) Record() string { return p.view.Record }
 
-// Consent returns the fields that the owner of the NodePool lets gpuscaler override.
+// Consent returns the fields that the owner of the NodePool permits gpuscaler to override.
 func (p *NodePool) Consent() nodepool.Consent { return p.view.Consent }
 
-// Limits returns the entries of spec.limits, sorted by resource.
+// Limits returns the limits in spec.limits, sorted by resource.
 func (p *NodePool) Limits() []nodepool.LimitView { return p.view.Limits }
 
 // ConsolidateAfter returns the value of spec.disruption.consolidateAfter as JSON. It is empty if the field is not set.
 func (p *NodePool) ConsolidateAfter() nodepool.Value { return p.view.ConsolidateAfter.Value }
 
-// Used returns how much of a resource the nodes of the NodePool have, by status.resources.
+// Used returns how much of a resource the nodes of the NodePool have together, according to status.resources.
 func (p *NodePool) Used(name string) int64 { return wholeCount(p.usage, name) }
 
-// UsedResources returns the names of the resources with an amount above 0 in status.resources, which the nodes of the NodePool have
-// together.
+// UsedResources returns the names of the resources whose amount in status.resources is above 0. status.resources is the sum over all nodes
+// of the NodePool.
 func (p *NodePool) UsedResources() (names []string) {
 	for name, q := range p.usage {
 		if q.Sign() > 0 {
@@ -148,7 +150,7 @@ func (p *NodePool) Reference() corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: p.Object.GetAPIVersion(), Kind: NodePoolKind.Kind, Name: p.Name(), UID: p.Object.GetUID()}
 }
 
-// field returns the value at a path of the NodePool, whether gpuscaler owns it, and the other field managers that own it.
+// field returns the value at a path of the NodePool, whether gpuscaler owns the field, and the other field managers that own it.
 func (p *NodePool) field(owned ownership.Fields, path ...string) nodepool.FieldView {
 	v := nodepool.FieldView{}
 	if value, found, _ := unstructured.NestedFieldNoCopy(p.Object.Object, path...); found {
@@ -166,7 +168,7 @@ func (p *NodePool) field(owned ownership.Fields, path ...string) nodepool.FieldV
 	return v
 }
 
-// EncodeValue returns a value of an object as package capacity stores it: as JSON.
+// EncodeValue returns a value of an object as JSON, the form in which package capacity stores values.
 func EncodeValue(value any) nodepool.Value {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -175,8 +177,8 @@ func EncodeValue(value any) nodepool.Value {
 	return nodepool.Value(text)
 }
 
-// largestNode returns the number of GPUs of the largest instance that the NodePool can launch. This is the greatest value of a requirement
-// on instance-gpu-count with the operator In, or 0 without such a requirement.
+// largestNode returns the number of GPUs of the largest instance type that the NodePool can launch. This is the greatest value of a
+// requirement on instance-gpu-count with the operator In, or 0 without such a requirement.
 func largestNode(template *karpv1.NodeClaimTemplate) (gpus int64) {
 	for i := range template.Spec.Requirements {
 		r := &template.Spec.Requirements[i]
@@ -192,8 +194,8 @@ func largestNode(template *karpv1.NodeClaimTemplate) (gpus int64) {
 	return gpus
 }
 
-// launchesSpotAndOthers reports whether the NodePool may launch spot and another capacity type. A NodePool without a requirement of the
-// capacity type launches spot and on-demand.
+// launchesSpotAndOthers reports whether the NodePool may launch spot nodes and nodes of another capacity type. A NodePool without a
+// requirement on the capacity type launches spot and on-demand nodes.
 func (p *NodePool) launchesSpotAndOthers() bool {
 	types := []string{karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand}
 	if p.Schedulability.Mentions(karpv1.CapacityTypeLabelKey) {
@@ -204,7 +206,7 @@ func (p *NodePool) launchesSpotAndOthers() bool {
 }
 
 // View returns the NodePool as a capacity group observes it. Fields that the CRD does not have are marked as unsupported. The caller adds
-// the nodes, launch failures and losses.
+// the nodes, launch failures and lost nodes.
 func (p *NodePool) View(g *capacity.Group, claims []*NodeClaim, s Schema) capacity.PoolView {
 	v := p.view
 	v.Usage, v.Replicas = p.Used(g.Resource), p.Spec.Replicas
@@ -226,8 +228,8 @@ func (p *NodePool) View(g *capacity.Group, claims []*NodeClaim, s Schema) capaci
 	return v
 }
 
-// usedAndSmallest returns how much of a resource all nodes of the NodePool provide, and the smallest amount above 0 that one of its nodes
-// provides. used is the greater of two amounts, the sum over the NodeClaims and status.resources, because Karpenter updates
+// usedAndSmallest returns how much of a resource all nodes of the NodePool provide (used), and the smallest amount above 0 that one of its
+// nodes provides. used is the sum over the NodeClaims or the amount in status.resources (the greater of both), because Karpenter updates
 // status.resources with a delay.
 func (p *NodePool) usedAndSmallest(name string, claims []*NodeClaim) (used, smallest float64) {
 	for _, c := range claims {

@@ -31,7 +31,8 @@ func decodeNodePool(t *testing.T, text string) *NodePool {
 	return p
 }
 
-// gpuscaler owns the record of a NodePool that it wrote. A tool that creates a NodePool from a copy owns the copied record.
+// If gpuscaler is the field manager of a NodePool's record annotation, gpuscaler wrote it. A tool that creates a NodePool from a copy of
+// another NodePool becomes the field manager of the copied annotation, so this record must not count as gpuscaler's.
 func TestOwnerOfARecord(t *testing.T) {
 	for manager, ours := range map[string]bool{"gpuscaler": true, "velero-server": false} {
 		p := decodeNodePool(t, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: a, annotations: {gpuscaler.io/record: "{}"},
@@ -72,8 +73,8 @@ func TestViewOfANodePool(t *testing.T) {
 	}
 }
 
-// A budget of 0 nodes with a schedule is a quiet time for drifted nodes if its reasons include Drifted or it has no reasons. The schedule
-// can be a descriptor of cron, such as @daily.
+// A disruption budget of 0 nodes with a schedule is a quiet time (a time without replacement of drifted nodes) if its reasons include
+// Drifted or it has no reasons. The schedule can be a descriptor of cron, such as @daily.
 func TestQuietTimesOfANodePool(t *testing.T) {
 	decoded := decodeNodePool(t, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: s}, spec: {disruption: {budgets: [
 		{nodes: "10%"}, {nodes: "0"}, {nodes: "0", schedule: "0 8 * * 1-5", duration: 10h},
@@ -92,7 +93,7 @@ func TestQuietTimesOfANodePool(t *testing.T) {
 	}
 }
 
-// groupOf returns a group with one NodePool that counts the given resource.
+// groupOf returns a capacity group with one NodePool. The group counts the given resource.
 func groupOf(t *testing.T, resource string) *capacity.Group {
 	t.Helper()
 	g, err := capacity.NewGroup(capacity.Group{Name: "g", Resource: resource, Pools: []capacity.Pool{{Name: "p"}}})
@@ -152,8 +153,8 @@ func TestNodePoolIsMixedIfItMayLaunchSpotAndAnotherCapacityType(t *testing.T) {
 	}
 }
 
-// A NodePool of only on-demand nodes can contain instances that are paid for in advance, so it is not used as on-demand if its group lists
-// it as reserved.
+// A NodePool of only on-demand nodes can contain instances that are paid for in advance. If the group lists such a NodePool as reserved, it
+// must stay reserved, so LaunchesOnDemand is false.
 func TestNodePoolThatLaunchesOnDemandNodesBesidesReservedNodes(t *testing.T) {
 	for values, want := range map[string]bool{"[reserved]": false, "[spot]": false, "[reserved, on-demand]": true, "[on-demand]": false} {
 		p := decodeNodePool(t, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: p}, spec: {template: {spec: {requirements: [`+
@@ -164,7 +165,7 @@ func TestNodePoolThatLaunchesOnDemandNodesBesidesReservedNodes(t *testing.T) {
 	}
 }
 
-// After a change of the spec, the condition Ready is Unknown until Karpenter has checked the NodePool. Karpenter launches nodes in that
+// After a change of the spec, the condition Ready is Unknown until Karpenter has checked the NodePool. Karpenter launches nodes during that
 // time, so the NodePool must count as ready.
 func TestNodePoolIsNotReadyOnlyIfTheConditionIsFalse(t *testing.T) {
 	for status, want := range map[string]bool{"True": true, "Unknown": true, "False": false} {

@@ -16,9 +16,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// Offers reads the instance type, capacity type and location of every node, by node name: from the NodeClaim of the node, and from the
-// labels of nodes that Karpenter did not launch. Offers of NodeClaims have the price changes of NodeOverlays. A cluster without Karpenter
-// has no NodeClaims; this is not an error.
+// Offers reads the instance type, capacity type and location of every node, by node name: from the NodeClaim of the node, or from the
+// labels of a node that Karpenter did not launch. Offers from NodeClaims include the price changes of NodeOverlays. In a cluster without
+// Karpenter, Offers finds no NodeClaims and returns no error.
 func Offers(ctx context.Context, c dynamic.Interface) (map[string]cost.Offer, error) {
 	out := map[string]cost.Offer{}
 	nodes, err := c.Resource(corev1.SchemeGroupVersion.WithResource("nodes")).List(ctx, metav1.ListOptions{})
@@ -49,8 +49,8 @@ func Offers(ctx context.Context, c dynamic.Interface) (map[string]cost.Offer, er
 	return out, nil
 }
 
-// OfferOf returns the instance type, capacity type, zone and region in the labels of a Node or NodeClaim. If Karpenter's label of the
-// capacity type is absent, OfferOf reads the labels of EKS, GKE and AKS. The default is on-demand.
+// OfferOf returns the instance type, capacity type, zone and region in the labels of a Node or NodeClaim. Without Karpenter's label of the
+// capacity type, OfferOf reads the labels of EKS, GKE and AKS. Without any of these labels, the capacity type is on-demand.
 func OfferOf(l map[string]string) cost.Offer {
 	o := cost.Offer{InstanceType: l[corev1.LabelInstanceTypeStable], Region: l[corev1.LabelTopologyRegion], Zone: l[corev1.LabelTopologyZone]}
 	switch {

@@ -20,11 +20,11 @@ var (
 	NodeOverlays    = schema.GroupVersionResource{Group: apis.Group, Version: "v1alpha1", Resource: "nodeoverlays"}
 )
 
-// NodeOverlay is the part of a NodeOverlay that changes prices.
+// NodeOverlay contains the data of a NodeOverlay by which it changes prices.
 type NodeOverlay struct {
 	metav1.ObjectMeta // name and resourceVersion only
 	weight            int32
-	change            string // spec.price or spec.priceAdjustment; empty if it changes no price or Karpenter does not apply it
+	change            string // spec.price or spec.priceAdjustment; empty if the NodeOverlay changes no price or Karpenter does not apply it
 	requirements      scheduling.Requirements
 }
 
@@ -61,8 +61,8 @@ func DecodeNodeOverlay(u *unstructured.Unstructured) *NodeOverlay {
 	return o
 }
 
-// PriceChange returns what the NodeOverlays of a cluster do to the price of a node with the given labels, in the form of
-// cost.Offer.PriceChange. As in Karpenter, the NodeOverlay with the greatest weight applies. If weights are equal, the last one by name
+// PriceChange returns how the NodeOverlays of a cluster change the price of a node with the given labels, in the form of
+// cost.Offer.PriceChange. As in Karpenter, the NodeOverlay with the greatest weight applies. If several have this weight, the last by name
 // applies.
 func PriceChange(overlays []*NodeOverlay, labels map[string]string) string {
 	if len(overlays) == 0 {
@@ -84,7 +84,8 @@ func PriceChange(overlays []*NodeOverlay, labels map[string]string) string {
 	return best.change
 }
 
-// readOverlays reads the NodeOverlays of a cluster. If the API server does not serve them or does not permit the list, it returns none.
+// readOverlays reads the NodeOverlays of a cluster. It returns no NodeOverlays if the API server does not serve the kind or rejects the
+// list request.
 func readOverlays(ctx context.Context, c dynamic.Interface) (overlays []*NodeOverlay) {
 	all, err := c.Resource(NodeOverlays).List(ctx, metav1.ListOptions{})
 	if err != nil {

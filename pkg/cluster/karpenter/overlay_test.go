@@ -12,8 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// overlay returns a decoded NodeOverlay. The parameter spec contains fields besides the weight, and validated is the status of its
-// condition.
+// overlay returns a decoded NodeOverlay. spec contains its fields besides the weight. validated is the status of its condition
+// ValidationSucceeded.
 func overlay(t *testing.T, name string, weight int64, spec map[string]any, validated string) *NodeOverlay {
 	t.Helper()
 	spec["weight"] = weight
@@ -27,13 +27,13 @@ func overlay(t *testing.T, name string, weight int64, spec map[string]any, valid
 	return o.(*NodeOverlay)
 }
 
-// requires returns requirements of a NodeOverlay: the label key has one of the values.
+// requires returns the requirements of a NodeOverlay that applies to nodes on which the label key has one of the values.
 func requires(key string, values ...any) []any {
 	return []any{map[string]any{"key": key, "operator": "In", "values": values}}
 }
 
-// A company pays 20% less for all instances, and has a fixed price for p5 instances in one zone. A third NodeOverlay conflicts with another
-// one, and a fourth adds a resource and changes no price.
+// A company pays 20% less for all instances, and a fixed price for p5 instances in one zone. A third NodeOverlay conflicts with another
+// NodeOverlay, and a fourth NodeOverlay adds a resource and changes no price.
 func TestNodeOverlaysChangePricesAsInKarpenter(t *testing.T) {
 	const kind, zone = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
 	everywhere := []any{map[string]any{"key": kind, "operator": "Exists"}}

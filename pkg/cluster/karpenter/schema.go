@@ -11,14 +11,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/openapi"
 )
 
-// Schema describes which fields the installed CRD of NodePools has. From a write, the API server drops fields that the CRD does not have,
-// without an error.
+// Schema describes which fields the installed CRD of NodePools has. When an object is written, the API server drops the fields that its CRD
+// does not have, without an error.
 type Schema struct {
 	Known                                                          bool
 	Limits, Weight, ConsolidateAfter, ConsolidationPolicy, Budgets bool
-	// DoNotDisruptDuration reports whether the installed Karpenter accepts a duration in the annotation karpenter.sh/do-not-disrupt. The
-	// CRD does not show this directly. It is derived from the consolidation policy Balanced, because every version whose CRD has Balanced
-	// (since Karpenter 1.14) accepts durations.
+	// DoNotDisruptDuration reports whether the installed Karpenter accepts a duration in the annotation karpenter.sh/do-not-disrupt. The CRD
+	// does not contain this directly. Every version whose CRD has the consolidation policy Balanced (since Karpenter 1.14) accepts durations,
+	// so Balanced is checked instead.
 	DoNotDisruptDuration bool
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 )
 
-// A command takes the Lease before it restores NodePools, so that no controller writes them meanwhile.
+// A command takes the Lease before it restores NodePools, so that no controller writes NodePools at the same time.
 func ExampleTaking_Take() {
 	held, release, err := leader.Taking{Client: fake.NewClientset(), Lease: types.NamespacedName{Namespace: "gpuscaler-system",
 		Name: "gpuscaler"}, Identity: "restore", Log: slog.Default()}.Take(context.Background())

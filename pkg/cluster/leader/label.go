@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Label is the label of the leader's pod. The Services select it.
+// Label is the label of the leader's pod. The Services of gpuscaler select pods by this label.
 const Label = "gpuscaler.io/leader"
 
-// labelManager is the field manager of the leader label. The other fields that gpuscaler writes have other field managers.
+// labelManager is the field manager of the leader label. gpuscaler uses other field managers for other fields.
 const labelManager = "gpuscaler-leader"
 
 const (
@@ -34,9 +34,9 @@ type podLabel struct {
 	log                      *slog.Logger
 }
 
-// keep sets the label on the pod of this process and removes it from every other pod of the release. It repeats this until ctx ends,
-// because a killed leader cannot remove its own label. While two pods have the label, the Services send half of the traffic to the wrong
-// pod.
+// keep sets the label on the pod of this process and removes it from every other pod of the release. It repeats both until ctx ends,
+// because a leader that was killed cannot remove its own label. While two pods have the label, the Services send half of the traffic to the
+// pod that does not lead.
 func (p *podLabel) keep(ctx context.Context) {
 	for {
 		wait := labelCheckInterval
@@ -90,7 +90,7 @@ func (p *podLabel) setOwn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// with the UID, the apply cannot create a pod in place of a deleted one
+	// the UID prevents that the apply creates a pod if this pod was deleted
 	label := applycore.Pod(p.pod, p.namespace).WithUID(own.UID).WithLabels(map[string]string{Label: "true"})
 	_, err = pods.Apply(ctx, label, metav1.ApplyOptions{FieldManager: labelManager, Force: true})
 	return err
@@ -107,7 +107,7 @@ func (p *podLabel) clearOwn(ctx context.Context) {
 	}
 }
 
-// clear removes the label from a pod even if another field manager owns it, because two labeled pods would share the traffic.
+// clear removes the label from a pod even if another field manager owns the label, because two labeled pods would share the traffic.
 func (p *podLabel) clear(ctx context.Context, pod string, uid types.UID) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": uid, "labels": map[string]any{Label: nil},

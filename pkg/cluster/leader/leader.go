@@ -1,6 +1,6 @@
-// Package leader elects one replica as the leader by a Lease. The leader sets the label gpuscaler.io/leader on its own pod and removes it
-// from all others, so that the Services select only the leader. Leading returns false as soon as another replica may have the Lease, even
-// in a process that was suspended for a while.
+// Package leader elects one replica of gpuscaler as the leader by a Lease. The leader sets the label gpuscaler.io/leader on its own pod and
+// removes it from all other pods, so that the Services select only the leader. Leading returns false as soon as another replica may hold
+// the Lease, even in a process that was suspended for some time.
 //
 // The package also takes the Lease for a command (Taking) and reports whether another release leads (Releases).
 package leader
@@ -24,26 +24,26 @@ import (
 // Options configure a Candidate.
 type Options struct {
 	Namespace string // namespace of the Lease and of the pods
-	Lease     string // name of the Lease; empty: gpuscaler
+	Lease     string // name of this process's pod and its identity in the Lease; the pod has the leader label while this process leads
 	Pod       string // name of this process's pod, which is also the identity in the Lease; the pod has the label while this process leads
-	// Selector selects the pods of this release, because two releases may share a namespace. The leader removes the label only from these
-	// pods.
+	// Selector selects the pods of this release. The leader removes the label only from these pods, because two releases may share a
+	// namespace.
 	Selector string
 
-	// Duration is the time after which a Lease that is not renewed expires. RenewDeadline is the time after which a leader that cannot
-	// renew it stops leading. RetryPeriod is the time between two renewals. A standby reads the Lease about three times per RetryPeriod.
-	// Zero values mean 15 s, 10 s and 2 s. Required: Duration > RenewDeadline > RetryPeriod * 1.2.
+	// Duration is the time after which a Lease that is not renewed expires. RenewDeadline is the time after which a leader that cannot renew
+	// its Lease stops leading. RetryPeriod is the time between two renewals. A standby reads the Lease about three times per RetryPeriod. Zero
+	// values mean 15 s, 10 s and 2 s. Required: Duration > RenewDeadline > RetryPeriod * 1.2.
 	Duration, RenewDeadline, RetryPeriod time.Duration
 
-	// OnStartedLeading is called when this process starts to lead. It must return soon after its context ends, because the Lease is
-	// released only after it has returned.
+	// OnStartedLeading is called when this process becomes the leader. It must return soon after its context ends, because the Lease is
+	// released only after its return.
 	OnStartedLeading func(context.Context)
 	// OnStoppedLeading runs after OnStartedLeading has returned.
 	OnStoppedLeading func()
 	Log              *slog.Logger // nil: slog.Default()
 }
 
-// Candidate takes part in the election. While it holds the Lease it keeps the leader label on its own pod and on no other.
+// Candidate takes part in the election. While it holds the Lease, it keeps the leader label on its own pod and on no other pod.
 type Candidate struct {
 	options  Options
 	log      *slog.Logger
@@ -57,7 +57,7 @@ type Candidate struct {
 func New(cfg *rest.Config, o Options) (*Candidate, error) {
 	o.defaults()
 	own := rest.CopyConfig(cfg)
-	own.Timeout = o.RenewDeadline // so that a request that hangs ends before the Lease expires
+	own.Timeout = o.RenewDeadline // so that a request without a response ends before the Lease expires
 	client, err := kubernetes.NewForConfig(own)
 	if err != nil {
 		return nil, fmt.Errorf("leader election client: %w", err)
@@ -77,7 +77,7 @@ func newCandidate(client kubernetes.Interface, o Options) (*Candidate, error) {
 		return nil, fmt.Errorf("leader election: the renew deadline %s must be longer than 1.2 retry periods of %s",
 			o.RenewDeadline, o.RetryPeriod)
 	}
-	_, err := c.elector(nil, nil) // checks the other conditions on durations before the election starts
+	_, err := c.elector(nil, nil) // checks the other conditions on the durations before the election starts
 	return c, err
 }
 
@@ -99,12 +99,12 @@ func (o *Options) defaults() {
 	}
 }
 
-// Leading reports whether this process holds the Lease and renewed it so recently that no other replica can hold it.
+// Leading reports whether this process holds the Lease and renewed the Lease so recently that no other replica can hold it.
 func (c *Candidate) Leading() bool { return c.leading.Load() && c.validity.valid() }
 
-// Run takes part in the election until ctx ends, and again after each loss of the Lease. When ctx ends, Run first waits until
-// OnStartedLeading has returned, then removes the label, and then releases the Lease. The next leader can therefore start at once, and two
-// replicas never lead at the same time.
+// Run takes part in the election until ctx ends. After a loss of the Lease it takes part in the next election. When ctx ends, Run first
+// waits until OnStartedLeading has returned, then removes the label, and then releases the Lease. The next leader can therefore start
+// immediately, and two replicas never lead at the same time.
 func (c *Candidate) Run(ctx context.Context) error {
 	c.label.clearOwn(ctx) // after a crash of the container, the pod may still have the label
 	for ctx.Err() == nil {
@@ -115,7 +115,7 @@ func (c *Candidate) Run(ctx context.Context) error {
 	return nil
 }
 
-// elect takes part in one election. If this process wins, elect returns when it no longer leads.
+// elect takes part in one election. If this process becomes the leader, elect returns when the process no longer leads.
 func (c *Candidate) elect(ctx context.Context) error {
 	// not derived from ctx, because the election must renew the Lease until OnStartedLeading has returned
 	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
@@ -133,7 +133,7 @@ func (c *Candidate) elect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// without leadership, OnStartedLeading does not run, so the election can end together with ctx
+	// while this process does not lead, OnStartedLeading is not running, so the election can end together with ctx
 	defer context.AfterFunc(ctx, func() {
 		if !c.leading.Load() {
 			endElection()
@@ -149,8 +149,8 @@ func (c *Candidate) elect(ctx context.Context) error {
 }
 
 // lead calls OnStartedLeading and keeps the label on this process's pod. It ends when the context stop ends (this process stops) or the
-// context held ends (the Lease is lost). It returns only after its goroutines have ended, because a later write of the label would leave it
-// on a pod that no longer leads.
+// context held ends (the Lease is lost). It returns only after its goroutines have ended. Otherwise a goroutine could set the label on the
+// pod after this process has stopped leading.
 func (c *Candidate) lead(stop, held context.Context) {
 	c.log.Info("became the leader", "lease", c.options.Lease, "pod", c.options.Pod)
 	work, end := context.WithCancel(held)
@@ -165,8 +165,8 @@ func (c *Candidate) lead(stop, held context.Context) {
 	<-work.Done()
 }
 
-// finish removes the label and releases the Lease, within a time limit. Both can fail if the API server is unreachable. Then the next
-// leader removes the label, and the Lease expires.
+// finish removes the label and releases the Lease, within a time limit. If the API server is unreachable, both steps fail. The next leader
+// then removes the label, and the Lease expires.
 func (c *Candidate) finish(ctx context.Context) {
 	c.leading.Store(false)
 	if c.options.OnStoppedLeading != nil {
@@ -189,8 +189,8 @@ func (c *Candidate) elector(started func(context.Context), stopped func()) (*lea
 		RenewDeadline: c.options.RenewDeadline,
 		RetryPeriod:   c.options.RetryPeriod / attemptsPerRetry,
 		Callbacks:     leaderelection.LeaderCallbacks{OnStartedLeading: started, OnStoppedLeading: stopped},
-		// without ReleaseOnCancel, which would release the Lease before OnStartedLeading has returned, and would let OnStartedLeading run
-		// after the Lease has expired while the API server does not answer
+		// ReleaseOnCancel is not set. It would release the Lease before OnStartedLeading has returned. It would also let OnStartedLeading run
+		// after the Lease has expired while the API server does not respond.
 		Name: c.options.Lease,
 	})
 }
@@ -203,7 +203,7 @@ func (c *Candidate) lock() *resourcelock.LeaseLock {
 	}
 }
 
-// release clears the holder of the Lease if this process is still the holder. A standby then need not wait for the Lease to expire.
+// release clears the holder in the Lease if the holder is this process. A standby can then lead without waiting for the Lease to expire.
 func (c *Candidate) release(ctx context.Context) {
 	lock := c.lock()
 	record, _, err := lock.Get(ctx)

@@ -118,8 +118,8 @@ func TestLeaderStopsWorkThenRemovesLabelThenReleasesLease(t *testing.T) {
 	}
 }
 
-// The write of the label takes a long time, and meanwhile the candidate stops. It must wait for this write before it removes the label.
-// Otherwise the label would remain.
+// The candidate stops while a write of its label is in progress. It must wait for the end of this write before it removes the label.
+// Otherwise the write would set the label again.
 func TestLabelIsRemovedAfterTheLastWriteOfTheLabel(t *testing.T) {
 	client := fake.NewClientset(replicaPod("a", nil))
 	var calls callLog
@@ -198,9 +198,9 @@ func TestInvalidDurationsAreRejectedAtTheStart(t *testing.T) {
 	}
 }
 
-// A process that was suspended still acts as the leader when it resumes, although another replica has taken the Lease meanwhile. It must
-// stop as soon as it reads the Lease with the other holder. The election alone would stop it only after RenewDeadline, for which the test
-// does not wait.
+// A process that was suspended still acts as the leader when it resumes, although another replica has taken the Lease in the meantime. The
+// process must stop as soon as it reads the Lease with the other holder. The election alone would stop it only after RenewDeadline, for
+// which the test does not wait.
 func TestLeaderStopsWhenItSeesAnotherHolder(t *testing.T) {
 	client := fake.NewClientset(replicaPod("a", nil), replicaPod("b", nil))
 	var lost atomic.Bool
@@ -230,14 +230,14 @@ func TestLeaderStopsWhenItSeesAnotherHolder(t *testing.T) {
 	eventually(t, "a stops", func() bool { return slices.Contains(calls.all(), "a stopped") && !a.Leading() })
 }
 
-// leaseRecord returns the record of a Lease whose holder is the pod.
+// leaseRecord returns the content of a Lease whose holder is the given pod.
 func leaseRecord(pod string) resourcelock.LeaderElectionRecord {
 	now := metav1.Now()
 	return resourcelock.LeaderElectionRecord{HolderIdentity: pod, LeaseDurationSeconds: 1, AcquireTime: now, RenewTime: now}
 }
 
 // client-go records an Event when a candidate becomes the leader, but also when a leader stops. Only a successful write of the Lease must
-// therefore count as a win.
+// therefore count as a won election.
 func TestOnlyAWrittenLeaseIsAWin(t *testing.T) {
 	client := fake.NewClientset(replicaPod("a", nil))
 	var refuse atomic.Bool

@@ -7,19 +7,21 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// Divisors of RetryPeriod. client-go's election waits 1 to 2.2 times its retry period between two attempts. A standby that replaces a
-// crashed leader waits for an attempt twice: until it reads the last renewal, and again after the Lease has expired. With attempts every 2
-// s this took up to 9 s longer than the Lease. The election therefore makes more attempts, and pacedLock limits their requests.
+// Divisors of RetryPeriod. client-go's election waits 1 to 2.2 times its retry period between two attempts to get or renew the Lease. A
+// standby that replaces a crashed leader waits for two attempts: the attempt that reads the last renewal, and the attempt after the Lease
+// has expired. With attempts every 2 s, the standby became the leader up to 9 s after the Lease had expired. The election therefore makes
+// more attempts, and pacedLock limits the requests that these attempts send.
 const (
-	attemptsPerRetry = 10 // attempts of the election
-	readsPerRetry    = 4  // reads of the Lease by a standby
+	attemptsPerRetry = 10 // attempts of the election per RetryPeriod
+	readsPerRetry    = 4  // reads of the Lease by a standby per RetryPeriod
 )
 
-// pacedLock answers attempts of an election from memory if the last request is recent. The calls of one election are sequential, so it
-// needs no mutex. The Lease in memory can be outdated, but a write of an outdated Lease fails because of its resource version.
+// pacedLock returns the result of the last request for an attempt of the election, if that request is recent. It needs no mutex, because
+// the calls of one election are sequential. A stored result can be outdated, but the API server rejects a write of an outdated Lease
+// because of its resource version.
 type pacedLock struct {
 	observedLock
-	retry       time.Duration // RetryPeriod
+	retry       time.Duration // RetryPeriod of the Options
 	read, write answer
 }
 
@@ -31,7 +33,7 @@ type answer struct {
 	err    error
 }
 
-// recent reports whether the request was made less than d ago.
+// recent reports whether the request was sent less than d ago.
 func (a *answer) recent(d time.Duration) bool {
 	return !a.at.IsZero() && time.Since(a.at) < d // may use the clock: paces requests
 }
@@ -52,8 +54,8 @@ func (l *pacedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRec
 	return l.paced(func() error { return l.observedLock.Update(ctx, r) })
 }
 
-// paced writes the Lease unless a recent write makes this unnecessary: one that succeeded less than RetryPeriod ago, or one that failed
-// less than the interval of reads ago. In that case it returns the result of that write.
+// paced writes the Lease, unless a write succeeded less than RetryPeriod ago, or failed less than RetryPeriod/readsPerRetry ago. In these
+// cases it returns the result of that write.
 func (l *pacedLock) paced(write func() error) error {
 	pause := l.retry
 	if l.write.err != nil {

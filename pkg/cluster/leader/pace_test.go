@@ -16,7 +16,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// requests counts the requests for the Lease by verb, and fails them while refuse is true.
+// requests counts the requests for the Lease by verb. While refuse is true, every request fails.
 type requests struct {
 	gets, updates atomic.Int64
 	refuse        atomic.Bool
@@ -34,7 +34,7 @@ func (r *requests) count(client *fake.Clientset) {
 	})
 }
 
-// renew writes the Lease of the pod "a", as another process does.
+// renew writes the Lease with the holder "a", as the process of pod "a" would do.
 func renew(t *testing.T, client *fake.Clientset) {
 	t.Helper()
 	holder, now, seconds := "a", metav1.NowMicro(), int32(15)
@@ -61,8 +61,8 @@ func campaign(t *testing.T, client *fake.Clientset, pod string) (c *Candidate, s
 	return c, run(t, c)
 }
 
-// In each round, the leader renews its Lease of 15 s every 2 s and then crashes. The crash is at another phase of the standby's attempts
-// each time. The standby must lead at most 2 s after the Lease has expired.
+// In each round, a leader renews its Lease of 15 s every 2 s and then crashes. The time of the crash, relative to the attempts of the
+// standby, differs in each round. The standby must become the leader within 2 s after the Lease has expired.
 func TestStandbyLeadsSoonAfterTheLeaseOfACrashedLeaderExpired(t *testing.T) {
 	const lease = 15 * time.Second
 	for round := range 40 {
@@ -91,8 +91,8 @@ func TestStandbyLeadsSoonAfterTheLeaseOfACrashedLeaderExpired(t *testing.T) {
 	}
 }
 
-// The election makes an attempt every 0.2 s. During a minute without changes, a standby must nevertheless send at most two reads a second,
-// and a leader at most one renewal in 2 s and no read.
+// The election makes an attempt every 0.2 s. In a minute in which the leader does not change, a standby must nevertheless send at most two
+// reads a second. The leader must send at most one renewal in 2 s and no read.
 func TestAttemptsOfTheElectionAreNotRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(replicaPod("a", nil), replicaPod("b", nil))
@@ -102,7 +102,7 @@ func TestAttemptsOfTheElectionAreNotRequests(t *testing.T) {
 		var leader requests
 		leader.count(client)
 		time.Sleep(time.Minute)
-		// The minute can begin and end with a renewal, so 31 are possible.
+		// The minute can begin and end with a renewal, so 31 renewals are possible.
 		if gets, updates := leader.gets.Load(), leader.updates.Load(); gets != 0 || updates < 26 || updates > 31 {
 			t.Errorf("in a minute the leader sent %d reads and %d renewals", gets, updates)
 		}
@@ -123,8 +123,8 @@ func TestAttemptsOfTheElectionAreNotRequests(t *testing.T) {
 	})
 }
 
-// While the API server refuses requests, a leader repeats its renewal at most twice a second. When the API server answers again, the leader
-// must renew the Lease and must not stop leading.
+// While the API server refuses requests, a leader repeats its renewal at most twice a second. When the API server accepts requests again,
+// the leader must renew the Lease and must not stop leading.
 func TestLeaderRenewsSoonAfterTheAPIServerAnswersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(replicaPod("a", nil))

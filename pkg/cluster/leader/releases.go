@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	releaseCheckInterval = 5 * time.Second // how long a result about another release's Lease is reused
+	releaseCheckInterval = 5 * time.Second // how long the stored result for another release's Lease is returned
 	releaseCheckTimeout  = 10 * time.Second
-	// releaseExpiryGrace is added to the duration of another release's Lease, because its holder may only be restarting.
+	// releaseExpiryGrace is added to the duration of another release's Lease, because the pod of that release may be restarting.
 	releaseExpiryGrace = 30 * time.Second
 )
 
@@ -29,10 +29,10 @@ type Releases struct {
 
 type release struct {
 	at  time.Time
-	why string // why the release is assumed to lead; empty: it is not
+	why string // why the release is assumed to lead; empty: the release does not lead
 }
 
-// NewReleases returns a Releases. own is the Lease of this release, NAMESPACE/NAME. If it is empty, Leads reports no other release.
+// NewReleases returns a Releases. own is the Lease of this release, NAMESPACE/NAME. If own is empty, Leads always returns "".
 func NewReleases(client kubernetes.Interface, own string) *Releases {
 	return &Releases{client: client, own: own, known: map[string]release{}}
 }
@@ -41,12 +41,12 @@ func NewReleases(client kubernetes.Interface, own string) *Releases {
 func (r *Releases) Own() string { return r.own }
 
 // Leads returns the reason why the release with the given Lease (NAMESPACE/NAME) is assumed to lead. It returns "" if that release does not
-// lead, if it is this release, or if lease is empty. Leads caches each result for five seconds.
+// lead, if that release is this release, or if lease is empty. Leads stores each result for five seconds.
 func (r *Releases) Leads(ctx context.Context, lease string) string {
 	if r.own == "" || lease == "" || lease == r.own {
 		return ""
 	}
-	now := time.Now() // may use the clock: the other release's Lease contains the time of that release's clock
+	now := time.Now() // may use the clock: compared with the renewal time in the other release's Lease
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known, ok := r.known[lease]; ok && now.Sub(known.at) < releaseCheckInterval {

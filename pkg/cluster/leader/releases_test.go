@@ -17,7 +17,7 @@ import (
 
 const own, other = "gpuscaler-system/gpuscaler", "gpu-platform/gpuscaler"
 
-// heldLease returns a Lease (NAMESPACE/NAME) with the given holder. The holder renewed the Lease the given time ago.
+// heldLease returns a Lease (NAMESPACE/NAME) with the given holder. ago is the time since the holder renewed the Lease.
 func heldLease(lease, identity string, ago time.Duration) *coordinationv1.Lease {
 	namespace, name, _ := strings.Cut(lease, "/")
 	renewed, seconds := metav1.NewMicroTime(time.Now().Add(-ago)), int32(15)
@@ -57,7 +57,8 @@ func TestLeaseThatCannotBeReadCountsAsHeld(t *testing.T) {
 	}
 }
 
-// Leads must not read the Lease at each tick. It must notice within seconds that the other release has stopped.
+// Leads is called at each tick but must not read the Lease each time. It must nevertheless notice within seconds that the other release has
+// stopped.
 func TestAnswerAboutALeaseIsReusedForAFewSeconds(t *testing.T) {
 	client, requests := fake.NewClientset(heldLease(other, "other-0", 0)), 0
 	client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {

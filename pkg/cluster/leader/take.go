@@ -28,13 +28,13 @@ type Taking struct {
 	Lease    types.NamespacedName
 	Identity string // identity of the command in the Lease
 	Log      *slog.Logger
-	// Expire makes the function release, which Take returns, leave the command's Lease in place. The Lease then expires after 30 seconds,
-	// and until then no replica leads.
+	// Expire is for the case that the controller is uninstalled after the command. The function release, which Take returns, then does not
+	// release the Lease. Until the Lease expires after 30 seconds, no replica leads.
 	Expire bool
 }
 
-// Take replaces the holder of the Lease, waits until the previous holder's Lease would have expired, and renews the Lease until
-// release is called. The returned context ends when another replica takes the Lease.
+// Take replaces the holder in the Lease, waits until the previous holder's Lease would have expired, and renews the Lease until the
+// returned function release is called. The returned context ends when the Lease is lost, for example because another replica takes it.
 func (t Taking) Take(ctx context.Context) (held context.Context, release func(), err error) {
 	before, err := t.write(ctx, true)
 	if err != nil {
@@ -66,8 +66,8 @@ func (t Taking) Take(ctx context.Context) (held context.Context, release func(),
 	}, nil
 }
 
-// renew renews the Lease until ctx ends. The Lease is lost if another replica holds it, or if no renewal succeeded for two thirds of its
-// duration.
+// renew renews the Lease until ctx ends. It calls lost if another replica holds the Lease, or if no renewal succeeded for two thirds of the
+// Lease's duration.
 func (t Taking) renew(ctx context.Context, lost func()) {
 	renewed, pause := time.Now(), takenRenewInterval // may use the clock: the validity of the Lease
 	for {
@@ -93,11 +93,11 @@ func (t Taking) renew(ctx context.Context, lost func()) {
 	}
 }
 
-// errOtherHolder is the error of write if another replica holds the Lease.
+// errOtherHolder is the error that write returns if another replica holds the Lease.
 var errOtherHolder = errors.New("another replica is the holder")
 
-// write makes this command the holder and returns the previous Lease. If force is false and there is another holder, it returns
-// errOtherHolder. It tries again if a replica writes the Lease at the same time, which a leader does every few seconds.
+// write makes this command the holder and returns the previous version of the Lease. If force is false and the Lease has another holder, it
+// returns errOtherHolder. If a replica writes the Lease at the same time, as a leader does every few seconds, write tries again.
 func (t Taking) write(ctx context.Context, force bool) (before *coordinationv1.Lease, err error) {
 	ctx, cancel := context.WithTimeout(ctx, takenRenewInterval)
 	defer cancel()
@@ -143,7 +143,7 @@ func (t Taking) setHolder(lease *coordinationv1.Lease) {
 	s.HolderIdentity, s.RenewTime, s.LeaseDurationSeconds = &t.Identity, &now, &seconds
 }
 
-// release clears the holder of the Lease if the holder is still this command.
+// release clears the holder in the Lease if the holder is this command.
 func (t Taking) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), takenRenewInterval)
 	defer cancel()

@@ -17,8 +17,8 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 )
 
-// With Expire, which is used before an uninstallation, no replica may lead between the end of the command and the end of the controller.
-// Without Expire, a replica must be able to lead soon after the command.
+// With Expire, which is set before an uninstallation, no replica may lead between the end of the command and the deletion of the
+// controller. Without Expire, a replica must be able to lead soon after the command.
 func TestTakenLeaseIsReleasedUnlessItShallExpire(t *testing.T) {
 	for _, expire := range []bool{false, true} {
 		client := fake.NewClientset()
@@ -40,7 +40,7 @@ func TestTakenLeaseIsReleasedUnlessItShallExpire(t *testing.T) {
 	}
 }
 
-// A leader renews its Lease every few seconds. A command can therefore read the Lease before a renewal and write it after.
+// A leader renews its Lease every few seconds. A renewal can therefore occur between the command's read and its write of the Lease.
 func TestLeaseIsTakenAlthoughTheLeaderRenewsIt(t *testing.T) {
 	client := fake.NewClientset(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "gpuscaler-system", Name: "gpuscaler"}})
 	conflicts := 2
@@ -63,13 +63,14 @@ func TestLeaseIsTakenAlthoughTheLeaderRenewsIt(t *testing.T) {
 	}
 }
 
-// A command continues after errors of the API server that are shorter than its Lease, and stops at once when a replica takes the Lease.
+// Errors of the API server that last for a shorter time than the command's Lease must not end the command. A replica that takes the Lease
+// must end it immediately.
 func TestCommandStopsOnlyWhenItsLeaseIsLost(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		fail   time.Duration // how long the API server returns errors
-		holder string        // the replica that takes the Lease after a minute; empty: none
-		want   bool          // the command still runs after two minutes
+		holder string        // the replica that takes the Lease after a minute; empty: no replica takes it
+		want   bool          // whether the command must still run after two minutes
 	}{
 		{name: "one error", fail: 11 * time.Second, want: true},
 		{name: "errors for longer than the Lease is valid", fail: time.Minute, want: false},

@@ -8,16 +8,16 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// leaseValidity records until when this process may hold the Lease. A process that did not run for a while (a suspended machine, a
-// throttled container) still acts as the leader when it resumes. The election stops it only after RenewDeadline. Until then, its expired
-// timers would make it write objects, although another replica may lead.
+// leaseValidity records until when this process holds the Lease with certainty. A process that did not run for some time (on a suspended
+// machine or in a throttled container) still acts as the leader when it resumes, until the election stops it after RenewDeadline. Before
+// that, its expired timers would make it write objects, although another replica may lead.
 type leaseValidity struct {
 	duration time.Duration
-	won      func() // called after each write that made or kept this process the holder; nil: none
+	won      func() // called after each write that made or kept this process the holder; nil: no function is called
 
 	mu      sync.Mutex
 	renewed time.Time
-	lost    func() // called when another replica is found to be the holder; nil: this process has won no election
+	lost    func() // called when this process reads that another replica is the holder; nil: this process has won no election
 }
 
 // onLoss sets the function that is called once, when this process reads that another replica holds the Lease.
@@ -27,8 +27,8 @@ func (v *leaseValidity) onLoss(lost func()) {
 	v.lost = lost
 }
 
-// written records that this process has written the Lease with its own name. began is the time at which the request began. The Lease is
-// valid from this time, because a standby can read it before the response reaches this process.
+// written records that this process has written the Lease with its own name. began is the time at which the request was sent. The duration
+// of the Lease is counted from began, because a standby can read the Lease before the response reaches this process.
 func (v *leaseValidity) written(began time.Time) {
 	v.mu.Lock()
 	v.renewed = began
@@ -38,8 +38,8 @@ func (v *leaseValidity) written(began time.Time) {
 	}
 }
 
-// valid reports whether less than the duration of the Lease has passed since its last write. It checks the monotonic clock and the wall
-// clock, because the monotonic clock does not advance while a machine is suspended, and the wall clock can be set back.
+// valid reports whether less than the duration of the Lease has passed since its last write. It checks two clocks. The monotonic clock does
+// not advance while a machine is suspended, and the wall clock can be set back.
 func (v *leaseValidity) valid() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -47,7 +47,7 @@ func (v *leaseValidity) valid() bool {
 	return now.Sub(v.renewed) < v.duration && now.Round(0).Sub(v.renewed.Round(0)) < v.duration
 }
 
-// otherHolder records that another replica holds the Lease.
+// otherHolder records that the Lease has another holder.
 func (v *leaseValidity) otherHolder() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -57,9 +57,9 @@ func (v *leaseValidity) otherHolder() {
 	}
 }
 
-// observedLock reports each read and write of the Lease to a leaseValidity. Only a successful write shows reliably that the election was
-// won. OnStartedLeading does not show it, because it runs in its own goroutine and may still be called after the election was stopped. The
-// Events of the election do not show it either, because client-go also sends one when a leader stops.
+// observedLock reports each read and write of the Lease to a leaseValidity. Only a successful write proves that this process won the
+// election. A call of OnStartedLeading is no proof, because it runs in its own goroutine and may be called after the election was stopped.
+// An Event of the election is no proof, because client-go also sends an Event when a leader stops.
 type observedLock struct {
 	*resourcelock.LeaseLock
 	validity *leaseValidity

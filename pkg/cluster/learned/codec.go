@@ -18,15 +18,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// A document is the value of one workload in the ConfigMap:
+// A document is the encoded model of one workload, the value of one key in the ConfigMap:
 //
 //	version    1 byte
 //	content    compressed (DEFLATE)
 //	checksum   4 bytes, CRC-32 of version and content
 //
-// The content has the strings of the policy's key and of the scale target, each with its length, then the numbers that identify what the
-// policy measures (SavedModel.Work), the time of the last observation, the seconds for which the model has received measurements, and the
-// encoded model.
+// The content has these parts, in this order: the strings of the policy's key and of the scale target, each with its length; the numbers
+// that identify what the policy measures (SavedModel.Work); the time of the last observation; how many seconds the model has received
+// measurements; the encoded model.
 const documentVersion = 1
 
 const (
@@ -35,12 +35,12 @@ const (
 	maxText     = 512
 )
 
-// skew is how far in the future the time of a document may be, because the clocks of two nodes can differ.
+// skew is how far in the future the time of the last observation in a document may be, because the clocks of two nodes can differ.
 const skew = 5 * time.Minute
 
 var errDocument = errors.New("the document is damaged")
 
-// keyOf returns the key of a workload in the ConfigMap. A name that is too long is replaced by a hash.
+// keyOf returns the key of a workload in the ConfigMap. If namespace and name together are too long for a key, the key contains their hash.
 func keyOf(k scaling.Key) string {
 	key := k.Namespace + "_" + k.Name
 	if len(validation.IsConfigMapKey(key)) == 0 {
@@ -76,7 +76,7 @@ func encode(m *engine.SavedModel) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(out.Bytes(), crc32.ChecksumIEEE(out.Bytes())), nil
 }
 
-// decode decodes a document. It returns an error if encode did not write the document, or if its time is in the future.
+// decode decodes a document. It returns an error if encode did not write the document, or if its time of observation is in the future.
 func decode(document []byte, now time.Time) (*engine.SavedModel, error) {
 	switch n := len(document); {
 	case n < 6 || n > maxDocument:

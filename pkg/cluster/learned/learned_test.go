@@ -29,7 +29,7 @@ import (
 
 var nine = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
-// model returns a learned model of a workload after an hour of load.
+// model returns the model that the controller has learned for a workload during an hour of load.
 func model(t testing.TB, name string, at time.Time) *engine.SavedModel {
 	t.Helper()
 	m := objective.New()
@@ -48,7 +48,7 @@ func model(t testing.TB, name string, at time.Time) *engine.SavedModel {
 		Observed: time.Hour, Data: data}
 }
 
-// signed returns a document with a correct checksum.
+// signed returns a document with its checksum appended.
 func signed(document []byte) []byte {
 	return binary.LittleEndian.AppendUint32(document, crc32.ChecksumIEEE(document))
 }
@@ -90,7 +90,7 @@ func TestOtherDocumentsAreRefused(t *testing.T) {
 	}
 }
 
-// A small document can expand to a large text. decode then returns an error and allocates little memory.
+// A small document can expand to a large text when it is decompressed. decode must then return an error and allocate little memory.
 func TestALargeContentIsRefused(t *testing.T) {
 	large := model(t, "chat", nine)
 	large.Data = make([]byte, 8<<20)
@@ -152,7 +152,7 @@ func TestADocumentIsDecodedAsItWasEncoded(t *testing.T) {
 	}
 }
 
-// suite is a Store with a simulated API server.
+// suite is a Store with a fake API server, its metrics and its log.
 type suite struct {
 	*Store
 	client  *fake.Clientset
@@ -165,7 +165,7 @@ func newSuite(objects ...runtime.Object) *suite {
 	return s.next()
 }
 
-// next returns the Store of the next leader.
+// next returns the Store of the next leader, which uses the same API server.
 func (s *suite) next() *suite {
 	n := &suite{client: s.client, metrics: prometheus.NewRegistry(), log: &bytes.Buffer{}}
 	n.Store = newStore(s.client, Options{Namespace: "gpuscaler-system", ConfigMap: "gpuscaler-learned",
@@ -182,7 +182,7 @@ func (s *suite) configMap(t *testing.T) *corev1.ConfigMap {
 	return found
 }
 
-// patches returns the number of writes until now.
+// patches returns the number of writes of the ConfigMap until now.
 func (s *suite) patches() (n int) {
 	for _, a := range s.client.Actions() {
 		if a.GetVerb() == "patch" {
@@ -196,7 +196,8 @@ func empty() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "gpuscaler-system", Name: "gpuscaler-learned", ResourceVersion: "1"}}
 }
 
-// Without the ConfigMap a leader starts at once, logs what is missing, and writes nothing. When the ConfigMap exists, the leader writes.
+// Without the ConfigMap, a leader must start immediately, log what is missing, and write nothing. After the ConfigMap was created, the
+// leader must write its models.
 func TestALeaderWorksWithoutTheConfigMap(t *testing.T) {
 	s := newSuite()
 	synctest.Test(t, func(t *testing.T) {
@@ -251,7 +252,7 @@ func TestDamagedDocumentsDoNotAffectOthers(t *testing.T) {
 	}
 }
 
-// Models are written when they change, at most once a minute, and at once when the leader stops. A rejected write is repeated.
+// Models must be written when they change, at most once a minute, and immediately when the leader stops. A rejected write must be repeated.
 func TestModelsAreWrittenAtMostOnceAMinute(t *testing.T) {
 	s := newSuite(empty())
 	s.Load(t.Context())
@@ -288,8 +289,8 @@ func TestModelsAreWrittenAtMostOnceAMinute(t *testing.T) {
 	}
 }
 
-// If the ConfigMap is full, documents of removed workloads are removed, the oldest first. If this is not enough, the models of some
-// workloads are not written, and gpuscaler must log this.
+// If the ConfigMap is full, documents of removed workloads must be removed, the oldest first. If the space is still not sufficient,
+// gpuscaler must write only some of the models and log this.
 func TestAFullConfigMapDropsPreviousWorkloads(t *testing.T) {
 	const limit = 20_000
 	now, found := time.Now(), empty()
@@ -330,7 +331,8 @@ func TestAFullConfigMapDropsPreviousWorkloads(t *testing.T) {
 	}
 }
 
-// A leader could not read the ConfigMap at its start. It must not replace a model that took days to learn by a model of a few minutes.
+// A leader could not read the ConfigMap at its start, and later writes its models. It must not replace a model that took days to learn by a
+// model of a few minutes.
 func TestALateReadKeepsWhatTookLongerToLearn(t *testing.T) {
 	now, found := time.Now(), empty()
 	old := model(t, "chat", now.Add(-time.Hour))

@@ -1,5 +1,6 @@
-// Package learned stores the learned models of objectives in a ConfigMap in gpuscaler's own namespace, so that a new leader continues with
-// them. The leader reads the ConfigMap before its first tick, and writes changed models at most once a minute.
+// Package learned stores the learned models of objectives in a ConfigMap in gpuscaler's namespace, so that a new leader continues with the
+// models of the previous leader. A model contains what gpuscaler has learned about a workload, such as how many requests a replica serves.
+// The leader reads the ConfigMap before its first tick, and writes changed models at most once a minute.
 //
 // The chart creates the ConfigMap. gpuscaler only needs the permissions to get and patch it. If the permissions or the ConfigMap are
 // missing, gpuscaler still works, but each new leader starts to learn again.
@@ -30,11 +31,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Manager is the field manager of the data in the ConfigMap.
+// Manager is the field manager of the models in the ConfigMap.
 const Manager = "gpuscaler-learned"
 
 const (
-	maxSize       = 900 << 10 // a ConfigMap has at most 1 MiB
+	maxSize       = 900 << 10 // in bytes; a ConfigMap has at most 1 MiB
 	writeInterval = time.Minute
 	pollInterval  = 5 * time.Second
 	readTimeout   = 10 * time.Second // after this time, a new leader decides without the models of the previous leader
@@ -58,7 +59,7 @@ type Store struct {
 	mu     sync.Mutex // guards recall
 	recall map[scaling.Key]*engine.SavedModel
 
-	read    bool   // whether the ConfigMap was read; before that nothing is written, because a write could remove documents
+	read    bool   // whether the ConfigMap was read; before that, nothing is written, because a write could remove documents
 	version string // resourceVersion of the ConfigMap
 	size    int
 	stored  map[string]document
@@ -71,10 +72,10 @@ type Store struct {
 	writes                   *prometheus.CounterVec
 }
 
-// document is the size and the age of a document in the ConfigMap.
+// document contains the size and the time of a document in the ConfigMap.
 type document struct {
 	size int
-	at   time.Time // time of the last observation; zero if the document cannot be decoded
+	at   time.Time // time of the last observation; zero: the document cannot be decoded
 }
 
 // New returns a Store for a ConfigMap.
@@ -111,7 +112,7 @@ func (s *Store) Recall(k scaling.Key) *engine.SavedModel {
 }
 
 // Load reads the ConfigMap for a new leader. If a read fails, Load tries again, for ten seconds in total. If no read succeeds in this time,
-// or if the ConfigMap does not exist or may not be read, the leader starts to learn again.
+// or if the ConfigMap does not exist or the account may not read it, the leader starts to learn again.
 func (s *Store) Load(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -144,12 +145,12 @@ func (s *Store) get(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// take replaces the stored documents by the documents of the ConfigMap.
+// take replaces the stored documents and models by the content of the ConfigMap.
 func (s *Store) take(found *corev1.ConfigMap, now time.Time) {
 	s.read, s.version, s.size = true, found.ResourceVersion, 0
 	s.stored, s.written = map[string]document{}, map[scaling.Key]*engine.SavedModel{}
 	recall, ignored := map[scaling.Key]*engine.SavedModel{}, 0
-	for key, text := range found.Data { // only another client can have written Data, because gpuscaler writes BinaryData
+	for key, text := range found.Data { // another client has written Data, because gpuscaler writes only BinaryData
 		s.size += len(key) + len(text)
 	}
 	for _, key := range slices.Sorted(maps.Keys(found.BinaryData)) {
@@ -174,12 +175,12 @@ func (s *Store) take(found *corev1.ConfigMap, now time.Time) {
 	s.recall = recall
 }
 
-// Run writes the models that the function models returns, until ctx ends.
+// Run writes the result of the function models to the ConfigMap periodically, until ctx ends.
 func (s *Store) Run(ctx context.Context, models func() []*engine.SavedModel) {
 	rounds.Every(ctx, pollInterval, func(now time.Time) { s.Write(ctx, now, models(), false) })
 }
 
-// Write writes the models that changed since the last write. It writes at most once a minute, or at once if last is true.
+// Write writes the models that changed since the last write. It writes at most once a minute. If last is true, it writes immediately.
 func (s *Store) Write(ctx context.Context, now time.Time, models []*engine.SavedModel, last bool) {
 	age := now.Sub(s.wroteAt)
 	if !last && age >= 0 && age < writeInterval || !s.changed(models) {
@@ -187,7 +188,7 @@ func (s *Store) Write(ctx context.Context, now time.Time, models []*engine.Saved
 	}
 	if !s.read {
 		if since := now.Sub(s.triedAt); since >= 0 && since < writeInterval || s.get(ctx, now) != nil {
-			return // Load has logged the reason
+			return // if a read by Load failed, Load has logged the reason
 		}
 	}
 	s.wroteAt = now
@@ -235,9 +236,9 @@ func (s *Store) note(version string, patch map[string][]byte, written []*engine.
 	s.writes.WithLabelValues("ok").Inc()
 }
 
-// patch returns the new values of the ConfigMap (nil for a document to remove) and the models in these values. If there is not enough
-// space, it removes documents of workloads that no longer have an objective, the oldest first. If there is still not enough space, it
-// leaves out some models.
+// patch returns the new values of the keys in the ConfigMap (nil for a document to remove) and the models in these values. If there is not
+// enough space, it removes documents of workloads that no longer have an objective, the oldest first. If the space is still not sufficient,
+// it omits some models.
 func (s *Store) patch(models []*engine.SavedModel) (patch map[string][]byte, written []*engine.SavedModel) {
 	patch, size, left := map[string][]byte{}, s.size, 0
 	old := s.removable(models)
@@ -272,14 +273,14 @@ func (s *Store) patch(models []*engine.SavedModel) (patch map[string][]byte, wri
 	return patch, written
 }
 
-// knowsMore reports whether the stored model of the same work has received measurements for longer than the new model m. This can occur if
-// the leader could not read the ConfigMap at its start.
+// knowsMore reports whether the stored model of the same work has received measurements for a longer time than the new model m. This can
+// occur if the leader could not read the ConfigMap at its start.
 func (s *Store) knowsMore(m *engine.SavedModel) bool {
 	old := s.Recall(m.Key)
 	return old != nil && old.Target == m.Target && old.Work.Same(m.Work) && old.Observed > m.Observed
 }
 
-// removable returns the keys of the stored documents whose workload is not among the given models, the oldest first.
+// removable returns the keys of the stored documents whose workload has none of the given models, the oldest first.
 func (s *Store) removable(models []*engine.SavedModel) (keys []string) {
 	live := make(map[string]bool, len(models))
 	for _, m := range models {

@@ -1,3 +1,3 @@
-// Package manual reads what people set on an object by annotations: gpuscaler's pause and override, KEDA's pauses, and the permission to
-// set annotations of KEDA.
+// Package manual reads the annotations by which users control an object: gpuscaler's pause and override, KEDA's pauses, and the permission
+// for gpuscaler to set annotations of KEDA.
 package manual

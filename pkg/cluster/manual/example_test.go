@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 )
 
-// A pause on the HPA also pauses the workload, which has no annotation itself.
+// A pause annotation on the HPA pauses the workload, although the workload itself has no annotation.
 func ExampleMerge() {
 	workload := manual.ReadOperator(nil, nil)
 	hpa := manual.ReadOperator(map[string]string{annotations.Paused: "true"}, nil)

@@ -10,15 +10,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// KEDAPause contains the annotations by which a user pauses KEDA. A missing annotation is "".
+// KEDAPause contains the annotations by which a user pauses KEDA. An annotation that is not set is "".
 type KEDAPause struct {
 	All     string // paused or paused-replicas: KEDA deletes the HPA, so no controller scales the workload
-	In, Out string // paused-scale-in, paused-scale-out: KEDA scales in this direction neither by the HPA nor itself to or from zero
-	by      string // field manager that set the annotation, and the time
+	In, Out string // paused-scale-in, paused-scale-out: KEDA does not scale in this direction, neither by the HPA nor to or from zero
+	by      string // field manager that set the annotation, and the time of its write
 }
 
-// ReadKEDAPause reads KEDA's pause annotations with KEDA's rules: paused-replicas always pauses, and the other annotations pause unless
-// their value is a false boolean such as "false".
+// ReadKEDAPause reads KEDA's pause annotations by the rules of KEDA: paused-replicas always pauses. The other annotations
+// pause unless their value is a false boolean, such as "false".
 func ReadKEDAPause(annotations map[string]string, managed []metav1.ManagedFieldsEntry) (p KEDAPause) {
 	keyIfTrue := func(key string) string {
 		value, set := annotations[key]
@@ -40,7 +40,7 @@ func ReadKEDAPause(annotations map[string]string, managed []metav1.ManagedFields
 	return p
 }
 
-// Why returns a message for users about the direction in which KEDA does not scale, or "" if KEDA scales in both directions.
+// Why returns a message for users about the directions in which KEDA does not scale. It returns "" if KEDA scales in both directions.
 func (p *KEDAPause) Why() string {
 	switch {
 	case p.In != "" && p.Out != "":
@@ -53,11 +53,12 @@ func (p *KEDAPause) Why() string {
 	return ""
 }
 
-// noEnd is the end of an override that lasts for as long as an annotation is set.
+// noEnd is the end of an override that lasts until its annotation is removed.
 var noEnd = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// Over combines KEDA's pause annotations with the operator's annotations. It limits the target to the replicas that KEDA allows. For a
-// target that KEDA does not apply, the explanation would be misleading, and capacity groups would add or remove nodes.
+// Over combines KEDA's pause annotations with the annotations of gpuscaler that a user set (o). It limits the target to the replicas that
+// KEDA allows. If the target were outside these limits, KEDA would not apply it, its explanation would be misleading, and capacity groups
+// would add or remove nodes for it.
 //
 //	paused, paused-replicas   the target is the current replicas
 //	paused-scale-in           the minimum is the current replicas

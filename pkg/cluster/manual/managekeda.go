@@ -11,22 +11,22 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 )
 
-// Values of the annotation gpuscaler.io/manage-keda on a ScaledObject. Each permits gpuscaler to set one of KEDA's annotations.
+// Values of the annotation gpuscaler.io/manage-keda on a ScaledObject. Each value permits gpuscaler to set one of KEDA's annotations.
 const (
 	// permits autoscaling.keda.sh/force-activation while the target is at least one replica, for a ScaledObject without gpuscaler's trigger
 	manageActivation = "activation"
-	manageHold       = "hold" // permits paused-scale-in while the policy is held or paused
+	manageHold       = "hold" // permits paused-scale-in while the policy has the mode hold or is paused
 )
 
 // ManageKEDA contains the KEDA annotations that gpuscaler may set on a ScaledObject, and the annotations that it has set.
 type ManageKEDA struct {
 	Activation, Hold bool
-	Applied          []string // KEDA's annotations that gpuscaler has applied, sorted
+	Applied          []string // KEDA's annotations that gpuscaler has set, sorted
 	Problem          string   // why the annotation gpuscaler.io/manage-keda is not valid; empty: it is valid
 }
 
-// ReadManageKEDA reads the annotation gpuscaler.io/manage-keda of a ScaledObject, and from its managedFields the annotations that gpuscaler
-// has applied.
+// ReadManageKEDA reads the annotation gpuscaler.io/manage-keda of a ScaledObject. From the managedFields of the ScaledObject it reads which
+// annotations of KEDA gpuscaler has set.
 func ReadManageKEDA(values map[string]string, managed []metav1.ManagedFieldsEntry) (m ManageKEDA) {
 	text, set := values[annotations.ManageKEDA]
 	for _, word := range strings.Split(text, ",") {

@@ -12,16 +12,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Operator contains the pause and the override that a user set by annotations of one object.
+// Operator contains the pause and the override that a user set by annotations on one object.
 type Operator struct {
 	set     bool
 	Values  scaling.Operator
 	by      string // field manager and time, for users: "kubectl-annotate, 2026-11-22T02:58:00Z"
-	Problem string // which value is invalid and what is used instead; empty: all values are valid
+	Problem string // which value is invalid, and the value that is used instead; empty: all values are valid
 }
 
 // ReadOperator reads the pause and override annotations of an object, and from its managedFields which field manager wrote them. It decodes
-// the managedFields only if there is such an annotation, because they are the largest part of most objects.
+// the managedFields only if the object has such an annotation, because they are the largest part of most objects.
 func ReadOperator(values map[string]string, managed []metav1.ManagedFieldsEntry) Operator {
 	_, paused := values[annotations.Paused]
 	_, override := values[annotations.Override]
@@ -37,7 +37,7 @@ func ReadOperator(values map[string]string, managed []metav1.ManagedFieldsEntry)
 	return o
 }
 
-// lastManager returns the field manager that was the last to write one of the annotations, and the time.
+// lastManager returns the field manager that wrote one of the annotations last, and the time of the write.
 func lastManager(managed []metav1.ManagedFieldsEntry, keys ...string) string {
 	var newest *metav1.ManagedFieldsEntry
 	for i := range managed {
@@ -58,7 +58,7 @@ func lastManager(managed []metav1.ManagedFieldsEntry, keys ...string) string {
 	return newest.Manager + ", " + newest.Time.UTC().Format(time.RFC3339)
 }
 
-// ownsAnnotation reports whether a FieldsV1 contains one of the annotations.
+// ownsAnnotation reports whether a list of owned fields (FieldsV1) contains one of the annotations.
 func ownsAnnotation(fields []byte, keys ...string) bool {
 	var set struct {
 		Metadata struct {
@@ -74,8 +74,9 @@ func ownsAnnotation(fields []byte, keys ...string) bool {
 	})
 }
 
-// Merge combines the annotations of a workload and of the objects that scale it. A pause on any of them pauses the workload. If there are
-// several overrides, Merge uses the override that ends last, so that an override that has ended does not hide a current one.
+// Merge combines the annotations of a workload and of the objects that scale it. A pause on any of these objects pauses the workload. If
+// several objects have an override, Merge uses the override that ends last, so that an override that has ended does not hide a current
+// override.
 func Merge(all ...*Operator) (scaling.Operator, string) {
 	merged, by := scaling.NoOperator, ""
 	for _, o := range all {

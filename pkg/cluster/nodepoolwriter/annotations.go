@@ -28,7 +28,7 @@ func (w *Writer) WriteAnnotation(m capacity.PodAnnotation) {
 		key, manager = gpupods.DoNotDisruptAnnotation, ownership.DoNotDisruptManager
 	}
 	desired := newObject(podKind, m.Namespace, m.Name)
-	desired.SetUID(types.UID(m.UID)) // the UID prevents a write to a later pod with the same name
+	desired.SetUID(types.UID(m.UID)) // the UID prevents a write to a later pod of the same name
 	if m.Value != "" {
 		desired.SetAnnotations(map[string]string{key: m.Value})
 	}

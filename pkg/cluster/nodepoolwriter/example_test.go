@@ -20,7 +20,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodepoolwriter"
 )
 
-// A zero limit is written by server-side apply, together with the record that contains the value of the NodePool's owner.
+// A zero limit is written by server-side apply, together with the record annotation, which contains the original value of the limit.
 func ExampleWriter_Write() {
 	pool := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(fixture.SpotNodePool), &pool.Object); err != nil {

@@ -21,9 +21,9 @@ import (
 // object is an object of the API server with all of its fields, known and unknown.
 type object = *unstructured.Unstructured
 
-// Patch first restores the fields of the changes in which Restore is true. It then applies the fields that gpuscaler overrides, unless
-// p.KeepsRecord is true. The first request is based on the version of base, and each further request on the result of the previous one. The
-// API server returns a conflict if another client has changed the NodePool in the meantime.
+// Patch first restores the original values of the changes in which Restore is true. It then applies the values of the fields that gpuscaler
+// overrides, unless p.KeepsRecord is true. The first request is based on the version of base, and each further request on the result of the
+// previous request. The API server returns a conflict if another client has changed the NodePool in the meantime.
 func (w *Writer) Patch(ctx context.Context, p capacity.NodePoolPatch, base *karpenter.NodePool) error {
 	if err := checkRecorded(p); err != nil {
 		return err
@@ -41,7 +41,8 @@ func (w *Writer) Patch(ctx context.Context, p capacity.NodePoolPatch, base *karp
 // restore restores the original values of fields and their original owners in managedFields. It needs two requests, because the API server
 // makes the field manager of a request the owner of each field that the request changes:
 //
-//   - The first request restores the values. After a crash gpuscaler still owns the fields, and the next leader continues.
+//   - The first request restores the values. If this process crashes before the second request, gpuscaler still owns the fields, and the
+//     next leader continues.
 //   - The second request writes managedFields: it moves the fields from gpuscaler's entries to the entries of their original owners.
 func (w *Writer) restore(ctx context.Context, p capacity.NodePoolPatch, base object) (object, error) {
 	values, err := restoredValues(p, base)
@@ -77,15 +78,16 @@ func (w *Writer) restore(ctx context.Context, p capacity.NodePoolPatch, base obj
 	return w.jsonPatch(ctx, current, []operation{{Op: "replace", Path: "/metadata/managedFields", Value: entries}})
 }
 
-// apply applies all fields that gpuscaler overrides, and the record, by server-side apply. gpuscaler would lose the ownership of a field
-// that the request omits.
+// apply applies all fields that gpuscaler overrides, and the record annotation, by server-side apply. The request must contain all these
+// fields, because gpuscaler would lose the ownership of a field that the request omits.
 func (w *Writer) apply(ctx context.Context, p capacity.NodePoolPatch, current object) error {
 	if err := w.mayWrite(p.Pool); err != nil {
 		return err
 	}
 	desired := newObject(karpenter.NodePoolKind, "", p.Pool)
 	desired.SetResourceVersion(current.GetResourceVersion())
-	// A server-side apply creates an object that does not exist. With the UID of a NodePool that was deleted, it is a conflict.
+	// A server-side apply creates an object that does not exist. For a deleted NodePool, the UID makes the API server return a conflict
+	// instead.
 	desired.SetUID(current.GetUID())
 	if p.Record != "" {
 		annotations := map[string]string{karpenter.RecordAnnotation: p.Record}
@@ -116,8 +118,8 @@ func (w *Writer) apply(ctx context.Context, p capacity.NodePoolPatch, current ob
 // errNotLeading is returned if this process no longer holds the Lease.
 var errNotLeading = errors.New("this process no longer holds the Lease; the leader continues")
 
-// mayWrite returns an error if this process no longer holds the Lease. It is called before each request of a patch: the Lease can end while
-// the patch waits for another patch, or while the process is paused between two requests.
+// mayWrite returns an error if this process no longer holds the Lease. It is called before each request of a patch, because the Lease can
+// be lost while the patch waits for another patch, or while the process is suspended between two requests.
 func (w *Writer) mayWrite(pool string) error {
 	if !w.options.Leading() {
 		return fmt.Errorf("patch NodePool %s: %w", pool, errNotLeading)
@@ -125,8 +127,8 @@ func (w *Writer) mayWrite(pool string) error {
 	return nil
 }
 
-// checkRecorded returns an error for a patch that overrides a field without listing it in Overrides. The record contains only the fields of
-// Overrides, so the original value of another field would be lost.
+// checkRecorded returns an error for a patch that overrides a field without listing it in Overrides. The record annotation contains only
+// the fields of Overrides, so the original value of another field would be lost.
 func checkRecorded(p capacity.NodePoolPatch) error {
 	for _, c := range p.Changes {
 		same := func(o override.Change) bool { return o.Field == c.Field && o.Resource == c.Resource && o.To == c.To }
@@ -145,7 +147,7 @@ func newObject(kind schema.GroupVersionKind, namespace, name string) object {
 	return u
 }
 
-// jsonPatch sends a JSON patch of a NodePool. The API server returns a conflict if the NodePool no longer has the version of base.
+// jsonPatch sends a JSON patch of a NodePool. The API server returns a conflict if the NodePool has another version than base.
 func (w *Writer) jsonPatch(ctx context.Context, base object, operations []operation) (object, error) {
 	if err := w.mayWrite(base.GetName()); err != nil {
 		return nil, err
@@ -165,14 +167,14 @@ func (w *Writer) jsonPatch(ctx context.Context, base object, operations []operat
 	return patched, err
 }
 
-// errStale is returned if a patch was based on a version of a NodePool that was no longer current.
+// errStale is returned if a patch was based on a version of a NodePool that was not the current version.
 var errStale = errors.New("the cached NodePool is not current")
 
-// staleOr returns a conflict if the NodePool no longer has the version of base, and otherwise err. The API server executes a JSON patch
-// before it compares versions. If another client has already removed a field that the patch removes, the answer is therefore "invalid" and
-// not "conflict".
+// staleOr returns a conflict if the NodePool has another version than base, and otherwise err. The API server executes a JSON patch before
+// it compares versions. If another client has removed a field that the patch removes, the response is therefore "invalid" instead of
+// "conflict".
 func (w *Writer) staleOr(ctx context.Context, base object, err error) error {
-	// a list, because the controller may list NodePools but not get one
+	// a list request, because the controller has permission to list NodePools but not to get one
 	selected := metav1.ListOptions{FieldSelector: "metadata.name=" + base.GetName()}
 	list, listErr := w.options.Client.Resource(karpenter.NodePools).List(ctx, selected)
 	if listErr != nil {

@@ -28,15 +28,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
 
-// patchServer is a fake API server with one NodePool. It applies JSON patches, changes the resource version with each, and records the type
-// of each patch.
+// patchServer is a fake API server with one NodePool. It applies JSON patches, changes the resource version with each patch, and records
+// the type of each patch.
 type patchServer struct {
 	t       *testing.T
 	current *unstructured.Unstructured
 	kinds   []types.PatchType
 	applied string // the body of the last server-side apply
 
-	losesAfter int // number of requests after which the Lease is lost; 0: never
+	losesAfter int // number of requests after which the Lease is lost; 0: the Lease is never lost
 	lost       bool
 }
 
@@ -72,7 +72,7 @@ func (s *patchServer) patch(action clienttesting.Action) (bool, runtime.Object, 
 	return true, next, nil
 }
 
-// newPatchServer returns a server with a NodePool of which gpuscaler overrides three fields, and a writer for it.
+// newPatchServer returns a fake API server with a NodePool of which gpuscaler overrides three fields, and a writer for the NodePool.
 func newPatchServer(t *testing.T) (*Writer, *patchServer, *unstructured.Unstructured) {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "spec": map[string]any{
 		"weight": int64(90), "limits": map[string]any{"nvidia.com/gpu": int64(0), "cpu": "400"},
@@ -96,7 +96,7 @@ func newPatchServer(t *testing.T) (*Writer, *patchServer, *unstructured.Unstruct
 	return w, s, u
 }
 
-// restoredAndFrozen restores the limit and the weight, and keeps the override of consolidateAfter.
+// restoredAndFrozen returns a patch that restores the limit and the weight, and keeps the override of consolidateAfter.
 func restoredAndFrozen() capacity.NodePoolPatch {
 	frozen := override.Change{Field: nodepool.FieldConsolidateAfter, To: `"Never"`, Original: `"1m"`}
 	return capacity.NodePoolPatch{Pool: "l40s-spot", Patch: override.Patch{
@@ -108,7 +108,7 @@ func restoredAndFrozen() capacity.NodePoolPatch {
 	}}
 }
 
-// A process that is paused for longer than its Lease between two requests of a patch must not send the next one.
+// A process that is suspended between two requests of a patch for longer than its Lease must not send the second request.
 func TestRequestIsNotSentAfterTheLeaseWasLost(t *testing.T) {
 	for requests := range 3 {
 		w, s, u := newPatchServer(t)
@@ -121,8 +121,8 @@ func TestRequestIsNotSentAfterTheLeaseWasLost(t *testing.T) {
 	}
 }
 
-// The record was written by a newer version of gpuscaler and must not be changed, because an apply would remove the fields that this
-// version does not know.
+// A newer version of gpuscaler wrote the record annotation. This version must not change the record, because an apply would remove fields
+// that only the newer version knows.
 func TestPatchThatKeepsTheRecordAppliesNothing(t *testing.T) {
 	w, s, u := newPatchServer(t)
 	p := restoredAndFrozen()
@@ -139,8 +139,9 @@ func TestPatchThatKeepsTheRecordAppliesNothing(t *testing.T) {
 	}
 }
 
-// TestRestoreReturnsTheValueAndItsOwner sends one patch for three overridden fields. The limit gets its original value and its owner
-// kubectl again. The weight did not exist before and is removed. The override of consolidateAfter remains.
+// TestRestoreReturnsTheValueAndItsOwner sends one patch for three overridden fields. The limit must have its original value and its
+// original owner kubectl again. The weight did not exist before the override and must be removed. The override of consolidateAfter must
+// remain.
 func TestRestoreReturnsTheValueAndItsOwner(t *testing.T) {
 	w, s, u := newPatchServer(t)
 	if err := w.Patch(context.Background(), restoredAndFrozen(), karpenter.DecodeNodePool(u)); err != nil {
@@ -166,9 +167,9 @@ func TestRestoreReturnsTheValueAndItsOwner(t *testing.T) {
 	}
 }
 
-// The owner of the NodePool removes the field weight, and gpuscaler restores the NodePool by removing the same field. The cache does not
-// contain the owner's change yet. The API server executes the patch before it compares versions, and returns 422 because the field does not
-// exist. This must count as a conflict, which the next tick solves.
+// The owner of the NodePool removes the field weight, and gpuscaler restores the NodePool by removing the same field. The cache has not
+// received the owner's change yet. The API server executes the patch before it compares versions, and returns 422 because the field does
+// not exist. This response must count as a conflict, so that the next tick decides with the new version.
 func TestRestoreFromAnOldVersionIsAConflict(t *testing.T) {
 	for name, c := range map[string]struct {
 		current string // version in the API server
@@ -203,14 +204,15 @@ func TestRestoreFromAnOldVersionIsAConflict(t *testing.T) {
 	}
 }
 
-// The alert NodeWritesFailing needs the series before the first failure, because Prometheus sees no increase from a missing series to 1.
+// The alert NodeWritesFailing needs every series before the first failure, because Prometheus observes no increase from a missing series to
+// 1.
 func TestEveryResultOfWritesIsCountedFromZero(t *testing.T) {
 	if n := testutil.CollectAndCount(NewWritesMetric()); n != 9 {
 		t.Errorf("%d series before the first write, want 3 objects with 3 results", n)
 	}
 }
 
-// newNodePool returns the NodePool spot with a weight, at a version.
+// newNodePool returns the NodePool spot with a weight and the given resource version.
 func newNodePool(version string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
 		"metadata": map[string]any{"name": "spot"}, "spec": map[string]any{"weight": int64(81)}}}
@@ -218,8 +220,8 @@ func newNodePool(version string) *unstructured.Unstructured {
 	return u
 }
 
-// The record contains only the fields of Overrides. A patch that changes another field is refused before any request, because the owner's
-// value of that field would be lost.
+// The record annotation contains only the fields of Overrides. A patch that changes another field must be refused before any request,
+// because the original value of that field would be lost.
 func TestFieldWithoutARecordIsNotWritten(t *testing.T) {
 	weight := override.Change{Field: nodepool.FieldWeight, From: "20", To: "81", Original: "20"}
 	lower := weight

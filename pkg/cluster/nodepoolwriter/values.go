@@ -28,7 +28,8 @@ func encode(operations []operation) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// decodeValue converts a value to the types of unstructured objects, with whole numbers as int64. An absent value is nil.
+// decodeValue converts a value from JSON to the types of unstructured objects, with whole numbers as int64. It returns nil for an empty
+// value, which means that the field is absent.
 func decodeValue(v nodepool.Value) (value any, err error) {
 	if v == "" {
 		return nil, nil
@@ -39,7 +40,7 @@ func decodeValue(v nodepool.Value) (value any, err error) {
 	return value, nil
 }
 
-// restoredValues returns the operations that restore original values. A field that already has its original value needs none.
+// restoredValues returns the operations that restore original values. A field that has its original value needs no operation.
 func restoredValues(p capacity.NodePoolPatch, base *unstructured.Unstructured) (all []operation, err error) {
 	limits, _, _ := unstructured.NestedMap(base.Object, "spec", "limits")
 	left := len(limits)
@@ -67,14 +68,14 @@ func restoredValues(p capacity.NodePoolPatch, base *unstructured.Unstructured) (
 			all = append(all, operation{Op: "add", Path: path.Pointer(), Value: value})
 		}
 	}
-	// if no limit remains, the NodePool had no spec.limits before the override, so spec.limits is removed too
+	// if no limit remains, the NodePool had no spec.limits before the override, so spec.limits is also removed
 	if len(limits) > 0 && left == 0 {
 		all = append(all, operation{Op: "remove", Path: "/spec/limits"})
 	}
 	return all, nil
 }
 
-// missingParents returns the operations that create the missing parent objects of a field, because another client can have removed them.
+// missingParents returns the operations that create the missing parent objects of a field. Another client can have removed them.
 func missingParents(base *unstructured.Unstructured, path nodepool.Path) (all []operation) {
 	for i := 2; i < len(path); i++ {
 		if _, found, _ := unstructured.NestedFieldNoCopy(base.Object, path[:i]...); !found {

@@ -1,8 +1,13 @@
 // Package nodepoolwriter writes the decisions of capacity groups: the overridden fields of NodePools, and annotations of pods. Package
-// capacity computes what a patch changes; this package sends it to the API server.
+// capacity computes the changes in a patch, and this package sends the patch to the API server.
 //
 // A Writer receives a capacity.NodePoolPatch. It overrides fields by server-side apply. It restores fields by JSON patches, which also make
 // the original field managers the owners of the fields again.
+//
+// # Terms
+//
+//   - record: the annotation gpuscaler.io/record of a NodePool, with the overridden fields, their original values and their original owners
+//   - owner of a field: its field manager in managedFields
 package nodepoolwriter
 
 import (
@@ -34,24 +39,24 @@ const (
 // Options connect a Writer with the rest of the controller.
 type Options struct {
 	Client dynamic.Interface
-	// Release is the Lease of this release, NAMESPACE/NAME. It is written to the NodePool together with each record. Empty: it is not
-	// written.
+	// Release is the Lease of this gpuscaler release, NAMESPACE/NAME. It is written to the NodePool together with each record. Empty: it is
+	// not written.
 	Release string
-	// Leading reports whether this process may write. It is called before each request.
+	// Leading reports whether this process is the leader and may write. It is called before each request.
 	Leading func() bool
-	// OverriddenByOther returns the reason why another release, whose record is on the NodePool, is assumed to lead. It returns an empty
-	// string if there is no such release.
+	// OverriddenByOther returns the reason why another gpuscaler release, which wrote the record of the NodePool, is assumed to lead. It
+	// returns an empty string if there is no such release.
 	OverriddenByOther func(context.Context, *karpenter.NodePool) string
-	// Current returns the NodePool in the cache, or nil if there is none.
+	// Current returns the NodePool in the cache, or nil if the cache does not contain it.
 	Current func(name string) *karpenter.NodePool
-	// Event sends an Event and does not wait.
+	// Event queues an Event without waiting for the API server.
 	Event func(about corev1.ObjectReference, kind, reason, note string)
 	// Writes counts requests by object and result.
 	Writes *prometheus.CounterVec
 	Log    *slog.Logger
 }
 
-// Writer writes NodePools and pods. Patches of one NodePool are written one after the other.
+// Writer writes NodePools and pods. It writes the patches of one NodePool one after the other.
 type Writer struct {
 	options Options
 
@@ -62,9 +67,9 @@ type Writer struct {
 // New returns a Writer.
 func New(o Options) *Writer { return &Writer{options: o, locks: map[string]*sync.Mutex{}} }
 
-// Write sends one patch, which was computed from base. It reports the result in the log, in a metric and as an Event. If the API server
-// returns a conflict for a patch that allows more nodes, and the patch is also valid for the newer version in the cache, Write sends it
-// once more.
+// Write sends one patch, which was computed from the version base of the NodePool. It reports the result in the log, in a metric and as an
+// Event. If the API server returns a conflict for a patch that allows more nodes, and the patch is also valid for the newer version in the
+// cache, Write sends the patch once more.
 func (w *Writer) Write(p capacity.NodePoolPatch, base *karpenter.NodePool) {
 	lock := w.lock(p.Pool)
 	lock.Lock()
@@ -72,7 +77,7 @@ func (w *Writer) Write(p capacity.NodePoolPatch, base *karpenter.NodePool) {
 	if w.options.OverriddenByOther(context.Background(), base) != "" {
 		return
 	}
-	// not the context of the tick, which may end before the requests
+	// the context is not derived from the context of the tick, which may end before the requests
 	ctx, cancel := context.WithTimeout(context.Background(), 2*requestTimeout)
 	defer cancel()
 	err := w.Patch(ctx, p, base)
@@ -93,8 +98,8 @@ func (w *Writer) lock(pool string) *sync.Mutex {
 	return w.locks[pool]
 }
 
-// unchanged returns a newer version of a NodePool from the cache for which a patch is still valid: spec, consent and record are the same,
-// for example because only Karpenter has written the status. It returns nil if there is none.
+// unchanged returns a newer version of a NodePool from the cache for which a patch of base is still valid: its spec, consent annotation and
+// record are the same, for example because only Karpenter has written the status. It returns nil if the cache has no such version.
 func (w *Writer) unchanged(base *karpenter.NodePool) *karpenter.NodePool {
 	current := w.options.Current(base.Name())
 	if current == nil {
@@ -122,7 +127,7 @@ func (w *Writer) report(p capacity.NodePoolPatch, base *karpenter.NodePool, err 
 		log.Info("the NodePool was not written, because another client changed it first; the next tick reads it again", "nodepool", p.Pool,
 			"error", err)
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		// the NodePool has changed since it was observed, and the next tick decides with the new version
+		// the NodePool has changed since it was observed, so the next tick decides with the new version
 		w.count("nodepool", "conflict")
 		log.Debug("the NodePool was changed meanwhile", "nodepool", p.Pool, "error", err)
 	case errors.Is(err, errNotLeading):
@@ -136,7 +141,7 @@ func (w *Writer) report(p capacity.NodePoolPatch, base *karpenter.NodePool, err 
 	}
 }
 
-// sendEvent sends an Event about a written patch, unless the patch changes only the record.
+// sendEvent sends an Event about a written patch, unless the patch changes only the record annotation.
 func (w *Writer) sendEvent(p capacity.NodePoolPatch, base *karpenter.NodePool) {
 	if len(p.Changes) == 0 {
 		return
@@ -161,7 +166,7 @@ func NewWritesMetric() *prometheus.CounterVec {
 	}, []string{"object", "result"})
 	for _, object := range []string{"nodepool", "pod", "capacitybuffer"} {
 		for _, result := range []string{"written", "conflict", "failed"} {
-			writes.WithLabelValues(object, result) // initialize the series, because Prometheus sees no increase from a missing series to 1
+			writes.WithLabelValues(object, result) // create the series, because Prometheus observes no increase from a missing series to 1
 		}
 	}
 	return writes

@@ -23,18 +23,18 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
-// server is an API server with one NodePool, and the version of the NodePool in the cache.
+// server is a fake API server with one NodePool, and the version of the NodePool in the cache.
 type server struct {
 	writer *Writer
 	base   *karpenter.NodePool
 
 	mu     sync.Mutex
 	cached *karpenter.NodePool
-	sent   []string // the version of the NodePool on which each patch was based
+	sent   []string // for each patch, the version of the NodePool on which it was based
 	events []string
 }
 
-// nodePool returns the NodePool with a given version and generation.
+// nodePool returns the NodePool l40s-spot with the given resource version and generation.
 func nodePool(version string, generation int64) *karpenter.NodePool {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
 		"metadata": map[string]any{"name": "l40s-spot"}, "spec": map[string]any{"limits": map[string]any{"nvidia.com/gpu": int64(16)}}}}
@@ -43,7 +43,8 @@ func nodePool(version string, generation int64) *karpenter.NodePool {
 	return karpenter.DecodeNodePool(u)
 }
 
-// newServer returns a server whose NodePool has version 1. answer returns the error for a patch that is based on the given version.
+// newServer returns a fake API server whose NodePool has version 1. The function answer returns the error for a patch that is based on the
+// given version.
 func newServer(answer func(s *server, version string) error) *server {
 	s := &server{base: nodePool("1", 7)}
 	s.cached = s.base
@@ -78,14 +79,14 @@ func conflict(s *server) error {
 	return apierrors.NewConflict(karpenter.NodePools.GroupResource(), "l40s-spot", cause)
 }
 
-// When Karpenter writes the status of a NodePool, which it does often, a patch of an older version fails. A patch that raises a limit must
-// be repeated at once, because pods stay pending until it is written.
+// When Karpenter writes the status of a NodePool, which it does often, a patch that is based on an older version fails. A patch that raises
+// a limit must be repeated immediately, because pods stay pending until it is written.
 func TestLooseningPatchIsRepeatedAfterAWriteOfTheStatus(t *testing.T) {
 	for name, w := range map[string]struct {
 		loosens    bool
 		generation int64
 		version    string // version of the NodePool in the cache after the first patch
-		annotation string // an annotation of that version
+		annotation string // the annotation that this version adds
 		want       string
 	}{
 		"the status was written":           {true, 7, "2", "", "[1 2]"},
@@ -128,7 +129,7 @@ func TestConflictIsRepeatedOnce(t *testing.T) {
 	}
 }
 
-// A patch waits for another patch of the same NodePool. Meanwhile this process loses the Lease, so the patch must not be sent.
+// A patch waits for another patch of the same NodePool. If this process loses the Lease during that time, the patch must not be sent.
 func TestPatchIsNotSentAfterTheLeaseWasLost(t *testing.T) {
 	s := newServer(func(*server, string) error { return nil })
 	var leading atomic.Bool

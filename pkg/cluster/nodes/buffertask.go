@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/buffers"
 )
 
-// BufferTask returns the task for a buffer action of a group. It adds the scale target of the workload and its owner reference, if the
-// workload was in the last Observe of the group.
+// BufferTask returns the task for a buffer action of a group. If the workload was in the last Observe of the group, the task contains its
+// scale target and an owner reference to it.
 func (n *Cache) BufferTask(g *capacity.Group, a capacity.Buffer) buffers.Task {
 	task := n.options.Buffers.NewTask(a)
 	v := n.views[g]

@@ -1,8 +1,14 @@
 // Package nodes observes NodePools, NodeClaims and Nodes, together with the pods that use or need them, and builds the observation from
 // which package capacity decides. Karpenter may be absent, be installed later or be removed.
 //
-// Informers put the objects into a Cache. The engine calls Cache.Observe once for each capacity group and tick, and passes the
-// observation to capacity.Decide.
+// Informers put the objects into a Cache. The engine calls Cache.Observe once for each capacity group and tick, and passes the observation
+// to capacity.Decide.
+//
+// # Terms
+//
+//   - group: a capacity group of the PlatformConfig, which names NodePools or selects nodes by labels
+//   - member: a workload whose policy names the group; other pods that use GPUs of the group have no policy
+//   - outcome: the failed launch or the loss of the instance of a NodeClaim
 package nodes
 
 import (
@@ -31,7 +37,7 @@ type Options struct {
 	Groups          engine.Groups
 	// Hourly returns the price of an instance per hour, or 0 if it is unknown. nil: no price is known.
 	Hourly func(cost.Offer) float64
-	// ReadSchema reads the schema of NodePools from the API server.
+	// ReadSchema reads from the API server which fields NodePools have.
 	ReadSchema func() (karpenter.Schema, error)
 	// BetaServed reports whether the API server serves NodePools of the unsupported version v1beta1.
 	BetaServed func() bool
@@ -42,7 +48,7 @@ type Options struct {
 	Log           *slog.Logger
 }
 
-// Cache contains Karpenter's objects. Observe, Orphans, PatchBase and BufferTask are called by the engine only; all other methods are
+// Cache contains Karpenter's objects and the Nodes. Only the engine calls Observe, Orphans, PatchBase and BufferTask. All other methods are
 // safe for concurrent use.
 type Cache struct {
 	options Options
@@ -50,23 +56,23 @@ type Cache struct {
 	claim   informer.CRD
 
 	mu          sync.RWMutex
-	version     uint64 // changes with every change of the fields below, of a CapacityBuffer and of a device claim
+	version     uint64 // changes with each change of the fields below, of a CapacityBuffer and of a device claim
 	pools       map[string]*karpenter.NodePool
 	claims      map[string]*karpenter.NodeClaim // key: name of the NodeClaim
 	overlays    []*karpenter.NodeOverlay
 	nodes       map[string]*Node
-	deleted     map[string]outcome   // deleted NodeClaims whose node the provider may have taken, until an Event shows it; by UID
-	interrupted map[string]time.Time // time of the interruption notice of each NodeClaim whose node the cloud provider takes, by UID
-	// time of the last Event about each NodeClaim that Karpenter keeps for a CapacityBuffer, by UID
+	deleted     map[string]outcome   // deleted NodeClaims whose node the cloud provider may have taken, until an Event confirms it; by UID
+	interrupted map[string]time.Time // time of the interruption notice for each NodeClaim whose node the cloud provider takes; by UID
+	// buffered is the time of the last Event about each NodeClaim whose node Karpenter keeps for a CapacityBuffer, by UID.
 	buffered     map[string]time.Time
 	outcomes     outcomes
 	starts       starts
 	schema       karpenter.Schema
 	nodesSynced  cache.InformerSynced   // reports whether the informer of Nodes has synced; nil: it was not started
-	claimsSeen   bool                   // whether a NodeClaim was observed, so that the informer of Events was started
+	claimsSeen   bool                   // whether a NodeClaim was observed; the informer of Events is then started
 	synced       []cache.InformerSynced // report whether the informers of Nodes and Events have synced
-	absentLogged bool                   // whether it was logged that no NodePools are served
-	priced       time.Time              // when the prices were last read again
+	absentLogged bool                   // whether it was logged that the API server serves no NodePools
+	priced       time.Time              // when prices were last updated
 
 	// The engine alone uses views, sorted and orphans, without a lock.
 	views   map[*capacity.Group]*groupView
@@ -84,8 +90,8 @@ func New(o Options) *Cache {
 	}
 }
 
-// Changed makes the next Observe build a new observation. It is called after a change in another cache, of a CapacityBuffer or a
-// ResourceClaim.
+// Changed makes the next Observe build a new observation. It is called after a change of a CapacityBuffer or a ResourceClaim, which are in
+// other caches.
 func (n *Cache) Changed() { n.change(func() {}) }
 
 func (n *Cache) change(what func()) {
@@ -102,7 +108,7 @@ func (n *Cache) NodePool(name string) *karpenter.NodePool {
 	return n.pools[name]
 }
 
-// SetSchema sets the schema of NodePools. It is for a cluster that is read from files.
+// SetSchema sets which fields NodePools have. It is called for a cluster that is read from files.
 func (n *Cache) SetSchema(s karpenter.Schema) { n.change(func() { n.schema = s }) }
 
 // PutNodePool adds or replaces a NodePool.
@@ -121,7 +127,7 @@ func (n *Cache) PutNodePool(u *unstructured.Unstructured) {
 // DeleteNodePool removes a NodePool.
 func (n *Cache) DeleteNodePool(name string) { n.change(func() { delete(n.pools, name) }) }
 
-// PutNodeOverlay adds or replaces a NodeOverlay, which changes the prices of nodes.
+// PutNodeOverlay adds or replaces a NodeOverlay. NodeOverlays change the prices of nodes.
 func (n *Cache) PutNodeOverlay(o *karpenter.NodeOverlay) {
 	n.DeleteNodeOverlay(o)
 	n.change(func() { n.overlays = append(n.overlays, o) })
@@ -134,8 +140,8 @@ func (n *Cache) DeleteNodeOverlay(o *karpenter.NodeOverlay) {
 	})
 }
 
-// PutNodeClaim adds or replaces a NodeClaim. It also detects losses. It records a loss for the NodePool if the NodeClaim is being deleted,
-// the cloud provider took the instance, Karpenter set no disruption reason, and the NodeClaim has not expired.
+// PutNodeClaim adds or replaces a NodeClaim. It also records a lost node for the NodePool if all of these are true: the NodeClaim is being
+// deleted, the cloud provider took its instance, Karpenter set no disruption reason, and the NodeClaim has not expired.
 func (n *Cache) PutNodeClaim(c *karpenter.NodeClaim) {
 	if c.Err != nil {
 		n.options.Log.Error("a NodeClaim cannot be read", "nodeclaim", c.Name, "error", c.Err)
@@ -149,7 +155,7 @@ func (n *Cache) PutNodeClaim(c *karpenter.NodeClaim) {
 		}
 		uid := string(c.UID)
 		if _, known := n.deleted[uid]; known {
-			return // no evidence that the provider took the node, because a node stops reporting while it is drained
+			return // no evidence that the provider took the node: a node that is drained stops reporting
 		}
 		if n.takenByProvider(c) {
 			n.outcomes.addLoss(uid, c.NodePool, c.Deleted)
@@ -159,31 +165,31 @@ func (n *Cache) PutNodeClaim(c *karpenter.NodeClaim) {
 	})
 }
 
-// nodeRepairDelay is how long a node must be unhealthy before Karpenter's node repair replaces it. An instance that the provider took is
-// removed sooner, because every two minutes Karpenter looks for instances that no longer exist.
+// nodeRepairDelay is how long a node must be unhealthy before Karpenter's node repair replaces it. Karpenter removes an instance that the
+// provider took sooner, because it looks for missing instances every two minutes.
 const nodeRepairDelay = 10 * time.Minute
 
-// takenByProvider reports whether the cloud provider took the instance of a NodeClaim that is being deleted. That is the case if an
+// takenByProvider reports whether the cloud provider took the instance of a NodeClaim that is being deleted. This is the case if an
 // interruption was announced, if the Node no longer exists, or if the Node became not Ready less than nodeRepairDelay before the deletion.
 //
-// Two other kinds of deletions differ: when a user deletes a NodeClaim, its Node is Ready until the deletion, and when node repair replaces
-// a node, the Node was not Ready for at least nodeRepairDelay. The caller holds the lock.
+// Other deletions differ. If a user deletes a NodeClaim, its Node is Ready until the deletion. If node repair replaces a node, the Node was
+// not Ready for at least nodeRepairDelay. The caller holds the lock.
 func (n *Cache) takenByProvider(c *karpenter.NodeClaim) bool {
 	if _, announced := n.interrupted[string(c.UID)]; announced {
 		return true
 	}
 	node := n.nodes[c.Node]
 	if node == nil {
-		return c.Node != "" && n.options.WorkloadsSynced() // before the caches are synced, a missing Node may just not have been read yet
+		return c.Node != "" && n.options.WorkloadsSynced() // before the caches are synced, the Node may exist but not have been read yet
 	}
 	silent := c.Deleted.Sub(node.readyChanged)
 	return node.interrupted || !node.ready && silent >= 0 && silent < nodeRepairDelay
 }
 
-// DeleteNodeClaim removes a NodeClaim. If no instance was launched for the NodeClaim, it records a failed launch.
+// DeleteNodeClaim removes a NodeClaim. If the cloud provider launched no instance for it, DeleteNodeClaim records a failed launch.
 func (n *Cache) DeleteNodeClaim(c *karpenter.NodeClaim) {
 	n.starts.remove(c)
-	now := time.Now() // may use the clock: when the deletion was received
+	now := time.Now() // may use the clock: time at which the deletion was received
 	n.change(func() {
 		if known := n.claims[c.Name]; known != nil && known.UID == c.UID {
 			delete(n.claims, c.Name)
@@ -210,7 +216,7 @@ func (n *Cache) PutEvent(e *karpenter.ClaimEvent) {
 			}
 		default:
 			n.interrupted[e.ClaimUID] = e.At
-			// the deletion of the NodeClaim may have been read before this Event, because two watches have no common order
+			// the deletion of the NodeClaim may have been read before this Event, because the watches of NodeClaims and Events have no common order
 			if d, known := n.deleted[e.ClaimUID]; known {
 				delete(n.deleted, e.ClaimUID)
 				n.outcomes.addLoss(e.ClaimUID, d.pool, d.at)
@@ -219,7 +225,7 @@ func (n *Cache) PutEvent(e *karpenter.ClaimEvent) {
 	})
 }
 
-// PutNode adds or replaces a Node. It ignores a version that differs only in its heartbeat.
+// PutNode adds or replaces a Node. It ignores a new version that differs only in the heartbeat.
 func (n *Cache) PutNode(old, node *Node) {
 	if old == nil || !old.sameFacts(node) {
 		n.change(func() { n.nodes[node.Name] = node })
@@ -230,7 +236,7 @@ func (n *Cache) PutNode(old, node *Node) {
 func (n *Cache) DeleteNode(name string) { n.change(func() { delete(n.nodes, name) }) }
 
 // SharesGPUs reports whether several pods share the GPUs of a node. It returns false for a node that is not in the cache. The cache
-// contains nodes only while the API server serves NodePools, or if a group selects its nodes by labels.
+// contains Nodes only while the API server serves NodePools, or if a group selects its nodes by labels.
 func (n *Cache) SharesGPUs(name string) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

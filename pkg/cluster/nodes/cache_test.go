@@ -24,7 +24,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// noWorkloads is a cache without targets and pods.
+// noWorkloads is a cache of workloads without scale targets and pods.
 type noWorkloads struct{}
 
 func (noWorkloads) RLock()                                      {}
@@ -60,7 +60,7 @@ func decode(t *testing.T, text string) *unstructured.Unstructured {
 	return u
 }
 
-// newCache returns a cache with the spot NodePool.
+// newCache returns a cache with the spot NodePool. hourly returns the price of an instance per hour.
 func newCache(t *testing.T, hourly func(cost.Offer) float64) *Cache {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -100,7 +100,7 @@ func TestOutcomesOfNodeClaims(t *testing.T) {
 	node("repaired", false, 30*time.Minute, false)
 	node("tainted", true, time.Hour, true)
 	made("deleted by a user", func(f *karpenter.NodeClaim) { f.Deleted, f.Node = now, "ready" })
-	node("ready", false, -time.Minute, false) // drained
+	node("ready", false, -time.Minute, false) // a node that is drained stops being Ready
 	made("deleted by a user", func(f *karpenter.NodeClaim) { f.Deleted, f.Node = now, "ready" })
 	node("ready", true, time.Hour, false)
 	made("by node repair", func(f *karpenter.NodeClaim) { f.Deleted, f.Node = now, "repaired" })
@@ -130,7 +130,7 @@ func TestOutcomesOfNodeClaims(t *testing.T) {
 	made("interrupted, then deleted", func(f *karpenter.NodeClaim) { f.Node = "ready" })
 	event("interrupted, then deleted", "uid-interrupted, then deleted", "SpotInterrupted")
 	made("interrupted, then deleted", func(f *karpenter.NodeClaim) { f.Node, f.Deleted = "ready", now })
-	// different watches read NodeClaims and Events, so the deletion can be read before the Event about the interruption
+	// separate watches read NodeClaims and Events, so the deletion can be read before the Event about the interruption
 	late := made("deleted, then interrupted", func(f *karpenter.NodeClaim) { f.Node, f.Deleted = "ready", now })
 	n.DeleteNodeClaim(late)
 	event("deleted, then interrupted", string(late.UID), "SpotInterrupted")
@@ -167,7 +167,7 @@ func TestOutcomesOfNodeClaims(t *testing.T) {
 	}
 }
 
-// A change of the price book causes no watch event, so prices must be read again every minute.
+// A change of the price book causes no watch event, so Observe must update prices every minute.
 func TestPricesAreReadAgainEveryMinute(t *testing.T) {
 	price := 3.0
 	n, now := newCache(t, func(cost.Offer) float64 { return price }), time.Now()
@@ -190,8 +190,8 @@ func TestPricesAreReadAgainEveryMinute(t *testing.T) {
 	}
 }
 
-// The pods of a CapacityBuffer exist only in Karpenter's memory. Only Karpenter's Event about a NodeClaim shows that Karpenter keeps the
-// node for these pods.
+// The pods of a CapacityBuffer exist only in Karpenter's memory. Only Karpenter's Event about the NodeClaim shows that Karpenter keeps a
+// node for such pods.
 func TestNodeOfAnotherOwnersBufferIsReported(t *testing.T) {
 	n, now, uid := newCache(t, nil), time.Now(), "uid-s1"
 	n.PutNodeClaim(karpenter.DecodeNodeClaim(decode(t, claimS1)))
@@ -258,7 +258,7 @@ func TestOwnBufferIsObservedAndOrphanedWithItsPolicy(t *testing.T) {
 	}
 }
 
-// Two nodes must be observed correctly: a node that drifts, and a node that Karpenter has chosen for disruption.
+// The observation must contain a node that drifts, and a node that Karpenter has chosen for disruption.
 func TestNodesThatKarpenterIsAboutToDisrupt(t *testing.T) {
 	condition := func(text string) string {
 		return strings.Replace(claimS1, `{type: Initialized, status: "True"}]`, `{type: Initialized, status: "True"}, `+text+`]`, 1)
@@ -296,8 +296,8 @@ func TestNodesThatKarpenterIsAboutToDisrupt(t *testing.T) {
 	}
 }
 
-// A condition that is not True has no time. If the name of a node is used again, the deletion of the old NodeClaim must not remove the
-// start of the new one. The start of a node without a NodeClaim is unknown.
+// A condition that is not True has no time. If a node has the name of a previous node, the deletion of the previous NodeClaim must not
+// remove the start times of the new node. The start of a node without a NodeClaim is unknown.
 func TestStartOfANodeIsThatOfItsNodeClaim(t *testing.T) {
 	n := newCache(t, nil)
 	claim := func(name, conditions string) *karpenter.NodeClaim {

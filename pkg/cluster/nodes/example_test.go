@@ -17,7 +17,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// empty is a cache of a cluster without workloads.
+// empty is a cache of workloads for a cluster without workloads.
 type empty struct{}
 
 func (empty) RLock()                                                 {}
@@ -28,7 +28,7 @@ func (empty) TargetPods(*scaling.Workload) []nodes.Pod               { return ni
 func (empty) GPUPods() iter.Seq[nodes.Pod]                           { return slices.Values[[]nodes.Pod](nil) }
 func (empty) AllPods() iter.Seq[nodes.Pod]                           { return slices.Values[[]nodes.Pod](nil) }
 
-// Informers put objects into the cache. Observe converts them to the input of package capacity.
+// Informers put objects into the cache. Observe converts them to the observation that package capacity reads.
 func ExampleCache_Observe() {
 	log := slog.New(slog.DiscardHandler)
 	cache := nodes.New(nodes.Options{

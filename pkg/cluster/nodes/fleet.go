@@ -11,7 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/schedulability"
 )
 
-// fleet observes the nodes of a group with a NodeSelector. It also returns which pods can run on these nodes. The caller holds the lock.
+// fleet observes the nodes of a group that selects nodes by labels (NodeSelector). It also returns which pods can run on these nodes. The
+// caller holds the lock.
 func (n *Cache) fleet(g *capacity.Group, positions map[string]position) (view capacity.PoolView, runs schedulability.NodePool) {
 	view.Exists, view.Ready = n.nodesRead(), true
 	if !view.Exists {
@@ -35,7 +36,8 @@ func (n *Cache) fleet(g *capacity.Group, positions map[string]position) (view ca
 	return view, schedulability.Of("", templateOf(g, all))
 }
 
-// belongsToEarlier reports whether a node belongs to another group because that group also matches it and is earlier in the PlatformConfig.
+// belongsToEarlier reports whether a node belongs to another group. If several groups select a node, it belongs to the first of these
+// groups in the PlatformConfig.
 func (n *Cache) belongsToEarlier(g *capacity.Group, node *Node) bool {
 	if n.options.Groups == nil {
 		return false
@@ -44,7 +46,8 @@ func (n *Cache) belongsToEarlier(g *capacity.Group, node *Node) bool {
 	return first != nil && first.Name != g.Name
 }
 
-// fleetNode converts a Node without a NodeClaim. A node without allocatable units of the resource is starting, unless it has other GPUs.
+// fleetNode converts a Node that has no NodeClaim. A node without allocatable units of the resource counts as starting, unless it has other
+// GPUs.
 func (n *Cache) fleetNode(node *Node, resource string) capacity.Node {
 	out := capacity.Node{
 		Name: node.Name, UID: string(node.UID), Type: capacity.OnDemand, Stage: capacity.Launched, Ready: node.ready && !node.cordoned,
@@ -63,8 +66,9 @@ func (n *Cache) fleetNode(node *Node, resource string) capacity.Node {
 	return out
 }
 
-// templateOf returns a template for the nodes of a group. It has the labels of NodeSelector, and the labels and taints that all nodes have.
-// If a label has different values, the template permits all of them.
+// templateOf returns a node template for the nodes of a group, from which it is computed which pods can run on these nodes. The template
+// has the labels of NodeSelector, and the labels and taints that all nodes have. If a label has different values, the template permits all
+// these values.
 func templateOf(g *capacity.Group, nodes []*Node) *karpv1.NodeClaimTemplate {
 	t := &karpv1.NodeClaimTemplate{ObjectMeta: karpv1.ObjectMeta{Labels: g.NodeSelector}}
 	if len(nodes) == 0 {
@@ -89,7 +93,7 @@ func templateOf(g *capacity.Group, nodes []*Node) *karpv1.NodeClaimTemplate {
 	return t
 }
 
-// valuesOf returns the different values of a label on the nodes, or nil if one of the nodes does not have the label.
+// valuesOf returns the distinct values of a label on the nodes, or nil if at least one node does not have the label.
 func valuesOf(key string, nodes []*Node) (values []string) {
 	for _, node := range nodes {
 		value, has := node.labels[key]
@@ -102,13 +106,13 @@ func valuesOf(key string, nodes []*Node) (values []string) {
 	return slices.Compact(values)
 }
 
-// nodesRead reports whether the Nodes of the cluster were read. The caller holds the lock.
+// nodesRead reports whether the informer has read the Nodes of the cluster. The caller holds the lock.
 func (n *Cache) nodesRead() bool { return n.nodesSynced != nil && n.nodesSynced() }
 
-// SetNodesRead makes the Cache use its Nodes without an informer. It is for a cluster that is read from files.
+// SetNodesRead marks the Nodes in the Cache as completely read. It is called for a cluster that is read from files, without an informer.
 func (n *Cache) SetNodesRead() { n.change(func() { n.nodesSynced = func() bool { return true } }) }
 
-// selectsNodes reports whether a capacity group selects its nodes by their labels. Nodes are then read even if the API server serves no
+// selectsNodes reports whether a capacity group selects its nodes by labels. Nodes are then read even if the API server serves no
 // NodePools.
 func (n *Cache) selectsNodes() bool {
 	return n.options.Groups != nil && slices.ContainsFunc(n.options.Groups.Groups(), (*capacity.Group).SelectsNodes)

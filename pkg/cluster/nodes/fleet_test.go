@@ -21,7 +21,7 @@ type groupList []*capacity.Group
 
 func (g groupList) Groups() []*capacity.Group { return g }
 
-// fleetGroup returns a group whose nodes have the given labels.
+// fleetGroup returns a group that selects the nodes with the given labels.
 func fleetGroup(t *testing.T, name string, labels map[string]string) *capacity.Group {
 	t.Helper()
 	g, err := capacity.NewGroup(capacity.Group{Name: name, Resource: "nvidia.com/gpu", NodeSelector: labels})
@@ -31,7 +31,7 @@ func fleetGroup(t *testing.T, name string, labels map[string]string) *capacity.G
 	return g
 }
 
-// gpuNode returns a Node of the given labels with GPUs, and changes it.
+// gpuNode returns a Ready Node with the given labels and GPUs, after it has applied the functions changes to the Node.
 func gpuNode(name string, gpus int64, labels map[string]string, changes ...func(*corev1.Node)) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: labels,
 		CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))}}
@@ -71,7 +71,7 @@ func (p *gpuPod) BlocksDisruption() bool   { return false }
 func (p *gpuPod) ReplicaSize(string) int32 { return 0 }
 func (p *gpuPod) GPU() *gpupods.Facts      { return &p.facts }
 
-// somePods is a cache of pods without targets.
+// somePods is a cache of workloads that contains pods but no scale targets.
 type somePods struct {
 	noWorkloads
 	changes uint64 // number of changes of the pods
@@ -82,7 +82,7 @@ func (w somePods) Version() uint64        { return noWorkloads{}.Version() + w.c
 func (w somePods) GPUPods() iter.Seq[Pod] { return slices.Values(w.pods) }
 func (w somePods) AllPods() iter.Seq[Pod] { return slices.Values(w.pods) }
 
-// All groups observe the pods of the present version, in the order of their names.
+// After each change of pods, all groups must observe the current pods, sorted by name.
 func TestGroupsObserveEachChangeOfPods(t *testing.T) {
 	n := newCache(t, nil)
 	n.SetNodesRead()
@@ -118,8 +118,8 @@ func TestGroupsObserveEachChangeOfPods(t *testing.T) {
 	}
 }
 
-// The nodes of a group have its labels, are not Karpenter's and belong to no earlier group. A cordoned node is not ready, a new node
-// without GPUs is starting, and a node with other GPUs has none of the resource.
+// The nodes of a group have the labels that the group selects, are not launched by Karpenter, and belong to no earlier group. A cordoned
+// node is not ready. A new node without GPUs is starting. A node with other GPUs has none of the group's resource.
 func TestNodesOfAGroupAreFoundByTheirLabels(t *testing.T) {
 	n := newCache(t, nil)
 	l40s := map[string]string{"accelerator": "l40s"}
@@ -171,7 +171,8 @@ func TestNodesOfAGroupAreFoundByTheirLabels(t *testing.T) {
 	}
 }
 
-// A pending pod counts for the group only if the nodes of the group could run it, according to the labels and taints that all of them have.
+// A pending pod counts for the group only if it could run on the nodes of the group, according to the labels and taints that all these
+// nodes have.
 func TestPendingPodCountsIfTheNodesOfTheGroupCouldRunIt(t *testing.T) {
 	labels := map[string]string{"accelerator": "l40s"}
 	tainted := func(node *corev1.Node) {

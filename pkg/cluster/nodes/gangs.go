@@ -11,16 +11,16 @@ import (
 // gangKey identifies a gang.
 type gangKey struct{ namespace, name string }
 
-// gang contains what the pods of a gang have in common.
+// gang contains the data about a gang: pods that start only together.
 type gang struct {
-	admitted bool  // at least one pod has no scheduling gate
-	size     int64 // number of its pods, from labels or annotations of the pods; 0: unknown
-	counted  int64 // number of pods in the observation of the group
-	gpus     int64 // GPUs of the largest of these pods
-	waits    bool  // at least one of these pods has no node
+	admitted bool  // whether at least one of its pods has no scheduling gate
+	size     int64 // number of its pods, according to their labels or annotations; 0: unknown
+	counted  int64 // number of its pods in the observation of the group
+	gpus     int64 // GPUs of its largest pod in the observation
+	waits    bool  // whether at least one of its pods in the observation has no node
 }
 
-// gangs contains the gangs of pods that have not finished.
+// gangs contains the gangs of the pods that have not finished.
 type gangs map[gangKey]*gang
 
 func gangsOf(pods []Pod) gangs {
@@ -42,24 +42,24 @@ func gangsOf(pods []Pod) gangs {
 
 func (all gangs) of(p Pod) *gang { return all[gangKey{p.GetNamespace(), p.GPU().Gang.Name}] }
 
-// admitted reports whether at least one pod of the gang of a pod has no scheduling gate.
+// admitted reports whether a pod belongs to a gang of which at least one pod has no scheduling gate.
 func (all gangs) admitted(p Pod) bool {
 	g := all.of(p)
 	return g != nil && g.admitted
 }
 
-// count counts a pod that is in the observation of the group.
+// count counts a pod of the group's observation for its gang.
 func (all gangs) count(p Pod, gpus int64) {
 	if g := all.of(p); g != nil {
 		g.counted, g.gpus, g.waits = g.counted+1, max(g.gpus, gpus), g.waits || p.NodeName() == ""
 	}
 }
 
-// missing returns one pod for each gang that lacks pods. This pod requests as much as all missing pods together, if each of them is as
-// large as the largest pod of the gang. Pods without GPUs do not count as missing. If a gang has pods in several groups, each of these
-// groups includes the missing pods, because it is unknown where they will run.
+// missing returns one pod for each gang that lacks pods. This pod represents all missing pods: it requests as much as they would together
+// if each of them were as large as the largest pod of the gang. Pods without GPUs count as existing pods. If a gang has pods in several
+// groups, each of these groups includes the missing pods, because it is unknown on which nodes they will run.
 //
-// Finished pods are not read. If all pods of a gang have nodes, the missing pods therefore count as finished.
+// Finished pods are not read. If all existing pods of a gang have nodes, missing therefore assumes that the others have finished.
 func (all gangs) missing(w Workloads) (pods []capacity.Pod) {
 	existing := map[gangKey]int64{}
 	for key, g := range all {

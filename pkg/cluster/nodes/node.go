@@ -16,15 +16,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// Node is the part of a Node that the informer stores.
+// Node contains the data of a Node that the informer stores.
 type Node struct {
 	metav1.ObjectMeta
-	ready, interrupted, notDisrupted bool // interrupted: a taint shows that the provider will take the node
+	ready, interrupted, notDisrupted bool // interrupted: a taint shows that the cloud provider will take the node
 	sharesGPUs                       bool
 	readyChanged                     time.Time
 	extended                         map[string]int64 // allocatable extended resources
 	labels                           map[string]string
-	// taints that prevent pods from being scheduled, except taints about the state of the node
+	// taints that keep pods off the node, without taints about the state of the node
 	taints             []corev1.Taint
 	cordoned, deleting bool
 	created            time.Time
@@ -61,12 +61,12 @@ func TrimNode(obj any) (any, error) {
 		}
 	}
 	if len(n.extended) > 0 || node.Labels[karpv1.NodePoolLabelKey] == "" {
-		n.labels = node.Labels // other nodes have NodeClaims, which contain their labels
+		n.labels = node.Labels // a node of a NodePool has a NodeClaim, which contains its labels
 	}
 	return n, nil
 }
 
-// sameFacts reports whether two versions of a Node are equal in all fields that are used, which do not include the heartbeat.
+// sameFacts reports whether two versions of a Node are equal in all fields that gpuscaler uses. The heartbeat is not used.
 func (n *Node) sameFacts(other *Node) bool {
 	return n.ready == other.ready && n.interrupted == other.interrupted && n.notDisrupted == other.notDisrupted &&
 		n.sharesGPUs == other.sharesGPUs && n.offer == other.offer && maps.Equal(n.extended, other.extended) &&

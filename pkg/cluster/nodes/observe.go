@@ -14,23 +14,23 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// groupView is the observation of one group. It is reused until an object changes.
+// groupView is the observation of one group. It is reused until an object that it depends on changes.
 type groupView struct {
 	workloadsVersion, nodesVersion uint64
 	group                          *capacity.Group
-	nodesRead                      bool                    // the Nodes of the cluster were read
-	fleet                          schedulability.NodePool // for a group with a NodeSelector: which pods its nodes can run
+	nodesRead                      bool                    // whether the Nodes of the cluster were read
+	fleet                          schedulability.NodePool // for a group with a NodeSelector: which pods can run on its nodes
 	members                        []*scaling.Workload
 	pools                          []capacity.PoolView
 	others                         []capacity.Pod
 	workloads                      []capacity.Workload
-	bases                          map[string]*karpenter.NodePool // the versions of the NodePools on which a patch must be based, by name
-	counted                        gpupods.Counted                // claims whose devices already count for a pod
-	gangs                          gangs                          // the gangs of pods without a policy of the group
+	bases                          map[string]*karpenter.NodePool // the version of each NodePool on which a patch must be based, by name
+	counted                        gpupods.Counted                // claims whose devices were already counted for a pod
+	gangs                          gangs                          // the gangs of pods that belong to no workload of the group
 }
 
-// Observe sets the fields of o about NodePools, nodes, workloads and pods of a group. It computes them only if an object has changed since
-// the last call.
+// Observe sets the fields of o about NodePools, nodes, workloads and pods of a group. It computes new values only if an object has changed
+// since the last call.
 func (n *Cache) Observe(g *capacity.Group, members []*scaling.Workload, o *capacity.Observation) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -53,7 +53,7 @@ func (n *Cache) Observe(g *capacity.Group, members []*scaling.Workload, o *capac
 	}
 }
 
-// PatchBase returns the version of a NodePool that the last Observe of the group read, or nil if it did not exist.
+// PatchBase returns the version of a NodePool that the last Observe of the group read, or nil if the NodePool did not exist at that time.
 func (n *Cache) PatchBase(g *capacity.Group, pool string) *karpenter.NodePool {
 	if v := n.views[g]; v != nil {
 		return v.bases[pool]
@@ -61,10 +61,10 @@ func (n *Cache) PatchBase(g *capacity.Group, pool string) *karpenter.NodePool {
 	return nil
 }
 
-// position identifies a node in groupView.pools: the index of its NodePool, and its index in the NodePool.
+// position identifies a node in groupView.pools by the index of its NodePool and the index of the node in this NodePool.
 type position struct{ pool, node int }
 
-// newView observes a group. The caller holds the locks of this cache and of the workloads.
+// newView builds the observation of a group. The caller holds the locks of this cache and of the workloads.
 func (n *Cache) newView(g *capacity.Group, members []*scaling.Workload) *groupView {
 	v := &groupView{
 		workloadsVersion: n.options.Workloads.Version(), nodesVersion: n.version, group: g, members: slices.Clone(members),
@@ -145,7 +145,7 @@ func (n *Cache) node(c *karpenter.NodeClaim, resource string) capacity.Node {
 	return out
 }
 
-// addMembers adds the workloads of the group with their pods. It returns these pods.
+// addMembers adds the workloads of the group (v.members) and their pods to the observation. It returns these pods.
 func (n *Cache) addMembers(v *groupView, positions map[string]position) map[Pod]bool {
 	w, resource, pods := n.options.Workloads, v.group.Resource, map[Pod]bool{}
 	for _, member := range v.members {
@@ -169,8 +169,8 @@ func (n *Cache) addMembers(v *groupView, positions map[string]position) map[Pod]
 	return pods
 }
 
-// addDevices adds the devices that one replica claims. For a replica with several pods, the number is unknown, because its pods can have
-// different claims.
+// addDevices adds the number of devices that one replica claims. For a replica with several pods this number is unknown, because its pods
+// can have different claims.
 func (n *Cache) addDevices(w *capacity.Workload, c gpupods.ClaimCount) {
 	w.Claimed, w.Claims = c.Claimed, c.Unknown
 	if w.Size > 1 {
@@ -180,8 +180,8 @@ func (n *Cache) addDevices(w *capacity.Workload, c gpupods.ClaimCount) {
 	w.GPUs = min(w.GPUs+c.Devices, gpupods.MaxGPUs)
 }
 
-// extended returns the count of a resource in a list of extended resources. If the resource is a DeviceClass, pods can request its devices
-// by an extended resource, and extended returns the count of that resource.
+// extended returns the count of a resource in a list of extended resources. If the resource is a DeviceClass, pods can also request its
+// devices by an extended resource. In this case, extended returns the count of that extended resource.
 func (n *Cache) extended(amounts []gpupods.Amount, resource string) int64 {
 	if gpupods.ClassOf(resource) != "" {
 		resource = n.options.Claims.ExtendedResource(resource)
@@ -190,8 +190,8 @@ func (n *Cache) extended(amounts []gpupods.Amount, resource string) int64 {
 }
 
 // addOtherPods adds the pods that belong to no workload of the group but use, or could use, its GPUs. Such a pod requests the group's
-// resource or may claim GPUs, and it runs on a node of the group or could be scheduled to one. It skips the pods of DaemonSets and static
-// pods.
+// resource or may claim GPUs, and it runs on a node of the group or could be scheduled to a node of the group. Pods of DaemonSets and
+// static pods are not added.
 func (n *Cache) addOtherPods(v *groupView, positions map[string]position, members map[Pod]bool) {
 	others := make([]Pod, 0, len(n.sortedPods()))
 	for _, p := range n.sortedPods() {
@@ -210,9 +210,12 @@ func (n *Cache) addOtherPods(v *groupView, positions map[string]position, member
 	v.others = append(v.others, v.gangs.missing(n.options.Workloads)...)
 }
 
-// pod converts a pod to a capacity.Pod. counts is false in each of these cases: the pod has finished or is terminating; it neither requests
-// the group's resource nor has a ResourceClaim that may be for GPUs; it belongs to no workload of the group (managed is false) and cannot
-// use the group's nodes.
+// pod converts a pod to a capacity.Pod. managed is true if the pod belongs to a workload of the group. counts is false if the pod must not
+// be in the observation, for one of these reasons:
+//
+//   - the pod has finished or is terminating
+//   - the pod neither requests the group's resource nor has a ResourceClaim that may be for GPUs
+//   - managed is false, and the pod cannot use the group's nodes
 func (n *Cache) pod(v *groupView, positions map[string]position, p Pod, managed bool) (pod capacity.Pod, counts bool) {
 	facts := p.GPU()
 	if p.Ended() || facts == nil {
@@ -241,18 +244,18 @@ func (n *Cache) pod(v *groupView, positions map[string]position, p Pod, managed 
 		node := &v.pools[at.pool].Nodes[at.node]
 		node.Used += pod.GPUs
 		if pod.Claimed {
-			node.GPUs = max(node.GPUs, node.Used) // at least Used, because a Node does not include the devices that claims have reserved
+			node.GPUs = max(node.GPUs, node.Used) // at least Used, because a Node does not list the devices that claims have reserved
 		}
 	}
 	if answer, exists := v.acceptedBy(capacity.Spot, facts); exists {
-		pod.Pinned = answer != schedulability.Yes // an unknown answer counts as pinned, because a move of the pod to spot might fail
+		pod.Pinned = answer != schedulability.Yes // Unknown counts as pinned, because a move of the pod to spot might fail
 		pod.UnknownLabels = answer == schedulability.Unknown
 	}
 	return pod, pod.GPUs > 0 || pod.Claims || pod.Claimed
 }
 
-// acceptedBy returns whether at least one of the group's NodePools of a capacity type accepts a pod. exists is false if there is no such
-// NodePool.
+// acceptedBy returns whether at least one of the group's NodePools of a capacity type accepts a pod. exists is false if the group has no
+// NodePool of this type.
 func (v *groupView) acceptedBy(kind capacity.CapacityType, facts *gpupods.Facts) (best schedulability.Answer, exists bool) {
 	best = schedulability.No
 	for i := range v.group.Pools {
@@ -263,9 +266,9 @@ func (v *groupView) acceptedBy(kind capacity.CapacityType, facts *gpupods.Facts)
 	return best, exists
 }
 
-// mayUse reports whether a pod that belongs to no workload of the group must be included in the observation: the pod runs on a node of the
-// group, or it is pending and could be scheduled to a node of the group. No node is launched for a pod with a scheduling gate. Such a pod
-// counts only if another pod of its gang has no gate, because the gang was then admitted and the gates are being removed.
+// mayUse reports whether a pod that belongs to no workload of the group must be in the observation: the pod runs on a node of the group, or
+// it is pending and could be scheduled to a node of the group. No autoscaler launches a node for a pod with a scheduling gate. Such a pod
+// counts only if another pod of its gang has no gate, because the gang was then admitted and its gates are being removed.
 func (v *groupView) mayUse(p Pod, pod *capacity.Pod) bool {
 	if !pod.Pending {
 		return pod.Pool >= 0
@@ -287,8 +290,8 @@ func (v *groupView) mayUse(p Pod, pod *capacity.Pod) bool {
 	return best != schedulability.No
 }
 
-// countBlockingPods counts, for each usable node without GPU pods, the pods that prevent Karpenter from removing it. If there is no such
-// node, it does not read the pods of the cluster.
+// countBlockingPods counts the blocking pods (pods that prevent Karpenter from removing their node) of each usable node without GPU pods.
+// If there is no such node, it does not read the pods of the cluster.
 func (n *Cache) countBlockingPods(v *groupView, positions map[string]position) {
 	unused := map[string]*capacity.Node{}
 	for name, at := range positions {

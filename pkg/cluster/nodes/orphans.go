@@ -12,10 +12,10 @@ import (
 )
 
 // maxAnnotationsPerTick limits how many pod annotations one tick removes. Each removal is a request, and a patch that removes a limit must
-// not have to wait for all of them.
+// not wait for hundreds of requests.
 const maxAnnotationsPerTick = 16
 
-// orphanView is the last result of Orphans, and the versions and arguments for which it is valid.
+// orphanView stores which versions and arguments Orphans has checked, so that Orphans does not check them again.
 type orphanView struct {
 	workloadsVersion, nodesVersion uint64
 	groups                         []*capacity.Group
@@ -24,9 +24,9 @@ type orphanView struct {
 	pools                          []engine.Orphan
 }
 
-// Orphans returns the NodePools that have a record or a field of gpuscaler but are in no capacity group. It also returns actions that
-// remove gpuscaler's annotations from pods and gpuscaler's CapacityBuffers, if they belong to no workload of a group. If no object has
-// changed since the last call, it returns no actions.
+// Orphans returns the NodePools that are in no capacity group although they have an override record of gpuscaler or a field that gpuscaler
+// owns. It also returns actions that remove pod annotations and CapacityBuffers of gpuscaler that belong to no workload of a group. If no
+// object has changed since the last call, it returns no actions.
 func (n *Cache) Orphans(groups []*capacity.Group, workloads []scaling.Workload) ([]engine.Orphan, []capacity.Action) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -39,7 +39,7 @@ func (n *Cache) Orphans(groups []*capacity.Group, workloads []scaling.Workload) 
 		return v.pools, nil
 	}
 	maps.DeleteFunc(n.views, func(g *capacity.Group, view *groupView) bool {
-		// outdated, and its group is not in the current PlatformConfig
+		// the view is outdated, and its group is not in the current PlatformConfig
 		return view.nodesVersion != n.version && !slices.Contains(groups, g)
 	})
 	*v = orphanView{workloadsVersion: w.Version(), nodesVersion: n.version, groups: groups, workloads: workloads, valid: true}
@@ -51,7 +51,7 @@ func (n *Cache) Orphans(groups []*capacity.Group, workloads []scaling.Workload) 
 	slices.SortFunc(v.pools, func(a, b engine.Orphan) int { return cmp.Compare(a.Pool, b.Pool) })
 	actions := n.orphanedAnnotations(groups, workloads)
 	if len(actions) > maxAnnotationsPerTick {
-		actions, v.valid = actions[:maxAnnotationsPerTick], false // the next ticks remove the others
+		actions, v.valid = actions[:maxAnnotationsPerTick], false // the next ticks return the remaining actions
 	}
 	return v.pools, append(actions, n.options.Buffers.Orphaned(groups, workloads)...)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 )
 
-// annotatedPods is a cache with pods in the given order, which belong to no workload and have gpuscaler's deletion cost.
+// annotatedPods is a cache of workloads. It returns pods in the given order. The pods belong to no workload and have the deletion cost that
+// gpuscaler sets.
 type annotatedPods struct {
 	noWorkloads
 	names []string
@@ -42,8 +43,8 @@ func (*annotatedPod) GPU() *gpupods.Facts {
 	return &gpupods.Facts{DeletionCost: capacity.Annotation{Value: "-10", Ours: true}}
 }
 
-// TestOrphanedAnnotationsAreRemovedInTheOrderOfNames checks that the order of the actions does not depend on the order of the cache, which
-// is random. Otherwise two runs with the same observations would write in different orders.
+// TestOrphanedAnnotationsAreRemovedInTheOrderOfNames checks that the order of the actions does not depend on the order in which the cache
+// returns pods, which is random. Otherwise gpuscaler would write in different orders for the same observations.
 func TestOrphanedAnnotationsAreRemovedInTheOrderOfNames(t *testing.T) {
 	n := newCache(t, nil)
 	n.options.Workloads = annotatedPods{names: []string{"chat-3", "chat-1", "chat-2"}}

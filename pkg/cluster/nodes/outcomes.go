@@ -8,18 +8,19 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 )
 
-// outcomeRetention is how long the outcome of a NodeClaim is stored: package capacity reads the outcomes of the last hour.
+// outcomeRetention is how long the outcome of a NodeClaim is stored. It exceeds the hour of which package capacity reads the outcomes.
 const outcomeRetention = time.Hour + 5*time.Minute
 
 // outcome records that the launch of a NodeClaim failed, or that the cloud provider took its instance.
 type outcome struct {
 	pool       string
 	at         time.Time
-	lost       bool // the node was usable and the provider took it
-	noCapacity bool // the launch failed because the provider had no capacity, as an Event reported
+	lost       bool // whether the node was usable and the cloud provider took it; false: the launch failed
+	noCapacity bool // whether an Event reported that the launch failed because the cloud provider had no capacity
 }
 
-// outcomes contains one outcome for each NodeClaim, by UID. Events are not counted, because several Events can report the same outcome.
+// outcomes contains one outcome for each NodeClaim, by UID. Outcomes are counted instead of Events, because several Events can report one
+// outcome.
 type outcomes map[string]outcome
 
 func (o outcomes) addLoss(uid, pool string, at time.Time) {
@@ -28,8 +29,8 @@ func (o outcomes) addLoss(uid, pool string, at time.Time) {
 	}
 }
 
-// addFailure records a failed launch. A later call can add to a known failure that the cloud provider had no capacity, because the Event
-// about it can arrive after the deletion of the NodeClaim.
+// addFailure records a failed launch. If the failure is already recorded without noCapacity, a call with noCapacity adds this cause,
+// because the Event about the missing capacity can arrive after the deletion of the NodeClaim.
 func (o outcomes) addFailure(uid, pool string, at time.Time, noCapacity bool) {
 	f, known := o[uid]
 	if known && (f.lost || f.noCapacity || !noCapacity) {
@@ -50,7 +51,7 @@ func (o outcomes) removeOld(now time.Time) {
 	}
 }
 
-// of returns the failed launches and the losses of a NodePool, oldest first.
+// of returns the failed launches and the lost nodes of a NodePool, the oldest first.
 func (o outcomes) of(pool string) (failures []evidence.Failure, losses []evidence.Loss) {
 	for uid, f := range o {
 		switch {

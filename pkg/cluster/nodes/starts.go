@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
-// starts contains the starts of the nodes that Karpenter launched. It has its own lock, because the cache of pods reads it while it is
-// locked, and Cache.Observe locks the cache of pods.
+// starts contains the start times of the nodes that Karpenter launched. It has a lock in addition to the lock of Cache to prevent a
+// deadlock: the cache of pods reads starts while the cache of pods is locked, and Cache.Observe locks the cache of pods.
 type starts struct {
 	mu    sync.RWMutex
 	nodes map[string]nodeStart // key: name of the node
@@ -29,7 +29,7 @@ func (s *starts) put(c *karpenter.NodeClaim) {
 	s.nodes[c.Node] = nodeStart{c.UID, c.Start}
 }
 
-// remove removes the start of the node of a NodeClaim, unless the node already belongs to another NodeClaim.
+// remove removes the start times of the node of a NodeClaim, unless a node of the same name belongs to another NodeClaim.
 func (s *starts) remove(c *karpenter.NodeClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +38,7 @@ func (s *starts) remove(c *karpenter.NodeClaim) {
 	}
 }
 
-// StartOf returns the times of the start of a node. They are zero for a node without a NodeClaim. It can be called while the cache of
+// StartOf returns the times at which a node started. They are zero for a node without a NodeClaim. StartOf can be called while the cache of
 // workloads is locked.
 func (n *Cache) StartOf(node string) karpenter.StartTimes {
 	n.starts.mu.RLock()

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	schemaInterval = 10 * time.Minute // interval at which the schema is read again, in case an upgrade of Karpenter has added fields
-	priceInterval  = time.Minute      // interval at which prices are read again, even if nothing else has changed
+	schemaInterval = 10 * time.Minute // interval between reads of the NodePool schema, in case an upgrade of Karpenter has added fields
+	priceInterval  = time.Minute      // interval between updates of prices, even if no object has changed
 )
 
 // Watch sets the informers of NodePools and NodeClaims, whose state the Cache reads. It is called once, before Run.
@@ -29,8 +29,8 @@ func (n *Cache) Watch(pools, claims informer.CRD) { n.pool, n.claim = pools, cla
 // served reports whether the API server serves NodePools.
 func (n *Cache) served() bool { return n.pool != nil && n.pool.Synced() != nil }
 
-// Run watches Nodes and the Events about NodeClaims, reads the schema of NodePools and removes old outcomes, until ctx ends. looked must be
-// closed when it is known which kinds the API server serves.
+// Run watches Nodes and the Events about NodeClaims, reads the schema of NodePools and removes old outcomes, until ctx ends. The caller
+// closes looked when the API server has reported which kinds it serves.
 func (n *Cache) Run(ctx context.Context, client kubernetes.Interface, looked <-chan struct{}, period time.Duration) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -82,7 +82,7 @@ func (n *Cache) readSchema() bool {
 	return true
 }
 
-// logAbsent logs once that no NodePools are served although there are capacity groups.
+// logAbsent logs once that the API server serves no NodePools although capacity groups name NodePools.
 func (n *Cache) logAbsent() {
 	needsNodePools := func(g *capacity.Group) bool { return !g.SelectsNodes() }
 	if n.absentLogged || !slices.ContainsFunc(n.options.Groups.Groups(), needsNodePools) {
@@ -103,8 +103,8 @@ func (n *Cache) logAbsent() {
 		"replicas are computed as usual")
 }
 
-// expire removes outdated outcomes and data of Events. It checks whether an autoscaler responds to gpuscaler's CapacityBuffers. Once a
-// minute it makes Observe read the prices again.
+// expire removes outdated outcomes and data from Events, and checks whether an autoscaler responds to gpuscaler's CapacityBuffers. Once a
+// minute it makes the next Observe update the prices.
 func (n *Cache) expire(now time.Time) {
 	n.options.Buffers.CheckResponses(now)
 	n.mu.Lock()
@@ -120,7 +120,7 @@ func (n *Cache) expire(now time.Time) {
 	}
 }
 
-// startNodes starts to watch Nodes and returns at once. Until they are read, demand is unknown.
+// startNodes starts to watch Nodes and returns immediately. Until the Nodes are read, demand is unknown.
 func (n *Cache) startNodes(ctx context.Context, client kubernetes.Interface, running *sync.WaitGroup) {
 	w := watched{coreinformers.NewNodeInformer(client, 0, cache.Indexers{}), TrimNode,
 		informer.Handler(n.PutNode, func(node *Node) { n.DeleteNode(node.Name) })}
@@ -129,7 +129,7 @@ func (n *Cache) startNodes(ctx context.Context, client kubernetes.Interface, run
 	}
 }
 
-// startEvents starts to watch the Events about NodeClaims. It does not wait.
+// startEvents starts to watch the Events about NodeClaims and returns immediately.
 func (n *Cache) startEvents(ctx context.Context, client kubernetes.Interface, running *sync.WaitGroup) {
 	aboutClaims := func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector("involvedObject.kind", karpenter.NodeClaimKind.Kind).String()
@@ -144,8 +144,8 @@ func (n *Cache) startEvents(ctx context.Context, client kubernetes.Interface, ru
 	})
 }
 
-// start starts an informer. It returns a function that reports whether the first list has been handled, or nil if the informer could not be
-// started.
+// start starts an informer. It returns a function that reports whether the handler has received the first list. It returns nil if the
+// informer could not be started.
 func (n *Cache) start(ctx context.Context, running *sync.WaitGroup, w watched) cache.InformerSynced {
 	synced, err := w.start(ctx, running)
 	if err != nil {
@@ -154,7 +154,7 @@ func (n *Cache) start(ctx context.Context, running *sync.WaitGroup, w watched) c
 	return synced
 }
 
-// watched is an informer with its transform and its handler.
+// watched is an informer, the transform that trims its objects, and the handler that receives the trimmed objects.
 type watched struct {
 	informer cache.SharedIndexInformer
 	trim     cache.TransformFunc
@@ -173,10 +173,9 @@ func (w watched) start(ctx context.Context, running *sync.WaitGroup) (cache.Info
 	return registration.HasSynced, nil
 }
 
-// WaitForSync waits until Karpenter's objects and the schema of NodePools are read, but not longer than timeout. If the API server does not
-// serve NodePools, WaitForSync does not wait for them. If a capacity group selects its nodes by labels, it also waits for the Nodes.
-// Without this wait, demand would be unknown in the first ticks of a new leader, which would then remove every zero limit and end every
-// override.
+// WaitForSync waits until Karpenter's objects and the schema of NodePools are read, or until the timeout. If the API server does not serve
+// NodePools, WaitForSync does not wait for these. If a capacity group selects its nodes by labels, it also waits for the Nodes. Without
+// this wait, demand would be unknown in the first ticks of a new leader, which would then remove every zero limit and end every override.
 func (n *Cache) WaitForSync(ctx context.Context, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

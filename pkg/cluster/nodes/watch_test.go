@@ -22,7 +22,7 @@ func TestAbsentKarpenterIsLoggedOnce(t *testing.T) {
 		groups groups
 		beta   bool
 		skip   bool
-		want   string // part of the log; empty: nothing is logged
+		want   string // part of the expected log; empty: nothing is logged
 	}{
 		"no capacity groups": {nil, false, false, ""},
 		"only labels":        {groups{{Name: "chat", NodeSelector: map[string]string{"accelerator": "l40s"}}}, false, true, ""},
@@ -42,7 +42,7 @@ func TestAbsentKarpenterIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// syncing is a kind that the API server serves. *read determines whether its first list counts as read.
+// syncing is a kind that the API server serves. While *read is false, its first list has not been read.
 type syncing struct{ read *bool }
 
 func (s syncing) Synced() cache.InformerSynced { return func() bool { return *s.read } }
@@ -69,5 +69,5 @@ func TestDemandIsCompleteWhenEverythingWasRead(t *testing.T) {
 	if !n.ready() {
 		t.Error("not ready")
 	}
-	n.WaitForSync(t.Context(), time.Minute) // returns at once
+	n.WaitForSync(t.Context(), time.Minute) // must return immediately
 }

@@ -17,11 +17,11 @@ import (
 type Workloads interface {
 	RLock()
 	RUnlock()
-	// Version changes with every change of a target or a pod.
+	// Version returns a number that changes with each change of a scale target or a pod.
 	Version() uint64
-	// NodeTarget returns the scale target of a policy; ok is false if it does not exist.
+	// NodeTarget returns the scale target of a workload. ok is false if it does not exist.
 	NodeTarget(w *scaling.Workload) (t Target, ok bool)
-	// TargetPods returns the pods of the scale target of a policy. The pods of one replica are adjacent.
+	// TargetPods returns the pods of the scale target of a workload. The pods of one replica are adjacent in the list.
 	TargetPods(w *scaling.Workload) []Pod
 	// GPUPods returns all pods that request an extended resource or claim devices.
 	GPUPods() iter.Seq[Pod]
@@ -35,19 +35,19 @@ type Target struct {
 	UID          types.UID
 	Replicas     int32            // spec.replicas
 	Size         int32            // pods of one replica
-	SizeVariable string           // environment variable of the pods with the Size of their replica; empty: all replicas have the same Size
-	ReplicaLabel string           // key of the pod label whose value identifies the replica; empty if a replica has one pod
+	SizeVariable string           // environment variable of the pods that contains Size; empty: all replicas have the same Size
+	ReplicaLabel string           // key of the pod label that identifies the replica; empty if a replica has one pod
 	Extended     []gpupods.Amount // extended resources of one replica
 	PerPod       []gpupods.Amount // extended resources of the largest pod; empty if a replica has one pod
 	Claims       []gpupods.ClaimRef
-	LimitsOnly   bool // the pod template has a limit of an extended resource and no request
-	Quota        bool // the API server rejects pods, for example because of a ResourceQuota or a LimitRange
+	LimitsOnly   bool // whether the pod template has a limit of an extended resource and no request
+	Quota        bool // whether the API server rejects pods, for example because of a ResourceQuota or a LimitRange
 }
 
 // Pod is a pod in the cache. Two Pod values are equal only if they are the same version of the same pod, so a Pod can be a map key.
 type Pod interface {
 	metav1.Object
-	// NodeName returns the name of the pod's node, or "" if it has none.
+	// NodeName returns the name of the pod's node, or "" if the pod is not scheduled.
 	NodeName() string
 	// Ended reports whether the pod has finished or is terminating.
 	Ended() bool
@@ -58,22 +58,23 @@ type Pod interface {
 	Daemon() bool
 	// BlocksDisruption reports whether an annotation of the pod prevents the disruption of its node.
 	BlocksDisruption() bool
-	// ReplicaSize returns how many pods the pod's replica has according to an environment variable of the pod; 0: it is not reported.
+	// ReplicaSize returns how many pods the pod's replica has according to an environment variable of the pod, or 0 if the pod does not have
+	// the variable.
 	ReplicaSize(variable string) int32
 	// GPU returns the extended resources and devices that the pod requests, or nil if it requests no extended resource and claims no
 	// device.
 	GPU() *gpupods.Facts
 }
 
-// podList is the result of sortedPods at a version of the workloads.
+// podList is the result of sortedPods for a version of the workloads.
 type podList struct {
 	known   bool
 	version uint64
 	pods    []Pod
 }
 
-// sortedPods returns the GPU pods, except pods of DaemonSets and static pods, in the order of byName. All groups use the same list,
-// because the pods of the whole cluster are sorted after each change of a pod. The caller holds the lock of the workloads.
+// sortedPods returns the GPU pods, except pods of DaemonSets and static pods, sorted by byName. All groups use the same list, so that the
+// pods of the cluster are sorted only once after each change. The caller holds the lock of the workloads.
 func (n *Cache) sortedPods() []Pod {
 	if version := n.options.Workloads.Version(); !n.sorted.known || n.sorted.version != version {
 		n.sorted = podList{known: true, version: version, pods: n.sorted.pods[:0]}
@@ -87,7 +88,7 @@ func (n *Cache) sortedPods() []Pod {
 	return n.sorted.pods
 }
 
-// byName compares two pods by namespace and name. The cache returns pods in random order, and actions and observations need a fixed order.
+// byName compares two pods by namespace and name. The cache returns pods in random order, but actions and observations need a fixed order.
 func byName(a, b Pod) int {
 	return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
 
-// Transfer makes kubectl the owner of the weight again, as a restore does with the owners in the record of a NodePool.
+// Transfer makes kubectl the owner of the field weight. A restore does this with the original owners in the record annotation of a
+// NodePool.
 func ExampleFields_Transfer() {
 	fields := ownership.Read([]metav1.ManagedFieldsEntry{{
 		Manager: ownership.Manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "karpenter.sh/v1",

@@ -1,5 +1,5 @@
-// Package ownership reads and writes metadata.managedFields: which field manager owns which field of an object. gpuscaler records the
-// owners of a field before it overrides the field, and makes them the owners again when it restores the value.
+// Package ownership reads and writes metadata.managedFields, which lists the fields of an object that each field manager owns. gpuscaler
+// records the owners of a field before it overrides the field, and makes them the owners again when it restores the value.
 package ownership
 
 import (
@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Field managers of gpuscaler. Each annotation that is applied separately has its own field manager, because an apply removes every field
-// of its manager that it omits.
+// Field managers of gpuscaler. An apply removes every field of its field manager that the request omits. Annotations that are applied in
+// separate requests therefore have separate field managers.
 const (
 	Manager             = "gpuscaler"
 	PolicyStatusManager = "gpuscaler-policy-status"
@@ -25,8 +25,8 @@ func HasManager(entries []metav1.ManagedFieldsEntry, manager string) bool {
 	return slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == manager })
 }
 
-// Owner is a field manager and the operation by which it owns a field. managedFields has separate entries for Apply and Update, because
-// they differ: a manager that applied a field removes it when its next apply omits it, but a manager that updated a field does not.
+// Owner is a field manager and the operation by which it owns a field. managedFields has separate entries for Apply and Update. A manager
+// that applied a field removes the field when its next apply omits the field. A manager that updated a field does not.
 type Owner struct {
 	Manager   string
 	Operation metav1.ManagedFieldsOperationType
@@ -36,8 +36,8 @@ type Owner struct {
 // form.
 func (o Owner) String() string { return o.Manager + "/" + string(o.Operation) }
 
-// ParseOwners reads a list of owners, separated by commas. The name of a manager may itself contain commas. Text that does not end with
-// an operation is ignored.
+// ParseOwners reads a comma-separated list of owners. The name of a manager may contain commas. Text that does not end with an operation is
+// ignored.
 func ParseOwners(text string) (all []Owner) {
 	name := ""
 	for part := range strings.SplitSeq(text, ",") {
@@ -63,10 +63,10 @@ type Fields []entry
 
 type entry struct {
 	managed metav1.ManagedFieldsEntry
-	fields  *fieldpath.Set // nil for an entry of a subresource and for one that cannot be decoded; both are copied unchanged
+	fields  *fieldpath.Set // nil for an entry of a subresource and for an entry that cannot be decoded; both are copied unchanged
 }
 
-// Read decodes managedFields. Owners ignores the entries of subresources and entries that cannot be decoded; Entries returns them
+// Read decodes managedFields. Owners ignores entries of subresources and entries that cannot be decoded. Entries returns these entries
 // unchanged.
 func Read(entries []metav1.ManagedFieldsEntry) Fields {
 	all := make(Fields, 0, len(entries))
@@ -97,8 +97,8 @@ func (all Fields) Owners(path ...string) (found []Owner) {
 	return found
 }
 
-// Transfer moves the ownership of the field at a path from gpuscaler to the given owners. An owner that has no entry in managedFields gets
-// a new entry with the given apiVersion. Transfer reports whether anything changed.
+// Transfer moves the ownership of the field at a path from gpuscaler to the given owners. An owner without an entry in managedFields gets a
+// new entry with the given apiVersion. Transfer reports whether the ownership changed.
 func (all *Fields) Transfer(path []string, to []Owner, apiVersion string) (changed bool) {
 	for i := range *all {
 		e := &(*all)[i]
@@ -122,7 +122,7 @@ func (all *Fields) Transfer(path []string, to []Owner, apiVersion string) (chang
 	return changed
 }
 
-// Entries returns managedFields without the entries that no longer own a field.
+// Entries returns managedFields without entries that own no field any more.
 func (all Fields) Entries() (out []metav1.ManagedFieldsEntry, err error) {
 	for i := range all {
 		e := all[i].managed
@@ -150,8 +150,8 @@ func (e *entry) owns(path []string) bool {
 	return e.fields.Has(p) || !below(e.fields, p).Empty()
 }
 
-// remove removes the entry's ownership of the field at a path. It also removes the ownership of each parent field below which the entry
-// then owns nothing. It reports whether the entry owned the field.
+// remove removes the entry's ownership of the field at a path, and of each parent field below which the entry owns no other field. It
+// reports whether the entry owned the field.
 func (e *entry) remove(path []string) bool {
 	if !e.owns(path) {
 		return false

@@ -1,24 +1,26 @@
-// Package policystatus writes into the annotation gpuscaler.io/policy-status of an HPA, a ScaledObject or a ConfigMap whether the policies
-// that it carries are accepted, or the line and field of the first error. Events report the same, but the API server deletes them after an
-// hour.
+// Package policystatus writes the annotation gpuscaler.io/policy-status of the HPAs, ScaledObjects and ConfigMaps that contain policies (in
+// this package: carriers). The annotation says whether the policies are accepted, or contains the line and field of the first error. Events
+// report the same, but the API server deletes Events after an hour.
 //
-// The name is policy-status and not status, because the annotation does not describe the HPA or ScaledObject itself. Two settings enable
-// the annotation: a chart value and a field of the PlatformConfig. With only the chart value, an upgrade that unsets it would remove
-// gpuscaler's permission to remove the annotation from objects.
+// The name is policy-status instead of status, because the annotation does not describe the HPA or ScaledObject itself. Two settings enable
+// the annotation: a chart value and a field of the PlatformConfig. If the chart value were the only setting, an upgrade that unsets the
+// value would also remove gpuscaler's permission to remove the annotation from objects.
 //
 // The annotation is written only for teams with policyStatus: true in the PlatformConfig, and only in the namespaces of the chart value
-// policyStatus.namespaces, in which the service account may patch these objects. It is removed when the object no longer has a policy, and
-// when the team no longer has policyStatus. `gpuscaler restore` also removes it, by a Remover.
+// policyStatus.namespaces, in which the service account may patch the objects. The annotation is removed when the object no longer has a
+// policy, and when policyStatus is removed from the team. `gpuscaler restore` also removes it, by a Remover.
 //
-// A Writer receives what the informers read, and compares it with the status of the policy store:
+// A Writer receives the objects that the informers read, and compares their annotation with the status in the policy store:
 //
-//   - Its own field manager applies only this annotation. If another field manager owns the annotation, its value stays.
+//   - The Writer uses a separate field manager that applies only this annotation. If another field manager owns the annotation, its value
+//     stays.
 //   - It writes an object at most once a minute, even after a change of the leader, and at most ten objects a second.
-//   - It writes nothing while the annotation has the right value, even after a restart.
-//   - The informers exclude the annotation from what the policy store reads, so a write causes no new decoding of the policy.
+//   - It writes nothing while the annotation has the correct value, even after a restart.
+//   - The informers remove the annotation before they pass an object to the policy store, so a write does not cause the policy to be
+//     decoded again.
 //
-// A failed write is repeated with increasing delays. Conflicts with another field manager are reported once for each object, a missing
-// permission once for each namespace and kind. An object that was deleted meanwhile is not reported, because there is nothing to do.
+// A failed write is repeated with increasing delays. A conflict with another field manager is reported once for each object, and a missing
+// permission once for each namespace and kind. If the object was deleted in the meantime, nothing is reported.
 package policystatus
 
 import (
@@ -37,21 +39,21 @@ import (
 
 const configMapKind = "ConfigMap"
 
-// resources contains the resource of each kind that can carry a policy.
+// resources contains the resource of each kind whose objects can contain a policy.
 var resources = map[string]schema.GroupVersionResource{
 	"HorizontalPodAutoscaler": {Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"},
 	"ScaledObject":            {Group: "keda.sh", Version: "v1alpha1", Resource: "scaledobjects"},
 	configMapKind:             {Version: "v1", Resource: "configmaps"},
 }
 
-// Written is the annotation as an informer read it.
+// Written is the annotation policy-status of an object, as an informer read it.
 type Written struct {
 	Value string
-	Ours  bool      // gpuscaler's field manager applied it
+	Ours  bool      // whether gpuscaler's field manager applied the annotation
 	At    time.Time // time at which gpuscaler's field manager last changed it
 }
 
-// Read returns the annotation of an object.
+// Read returns the annotation policy-status of an object.
 func Read(o metav1.Object) (w Written) {
 	w.Value = o.GetAnnotations()[annotations.PolicyStatus]
 	managed := o.GetManagedFields()
@@ -66,8 +68,8 @@ func Read(o metav1.Object) (w Written) {
 	return w
 }
 
-// Apply sets the annotation of an object by server-side apply, or removes it if text is empty. Because of the UID, the write cannot change
-// a later object with the same name and cannot create a deleted object again.
+// Apply sets the annotation policy-status of an object by server-side apply, or removes it if text is empty. The request contains the UID,
+// so it can neither change a later object of the same name nor create a deleted object again.
 func Apply(ctx context.Context, client dynamic.Interface, about corev1.ObjectReference, text string) error {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion(about.APIVersion)

@@ -14,10 +14,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 )
 
-// pageSize is the number of objects in one answer of the API server. It is small because a ConfigMap can have 1 MiB.
+// pageSize is the number of objects in one response of the API server. It is small because a ConfigMap can have 1 MiB.
 const pageSize = 50
 
-// Remover removes the annotation from all objects that have it.
+// Remover removes the annotation policy-status from all objects that have it.
 type Remover struct {
 	Client  kubernetes.Interface
 	Objects dynamic.Interface
@@ -27,15 +27,15 @@ type Remover struct {
 	DryRun                   bool
 }
 
-// Removed is the result for one object, or for a kind that was not searched.
+// Removed is the result for one object from which the annotation was removed, or for a kind whose objects were not searched.
 type Removed struct {
-	Object  string // kind, namespace and name; or only the kind
+	Object  string // kind, namespace and name of the object; or only the kind, if it was not searched
 	Err     error
 	Skipped string // why the objects of this kind were not searched
 }
 
-// RemoveAll removes the annotation. It returns a result for each object that had it, and for each kind that the user is not allowed to list
-// in all namespaces.
+// RemoveAll removes the annotation. It returns a result for each object that had the annotation, and for each kind whose objects the user
+// is not allowed to list in all namespaces.
 func (r *Remover) RemoveAll(ctx context.Context) (done []Removed, err error) {
 	scalers, configMaps := r.Namespaces, r.ConfigMapsIn
 	everywhere := len(scalers)+len(configMaps) == 0
@@ -63,9 +63,9 @@ func (r *Remover) RemoveAll(ctx context.Context) (done []Removed, err error) {
 	return done, nil
 }
 
-// mayListAll reports whether the user is allowed to list the objects of a kind in all namespaces. The service account of gpuscaler is not
-// allowed to list ConfigMaps in all namespaces. If the API server does not answer, mayListAll returns true, and a list of the objects then
-// returns the error.
+// mayListAll reports whether the user is allowed to list the objects of a kind in all namespaces. For example, the service account of
+// gpuscaler may not list ConfigMaps in all namespaces. If the API server does not respond, mayListAll returns true, so that the following
+// list request returns the error.
 func (r *Remover) mayListAll(ctx context.Context, kind string) bool {
 	resource := resources[kind]
 	answer, err := r.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
@@ -108,7 +108,7 @@ func (r *Remover) remove(ctx context.Context, kind string, o metav1.Object) Remo
 	out.Err = Apply(ctx, r.Objects, corev1.ObjectReference{APIVersion: resources[kind].GroupVersion().String(), Kind: kind,
 		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}, "")
 	if apierrors.IsNotFound(out.Err) || apierrors.IsConflict(out.Err) {
-		out.Err = nil // the object was deleted meanwhile
+		out.Err = nil // the object was deleted in the meantime
 	}
 	return out
 }

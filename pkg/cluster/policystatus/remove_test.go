@@ -15,8 +15,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// withStatuses is an API server without KEDA. One of two HPAs and the last of two ConfigMaps have gpuscaler's annotation. allowed answers
-// the SelfSubjectAccessReviews of the user; if it is nil, the API server does not answer them.
+// withStatuses returns a Remover for a fake API server without KEDA. One of two HPAs and the last of two ConfigMaps have gpuscaler's
+// annotation. allowed computes the result of the user's SelfSubjectAccessReviews. If allowed is nil, the API server returns an error for
+// them.
 func withStatuses(t *testing.T, requests *[]string, allowed func(review string) bool) Remover {
 	t.Helper()
 	const ours = `"managedFields":[{"manager":"gpuscaler-policy-status","operation":"Apply","time":"2026-11-23T09:00:00Z"}]`
@@ -104,7 +105,7 @@ func TestRemoverRemovesTheAnnotationFromAllObjects(t *testing.T) {
 	}
 }
 
-// The service account of gpuscaler may list HPAs in all namespaces, but not ConfigMaps. Without a list of namespaces, restore must report
+// The service account of gpuscaler may list HPAs in all namespaces, but not ConfigMaps. If no namespaces are given, restore must report
 // that it did not search ConfigMaps, must send no request that the API server rejects, and must remove the annotation from the HPA.
 func TestRemoverSkipsKindsThatTheUserMayNotList(t *testing.T) {
 	var requests []string

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 )
 
-// write writes one annotation. ok is false if further writes would also fail, for example because the API server does not respond. The
-// round should then end.
+// write writes the annotation of one object. ok is false if writes of other objects would also fail, for example because the API server
+// does not respond. The caller should then end the round.
 func (w *Writer) write(ctx context.Context, about corev1.ObjectReference, text string, now time.Time) (ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -37,7 +37,7 @@ func (w *Writer) write(ctx context.Context, about corev1.ObjectReference, text s
 		w.reportConflict(c, err)
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		w.count("gone")
-		c.failure.again(now) // the informer soon reports the deletion
+		c.failure.again(now) // the informer will soon report the deletion
 	case apierrors.IsForbidden(err):
 		w.count("forbidden")
 		w.reportForbidden(k, err, now)
@@ -45,7 +45,7 @@ func (w *Writer) write(ctx context.Context, about corev1.ObjectReference, text s
 		w.count("failed")
 		c.failure.again(now)
 		w.reportFailed(k, err)
-		// true for Invalid, which concerns only this object: the round continues; after other errors, further writes would fail too
+		// Invalid concerns only this object, so the round continues; after other errors, writes of other objects would also fail
 		return apierrors.IsInvalid(err)
 	}
 	if c.unlabeled && (err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err)) {
@@ -54,12 +54,12 @@ func (w *Writer) write(ctx context.Context, about corev1.ObjectReference, text s
 	return true
 }
 
-// isConflict reports whether another field manager owns the annotation with another value.
+// isConflict reports whether the API server refused the write because another field manager owns the annotation with another value.
 func isConflict(err error) bool {
 	return apierrors.IsConflict(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
-// reportConflict reports once that the annotation of an object belongs to another field manager.
+// reportConflict reports once for each object that another field manager owns the annotation.
 func (w *Writer) reportConflict(c *carrier, err error) {
 	if c.failure.reported {
 		return
@@ -71,8 +71,8 @@ func (w *Writer) reportConflict(c *carrier, err error) {
 		" is not written: remove it from the manifest of this object, because only gpuscaler writes it; "+err.Error())
 }
 
-// reportForbidden reports that the service account may not patch the objects of one kind in one namespace, and delays the writes of all
-// these objects. It reports this once for each kind and namespace.
+// reportForbidden reports once for each kind and namespace that the service account may not patch these objects, and delays the writes of
+// all these objects.
 func (w *Writer) reportForbidden(k key, err error, now time.Time) {
 	p := permission{k.kind, k.namespace}
 	f := w.refused[p]
@@ -86,8 +86,8 @@ func (w *Writer) reportForbidden(k key, err error, now time.Time) {
 	f.again(now)
 }
 
-// reportFailed logs an error that is neither a conflict nor a missing permission. It logs one such error, and the next only after a write
-// has succeeded.
+// reportFailed logs an error that is neither a conflict nor a missing permission. After it has logged an error, it logs the next error only
+// after a write has succeeded.
 func (w *Writer) reportFailed(k key, err error) {
 	if !w.failing {
 		w.options.Log.Warn("the annotation "+annotations.PolicyStatus+" was not written; trying again", "kind", k.kind,

@@ -10,12 +10,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/printable"
 )
 
-// maxText is the maximum length of the annotation in bytes. All annotations of an object together have at most 256 KiB, and kubectl prints
-// them.
+// maxText is the maximum length of the annotation in bytes. It is far below the 256 KiB that Kubernetes permits for all annotations of an
+// object, because kubectl prints annotations.
 const maxText = 512
 
-// Text returns the value of the annotation for a status: one printable line of at most maxText bytes. It contains no time, so it changes
-// only with the status. known is false if it is unknown whether the policies are accepted. The annotation must then not be changed.
+// Text returns the value of the annotation for a status: one printable line of at most maxText bytes. The text contains no time, so it
+// changes only with the status. known is false if it is unknown whether the policies are accepted. The annotation must not be changed in
+// this case.
 func Text(st *store.CarrierStatus) (text string, known bool) {
 	first, n := firstError(st.Problems)
 	switch {
@@ -32,7 +33,7 @@ func Text(st *store.CarrierStatus) (text string, known bool) {
 	return bound(text, maxText), true
 }
 
-// firstError returns the first problem that is not a warning, and the number of such problems.
+// firstError returns the first problem that is an error and not a warning, and the number of errors.
 func firstError(problems []policy.Problem) (first policy.Problem, n int) {
 	for i := len(problems) - 1; i >= 0; i-- {
 		if !problems[i].Warning {
@@ -42,7 +43,7 @@ func firstError(problems []policy.Problem) (first policy.Problem, n int) {
 	return first, n
 }
 
-// place returns a problem without the name of the object that carries the policy: "chat.yaml line 8: spec.maxReplicas: ...".
+// place returns a problem without the name of the object that contains the policy: "chat.yaml line 8: spec.maxReplicas: ...".
 func place(st *store.CarrierStatus, p policy.Problem) string {
 	where := strings.TrimPrefix(strings.TrimPrefix(p.File, st.Kind+" "+st.Namespace+"/"+st.Name), "/")
 	if p.Line > 0 {
@@ -62,7 +63,7 @@ func more(errors int) string {
 	return fmt.Sprintf("; further errors: %d", errors-1)
 }
 
-// used returns which policies are in force for a carrier with an error.
+// used returns a text about the policies that gpuscaler uses for an object with an error.
 func used(st *store.CarrierStatus) string {
 	switch {
 	case st.Workload != nil:
@@ -89,7 +90,7 @@ func accepted(st *store.CarrierStatus) string {
 	return fmt.Sprintf("%d %s, %d to %d replicas", len(p.Signals), signals, p.MinReplicas, p.MaxReplicas)
 }
 
-// bound returns a text on one line of at most limit bytes, with escapes for characters that cannot be displayed.
+// bound returns the text on one line of at most limit bytes. Characters that cannot be displayed are escaped.
 func bound(text string, limit int) string {
 	text = strings.Join(strings.Fields(printable.Clean(text)), " ")
 	if len(text) <= limit {

@@ -48,8 +48,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// A tenant writes the texts that problems quote. The annotation must nevertheless be one printable line of at most maxText bytes, and its
-// end must say which version is in force.
+// Problems quote texts that a tenant writes. The annotation must nevertheless be one printable line of at most maxText bytes, and must end
+// with the version of the policy that gpuscaler uses.
 func TestTextIsOneShortPrintableLine(t *testing.T) {
 	hostile := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
 		"\x1b[2J\x1b[1;1Haccepted", "a\nrefused: b\r\n", "evil\u202egnp", "\xff\xfe", strings.Repeat("é", maxText),

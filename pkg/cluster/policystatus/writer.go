@@ -19,12 +19,12 @@ import (
 const (
 	roundInterval = time.Second
 	writeInterval = time.Minute // minimum time between two writes of one object
-	maxWrites     = 10          // in one round, for all objects together
+	maxWrites     = 10          // number of writes in one round, for all objects together
 	writeTimeout  = 5 * time.Second
 	maxDelay      = time.Hour // maximum time before a failed write is repeated
 )
 
-// Policies returns what was accepted and refused. The policy store implements it.
+// Policies returns the status of the policies of each object that contains policies. The policy store implements it.
 type Policies interface {
 	StatusRevision() uint64
 	CarrierStatuses() (all []store.CarrierStatus, known bool)
@@ -37,14 +37,14 @@ type Options struct {
 	// Apply writes the annotation of an object, or removes it if text is empty.
 	Apply  func(ctx context.Context, about corev1.ObjectReference, text string) error
 	Events events.Sender
-	// Leading reports whether this process may write. It is called before each write.
+	// Leading reports whether this process is the leader and may write. It is called before each write.
 	Leading func() bool
 	Log     *slog.Logger
 	Metrics prometheus.Registerer // nil: nothing is registered
 }
 
-// Writer keeps the annotation of each object equal to the status of its policies. Put, Unlabeled and Delete may be called at any time. Only
-// one goroutine may call Run or Round.
+// Writer keeps the annotation policy-status of each object equal to the status of the object's policies. Put, Unlabeled and Delete may be
+// called at any time. Only one goroutine may call Run or Round.
 type Writer struct {
 	options    Options
 	namespaces map[string]bool
@@ -54,11 +54,11 @@ type Writer struct {
 	carriers map[key]*carrier
 	changed  bool // whether an annotation was written or read since the last comparison, so that it may differ from the status
 
-	revision uint64 // StatusRevision of the last comparison
+	revision uint64 // StatusRevision at the last comparison
 	pending  []key  // objects whose annotation differs, sorted
-	last     key    // the object that was written last; the next round begins after it, so that no object waits forever
+	last     key    // the object that was written last; the next round begins after it, so that every object is written
 	refused  map[permission]*failure
-	failing  bool // whether a write has failed without a success since then, for a reason other than a conflict or a missing permission
+	failing  bool // whether the last write failed, apart from conflicts and missing permissions
 }
 
 type key struct{ kind, namespace, name string }
@@ -70,12 +70,12 @@ func compareKeys(a, b key) int {
 // permission is the permission of a Role to patch the objects of a kind in a namespace.
 type permission struct{ kind, namespace string }
 
-// carrier is an object that carries policies or has the annotation.
+// carrier is an object that contains policies or has the annotation policy-status.
 type carrier struct {
 	about     corev1.ObjectReference
 	written   Written
-	desired   string // the right value; empty: no annotation
-	unlabeled bool   // true: a ConfigMap that was deleted, or that no longer has the label of policies
+	desired   string // the annotation that the object should have; empty: no annotation
+	unlabeled bool   // whether the object is a ConfigMap that was deleted or whose label was removed
 	failure   failure
 }
 
@@ -91,7 +91,7 @@ func (f *failure) again(now time.Time) {
 	f.count++
 }
 
-// differs reports whether the annotation must be written or removed.
+// differs reports whether the annotation of the object must be written or removed.
 func (c *carrier) differs() bool {
 	if c.desired == "" {
 		return c.written.Ours
@@ -99,8 +99,8 @@ func (c *carrier) differs() bool {
 	return !c.written.Ours || c.written.Value != c.desired
 }
 
-// due reports whether a write may be sent now. If the time of the last write is in the future, because the clock of the API server is
-// ahead, due does not wait.
+// due reports whether a write of the object may be sent at the time now. If the time of the last write is in the future, because the clock
+// of the API server is ahead, the write is due.
 func (c *carrier) due(now time.Time) bool {
 	since := now.Sub(c.written.At)
 	return !now.Before(c.failure.next) && (!c.written.Ours || since < 0 || since >= writeInterval)
@@ -130,7 +130,7 @@ func (w *Writer) Run(ctx context.Context) {
 	rounds.Every(ctx, roundInterval, func(now time.Time) { w.Round(ctx, now) })
 }
 
-// Put records an object that an informer has read. It ignores objects in namespaces that are not listed.
+// Put records an object that an informer has read. It ignores objects in namespaces that are not in Options.Namespaces.
 func (w *Writer) Put(about corev1.ObjectReference, read Written) {
 	if !w.namespaces[about.Namespace] {
 		return
@@ -149,7 +149,8 @@ func (w *Writer) Put(about corev1.ObjectReference, read Written) {
 	}
 }
 
-// Unlabeled records that a ConfigMap was deleted or no longer has the label of policies. An informer cannot distinguish these cases.
+// Unlabeled records that a ConfigMap was deleted or its label was removed. An informer that selects by the label cannot distinguish these
+// cases.
 func (w *Writer) Unlabeled(about corev1.ObjectReference) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,10 +174,11 @@ func (w *Writer) Delete(about corev1.ObjectReference) {
 
 func keyOf(about *corev1.ObjectReference) key { return key{about.Kind, about.Namespace, about.Name} }
 
-// Round compares the annotations with the policies if one of them has changed, and writes the annotations that differ and are due.
+// Round compares the annotations with the statuses of the policies if an annotation or a status has changed, and writes the annotations
+// that differ and are due.
 func (w *Writer) Round(ctx context.Context, now time.Time) {
 	if !w.options.Leading() {
-		w.pending, w.revision = w.pending[:0], 0 // when this process leads again, it must compare all annotations
+		w.pending, w.revision = w.pending[:0], 0 // when this process becomes the leader again, it must compare all annotations
 		return
 	}
 	if w.compare(); len(w.pending) == 0 {
@@ -207,7 +209,7 @@ func (w *Writer) Round(ctx context.Context, now time.Time) {
 }
 
 // compare updates the desired annotation of each object and the list of objects whose annotation differs. It does nothing if neither the
-// policies nor the annotations changed since its last call.
+// statuses of the policies nor the annotations changed since its last call.
 func (w *Writer) compare() {
 	revision := w.options.Policies.StatusRevision()
 	w.mu.Lock()
@@ -247,7 +249,8 @@ func (w *Writer) compare() {
 	slices.SortFunc(w.pending, compareKeys)
 }
 
-// next returns the object with the key k and its desired annotation. due is false if the annotation need not be written, or not now.
+// next returns the object with the key k and its desired annotation. due is false if the annotation is correct, or if its write is not due
+// yet.
 func (w *Writer) next(k key, now time.Time) (about corev1.ObjectReference, text string, due bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

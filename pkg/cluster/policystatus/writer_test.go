@@ -21,17 +21,17 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// cluster is an API server with HPAs, the policies that they carry, and a leader.
+// cluster is a fake API server with HPAs, their policies, and a leader.
 type cluster struct {
 	t        *testing.T
 	now      time.Time
 	revision uint64
-	unknown  bool // the policy store has changes that are not published
+	unknown  bool // whether the policy store has changes that it has not published
 	statuses []store.CarrierStatus
 	leading  bool
 	fail     func(about corev1.ObjectReference) error
 	during   func() // called during a write
-	lost     bool   // the informer does not see writes
+	lost     bool   // whether the informer misses all writes
 	written  map[string]string
 	writes   []string
 	sent     []string // Events
@@ -45,7 +45,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// restart replaces the writer, as a change of the leader does. The informer reads all objects again.
+// restart replaces the writer, as a change of the leader does. The informer then reads all objects again.
 func (c *cluster) restart() {
 	c.writer = New(Options{
 		Namespaces: []string{"team"}, Policies: c, Events: c, Leading: func() bool { return c.leading },
@@ -87,13 +87,13 @@ func (c *cluster) apply(_ context.Context, about corev1.ObjectReference, text st
 	return nil
 }
 
-// read does the work of the informer for an HPA.
+// read passes an HPA to the writer, as the informer does.
 func (c *cluster) read(name string) {
 	text := c.written[name]
 	c.writer.Put(hpa(name), Written{Value: text, Ours: text != ""})
 }
 
-// set gives an HPA a policy with a status.
+// set adds a policy with the given status to an HPA.
 func (c *cluster) set(st store.CarrierStatus) {
 	st.Kind, st.Namespace = "HorizontalPodAutoscaler", "team"
 	c.remove(st.Name)
@@ -112,7 +112,7 @@ func (c *cluster) remove(name string) {
 	}
 }
 
-// expect runs one round per second and compares the writes.
+// expect runs one round per simulated second and compares the writes with want.
 func (c *cluster) expect(why string, seconds int, want ...string) {
 	c.t.Helper()
 	c.run(seconds)
@@ -149,7 +149,7 @@ var (
 	conflict = apierrors.NewApplyConflict([]metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict}}, `conflict with "argocd"`)
 )
 
-// A team applies a wrong policy, corrects it, and removes it. The leader changes in between.
+// A team applies a wrong policy, corrects it, and removes it. The leader changes between these steps. The annotation must follow.
 func TestTheAnnotationFollowsThePolicyOnceAMinute(t *testing.T) {
 	c := newCluster(t)
 	c.set(wrong("chat"))
@@ -257,7 +257,7 @@ func TestAMissingPermissionIsReportedOnceForANamespace(t *testing.T) {
 		t.Errorf("Events %q, log %s; want one line with the next step", c.sent, &c.log)
 	}
 	c.fail = nil
-	c.run(240 + 10) // the Role exists
+	c.run(240 + 10) // an administrator has added the missing Role
 	if len(c.written) != 100 {
 		t.Errorf("%d of 100 objects have the annotation", len(c.written))
 	}
@@ -280,7 +280,8 @@ func TestADeletedObjectIsNotReported(t *testing.T) {
 	}
 }
 
-// During a write, an HPA is deleted and created again with another UID. The answer to the write is about the deleted one.
+// During a write, an HPA is deleted and created again with another UID. The result of the write is for the deleted HPA and must not be
+// recorded for the new HPA.
 func TestAnObjectIsCreatedAgainDuringAWrite(t *testing.T) {
 	c := newCluster(t)
 	c.set(wrong("chat"))
@@ -313,7 +314,7 @@ func TestAnAPIServerThatDoesNotAnswerIsTriedOnceARound(t *testing.T) {
 	}
 }
 
-// A mistake in the PlatformConfig causes the refusal of 10,000 policies at once.
+// A mistake in the PlatformConfig causes the refusal of 10,000 policies at the same time.
 func TestTenThousandRefusedPoliciesAreWrittenTenASecond(t *testing.T) {
 	c := newCluster(t)
 	for i := range 10_000 {
@@ -371,8 +372,8 @@ func TestObjectsInOtherNamespacesAreIgnored(t *testing.T) {
 	c.expect("a namespace that the chart does not list", 60)
 }
 
-// An informer reports a deletion when a ConfigMap is deleted and when it loses its label. The writer must try to remove the annotation in
-// both cases.
+// An informer reports a deletion both when a ConfigMap is deleted and when its label is removed. The writer must try to remove the
+// annotation in both cases.
 func TestTheAnnotationIsRemovedWithTheLabelOfAConfigMap(t *testing.T) {
 	c := newCluster(t)
 	about := hpa("chat")
@@ -401,7 +402,7 @@ func TestTheAnnotationIsRemovedWithTheLabelOfAConfigMap(t *testing.T) {
 	c.expect("without the annotation nothing is written", 60)
 }
 
-// A new leader writes an object only if a minute has passed since the last write of the previous leader.
+// A new leader must write an object only after a minute has passed since the last write of the previous leader.
 func TestANewLeaderWaitsForTheRestOfTheMinute(t *testing.T) {
 	c := newCluster(t)
 	c.set(wrong("chat"))

@@ -1,6 +1,6 @@
 // Package rejections reads why the StatefulSet controller cannot create pods. If an admission check such as a ResourceQuota or a LimitRange
-// rejects a pod, the status of a StatefulSet does not report it, but an Event with the reason FailedCreate does. The status of a Deployment
-// reports it, so this package reads no Events about other kinds.
+// rejects a pod, the status of a StatefulSet does not report the rejection, but an Event with the reason FailedCreate does. The status of a
+// Deployment reports rejections, so this package reads only Events about StatefulSets.
 package rejections
 
 import (
@@ -22,12 +22,12 @@ import (
 const (
 	period      = 10 * time.Second
 	listTimeout = 5 * time.Second
-	maxEvents   = 500         // Events of one StatefulSet that are read
+	maxEvents   = 500         // maximum number of Events that are read for one StatefulSet
 	maxLists    = 20          // maximum number of requests in one round; the next round continues with the next workload
-	maxAhead    = time.Minute // an Event that is further in the future is ignored
+	maxAhead    = time.Minute // an Event whose time is further in the future is ignored
 )
 
-// Cache finds the workloads that lack pods and stores the reason.
+// Cache returns the StatefulSets that lack pods, and stores why the pods could not be created.
 type Cache interface {
 	IncompleteStatefulSets(*scaling.Workload) []cache.StatefulSet
 	PutFailedCreate(*scaling.Workload, cache.FailedCreate)
@@ -43,7 +43,7 @@ type Reader struct {
 	policies Policies
 	log      *slog.Logger
 	next     int  // index of the first workload of the next round
-	failing  bool // the last request failed
+	failing  bool // whether the last request failed
 }
 
 // New returns a Reader.
@@ -56,8 +56,8 @@ func (r *Reader) Run(ctx context.Context) {
 	rounds.Every(ctx, period, func(now time.Time) { r.round(ctx, now) })
 }
 
-// round reads the Events about at most maxLists StatefulSets. It ends after a failed request, but stores the results of the earlier
-// requests.
+// round reads the Events about at most maxLists StatefulSets. A failed request ends the round, but the results of earlier requests are
+// stored.
 func (r *Reader) round(ctx context.Context, now time.Time) {
 	all, lists := r.policies.Current(), 0
 	for i := range all {
@@ -85,7 +85,7 @@ func (r *Reader) round(ctx context.Context, now time.Time) {
 	r.next = 0
 }
 
-// report logs a failed request, unless the previous request failed too.
+// report logs a failed request, unless the previous request also failed.
 func (r *Reader) report(w *scaling.Workload, err error) {
 	if err != nil && !r.failing {
 		fix := "check the API server"

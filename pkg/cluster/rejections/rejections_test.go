@@ -22,7 +22,7 @@ import (
 
 var now = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 
-// workloads contains StatefulSets that lack pods, by the name of their workload, and the failures that were stored for them.
+// workloads contains the StatefulSets that lack pods, by the name of their workload, and the failures that the Reader has stored.
 type workloads struct {
 	list       []scaling.Workload
 	incomplete map[string][]cache.StatefulSet
@@ -56,8 +56,8 @@ func event(name string, of corev1.ObjectReference, at time.Time) *corev1.Event {
 	}
 }
 
-// Only the last Event about the StatefulSet may be used. Events about a deleted StatefulSet with the same name, and Events from the future,
-// must be ignored.
+// The Reader must use only the last Event about the StatefulSet. It must ignore Events about a deleted StatefulSet of the same name, and
+// Events from the future.
 func TestLastFailureOfTheStatefulSetIsStored(t *testing.T) {
 	db, previous := corev1.ObjectReference{Name: "db", UID: "uid"}, corev1.ObjectReference{Name: "db", UID: "previous"}
 	repeated := event("repeated", db, now.Add(-time.Hour))
@@ -76,7 +76,7 @@ func TestLastFailureOfTheStatefulSetIsStored(t *testing.T) {
 	}
 }
 
-// A round sends a limited number of requests. The next rounds must read the Events of the other StatefulSets.
+// A round sends a limited number of requests. The next rounds must read the Events of the remaining StatefulSets.
 func TestRoundsShareTheRequests(t *testing.T) {
 	var names []string
 	for i := range 3*maxLists - 5 {
@@ -96,8 +96,8 @@ func TestRoundsShareTheRequests(t *testing.T) {
 	}
 }
 
-// While Events cannot be read, earlier results are kept. The failure must be logged once with the reason, and again only if it recurs after
-// a successful read.
+// While Events cannot be read, the Reader must keep earlier results. It must log the failure once with the reason, and again only if a
+// request fails after a successful request.
 func TestFailureToReadEventsIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	w, client, fails := incomplete("db", "other"), fake.NewClientset(), true

@@ -1,8 +1,8 @@
-// Package restore restores the fields of NodePools that gpuscaler overrides, removes its annotations from pods and from the objects that
-// carry policies, and deletes its CapacityBuffers. The command `gpuscaler restore` uses this package. The chart runs the command before
-// gpuscaler is uninstalled.
+// Package restore restores the fields of NodePools that gpuscaler overrides, removes gpuscaler's annotations from pods and from the objects
+// that contain policies, and deletes gpuscaler's CapacityBuffers. The command `gpuscaler restore` uses this package. The chart runs the
+// command before gpuscaler is uninstalled.
 //
-// Run does all of this and returns a Result for each object.
+// Run performs all these steps and returns a Result for each object.
 package restore
 
 import (
@@ -36,9 +36,9 @@ import (
 type Options struct {
 	Lease    types.NamespacedName
 	Identity string   // identity of this command in the Lease
-	Names    []string // names of NodePools; empty: every NodePool with a record or fields of gpuscaler, all pods and all buffers
-	DryRun   bool     // only return what would be restored; write nothing, not even the Lease
-	// KeepLease keeps the Lease for half a minute after the command, so that no controller leads again before an uninstallation.
+	Names    []string // names of NodePools; empty: every NodePool with a record or fields of gpuscaler, all pods and all CapacityBuffers
+	DryRun   bool     // only return what would be restored, and write no object, not even the Lease
+	// KeepLease keeps the Lease for half a minute after the command, so that no controller leads between the command and an uninstallation.
 	KeepLease bool
 	// If SkipCapacity is true, NodePools, annotations of pods and CapacityBuffers are not restored. If SkipNodePools is true, only NodePools
 	// are not restored. If SkipPolicyStatus is true, the annotation gpuscaler.io/policy-status is not removed.
@@ -62,12 +62,13 @@ func (r Result) failed(err error) Result {
 	return r
 }
 
-// maxAttempts is the maximum number of times that one NodePool is read and patched. A restore needs up to three patches (the values, the
-// owners of the fields, the record); the other attempts are for conflicts.
+// maxAttempts is the maximum number of times that one NodePool is read and patched. A restore needs up to three patches (values, owners of
+// the fields, record annotation). The remaining attempts are for conflicts.
 const maxAttempts = 8
 
-// Run restores the objects that the options select. While it runs, it holds the controller's Lease, so that no controller overrides a
-// field again. If the restore of one object fails, the others are still restored. An error is returned together with the results so far.
+// Run restores the objects that the options select. It holds the controller's Lease until it returns, so that no controller overrides a
+// field again. If the restore of one object fails, Run continues with the other objects. If Run returns an error, it also returns the
+// results so far.
 func Run(ctx context.Context, client kubernetes.Interface, objects dynamic.Interface, o Options) ([]Result, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -141,8 +142,8 @@ func newRestorer(client kubernetes.Interface, objects dynamic.Interface, o Optio
 	return r
 }
 
-// overriddenByOther returns the reason why another release is assumed to lead and to override the NodePool. It returns "" if the record on
-// the NodePool is not from another leading release.
+// overriddenByOther returns the reason why another release is assumed to lead and to override the NodePool. It returns "" if no other
+// leading release wrote the record annotation of the NodePool.
 func (r *restorer) overriddenByOther(ctx context.Context, p *karpenter.NodePool) string {
 	if p.Record() == "" {
 		return ""
@@ -182,8 +183,8 @@ func (r *restorer) nodePools(ctx context.Context) (done []Result, err error) {
 	return done, nil
 }
 
-// selected reports whether to restore a NodePool. If Options.Names is set, only the named NodePools are restored. Otherwise all are
-// restored, except NodePools that another leading release overrides, because that release would override them again.
+// selected reports whether to restore a NodePool. If Options.Names is set, it selects the named NodePools. Otherwise it selects all
+// NodePools except the NodePools that another leading release overrides, because that release would override them again.
 func (r *restorer) selected(ctx context.Context, p *karpenter.NodePool) bool {
 	if len(r.options.Names) > 0 {
 		return slices.Contains(r.options.Names, p.Name())
@@ -221,8 +222,8 @@ func (r *restorer) nodePool(ctx context.Context, name string) Result {
 		if pool == nil || !pool.Ours {
 			return out
 		}
-		// Each attempt begins with an empty state. A state that remembers the previous patch would delay the repetition of its changes. The
-		// record on the NodePool contains everything that an empty state needs.
+		// Each attempt begins with an empty state. A state that contains the previous patch would delay a repetition of the changes in that
+		// patch. An empty state is sufficient, because the record annotation contains all data that is needed for a restore.
 		var state capacity.State
 		patch, findings, ok := r.patch(pool, &state, time.Now()) // may use the clock: a command has no tick
 		if !ok {
@@ -254,8 +255,8 @@ func notPatchable(p *karpenter.NodePool, findings string) error {
 		"the managedFields of gpuscaler%s", karpenter.ConsentAnnotation, findings)
 }
 
-// patch returns the next patch that restores a NodePool. ok is false if there is none. findings contains the fields that stay overridden
-// because their owner has withdrawn the consent.
+// patch returns the next patch that restores a NodePool. ok is false if no patch is needed or possible. findings lists the fields that stay
+// overridden because the owner of the NodePool has withdrawn the consent.
 func (r *restorer) patch(p *karpenter.NodePool, s *capacity.State, now time.Time) (patch capacity.NodePoolPatch, findings string, ok bool) {
 	name := p.Name()
 	g, known := capacity.Orphan(name, p.Record())
@@ -281,7 +282,8 @@ func (r *restorer) patch(p *karpenter.NodePool, s *capacity.State, now time.Time
 	return patch, findings, false
 }
 
-// annotations removes gpuscaler's annotations from all pods and returns a result for each. If Options.Names is set, it does nothing.
+// annotations removes gpuscaler's annotations from all pods and returns a result for each annotation. If Options.Names is set, it does
+// nothing.
 func (r *restorer) annotations(ctx context.Context) (done []Result, err error) {
 	if len(r.options.Names) > 0 {
 		return nil, nil
@@ -314,7 +316,7 @@ func (r *restorer) annotations(ctx context.Context) (done []Result, err error) {
 	}
 }
 
-// buffers deletes gpuscaler's CapacityBuffers and returns a result for each. If Options.Names is set, it does nothing.
+// buffers deletes gpuscaler's CapacityBuffers and returns a result for each buffer. If Options.Names is set, it does nothing.
 func (r *restorer) buffers(ctx context.Context) (done []Result, err error) {
 	if len(r.options.Names) > 0 {
 		return nil, nil

@@ -59,7 +59,8 @@ func TestRestoreWithoutKarpenterRemovesPodAnnotations(t *testing.T) {
 	}
 }
 
-// A role that may only read Nodes has no permission on NodePools. The API server rejects requests for NodePools even if it serves none.
+// A role that may only read Nodes has no permission on NodePools. The API server rejects requests for NodePools even if it does not serve
+// NodePools.
 func TestRestoreWithoutPermissionOnNodePools(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

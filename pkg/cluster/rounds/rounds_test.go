@@ -22,8 +22,8 @@ func ExampleEvery() {
 	// Output: stopped during round 3
 }
 
-// The period is ten seconds, and the second round takes 25 seconds. The third round must start when the second ends, and the fourth must
-// follow the period again, so one round is skipped. No round may start after the context has ended.
+// The period is ten seconds, and the second round takes 25 seconds. The third round must start when the second round ends. The fourth round
+// must start at the next multiple of the period, so one round is skipped. No round may start after the context has ended.
 func TestASlowRoundDelaysTheNextOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 52*time.Second)

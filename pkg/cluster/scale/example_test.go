@@ -22,7 +22,7 @@ type received chan *cache.Target
 func (r received) PutTarget(t *cache.Target) { r <- t }
 func (r received) DropTarget(cache.Ref)      {}
 
-// An Argo Rollout changes. The Reader reads its replicas and its selector from /scale.
+// An Argo Rollout changes. The Reader reads the Rollout's replicas and selector from /scale.
 func ExampleReader_Run() {
 	client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
 	client.PrependReactor("get", "rollouts", func(clienttesting.Action) (bool, runtime.Object, error) {

@@ -1,4 +1,4 @@
-// Package scale reads the scale subresource of custom resources whose kinds are named in gpuscaler's configuration.
+// Package scale reads the scale subresource (/scale) of the additional kinds of custom resources that gpuscaler's configuration names.
 //
 // A Reader reads /scale after each change of an object and puts the result into the cache of the cluster.
 package scale
@@ -28,9 +28,8 @@ type Targets interface {
 	DropTarget(cache.Ref)
 }
 
-// Reader reads the scale subresource (/scale) of custom resources. It does not read the objects themselves, because only their CRD
-// specifies which fields contain the replicas and the selector. It reads /scale after each change of an object, and the result is used
-// until the next change.
+// Reader reads /scale of custom resources. It does not read the replicas and the selector from the objects themselves, because only their
+// CRD specifies which fields contain them. It reads /scale after each change of an object and keeps the result until the next change.
 type Reader struct {
 	targets  Targets
 	dynamic  dynamic.Interface
@@ -39,11 +38,10 @@ type Reader struct {
 	queue    workqueue.TypedRateLimitingInterface[cache.Ref]
 
 	mu      sync.Mutex
-	objects map[cache.Ref]*cache.Target // the objects as the informer read them, without the fields of /scale
+	objects map[cache.Ref]*cache.Target // the objects as the informer read them, without the values of /scale
 }
 
-// NewReader returns a Reader. The function resource returns the resource of a kind. It returns false if the API server does not serve the
-// kind.
+// NewReader returns a Reader. The function resource returns the resource of a kind, or false if the API server does not serve the kind.
 func NewReader(targets Targets, objects dynamic.Interface, resource func(schema.GroupKind) (schema.GroupVersionResource, bool),
 	log *slog.Logger) *Reader {
 	return &Reader{
@@ -105,7 +103,7 @@ func (r *Reader) read(ctx context.Context, ref cache.Ref) error {
 	}
 	notFound := apierrors.IsNotFound(err)
 	if err != nil && !notFound {
-		return err // the error may be temporary, so keep the last result
+		return err // the error may be temporary, so the cache keeps the previous result
 	}
 	var target *cache.Target
 	if err == nil {
@@ -116,7 +114,7 @@ func (r *Reader) read(ctx context.Context, ref cache.Ref) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// if the object has changed again in the meantime, it is queued again; this result is still newer than the stored one
+	// if the object has changed again in the meantime, Run reads it again later, but this result is newer than the stored result
 	if r.objects[ref] != nil {
 		r.targets.PutTarget(target)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 )
 
-// Answer says whether a pod could be scheduled on a node of a NodePool. The values are ordered, so that the minimum of two answers is their
-// conjunction and the maximum their disjunction.
+// Answer is the answer to the question whether a pod could be scheduled on a node of a NodePool. The values are ordered: the minimum of two
+// answers is true if both are true (and), and their maximum if one of them is (or).
 type Answer uint8
 
 // Values of Answer.
@@ -26,7 +26,8 @@ const (
 	Yes
 )
 
-// NodePool is the part of a NodePool that determines which pods its nodes can run. For the zero value every answer is Unknown.
+// NodePool contains the labels, requirements and taints of a NodePool, which determine which pods its nodes can run. For the zero value,
+// every answer is Unknown.
 type NodePool struct {
 	decoded      bool
 	requirements scheduling.Requirements // requirements and labels of the template
@@ -37,7 +38,7 @@ type NodePool struct {
 func Of(name string, template *karpv1.NodeClaimTemplate) NodePool {
 	p := NodePool{decoded: true}
 	for _, t := range template.Spec.Taints {
-		// a taint with this effect prevents no scheduling: the scheduler only prefers other nodes
+		// a taint with the effect PreferNoSchedule prevents no scheduling: the scheduler only prefers other nodes
 		if t.Effect != corev1.TaintEffectPreferNoSchedule {
 			p.taints = append(p.taints, t)
 		}
@@ -51,18 +52,18 @@ func Of(name string, template *karpv1.NodeClaimTemplate) NodePool {
 	return p
 }
 
-// Allows reports whether a node of the NodePool may have a label with the value. A label that the NodePool does not mention may have any
+// Allows reports whether a node of the NodePool may have a label with the value. A label that the NodePool does not define may have any
 // value.
 func (p *NodePool) Allows(label, value string) bool {
 	r, found := p.requirements[label]
 	return !found || r.Has(value)
 }
 
-// Mentions reports whether a label or a requirement of the NodePool restricts the label.
+// Mentions reports whether the labels or the requirements of the NodePool restrict the values of a label.
 func (p *NodePool) Mentions(label string) bool { return p.requirements.Has(label) }
 
-// Accepts returns whether Karpenter could launch a node of the NodePool for a pod. A node only has to match one of the pod's terms of
-// required node affinity.
+// Accepts returns whether Karpenter could launch a node of the NodePool for a pod. If the pod has several terms of required node affinity,
+// the node must match only one of them.
 func (p *NodePool) Accepts(pod *gpupods.Facts) Answer {
 	if !p.decoded {
 		return Unknown
@@ -80,7 +81,7 @@ func (p *NodePool) Accepts(pod *gpupods.Facts) Answer {
 	for i := range pod.NodeAffinity.NodeSelectorTerms {
 		term := &pod.NodeAffinity.NodeSelectorTerms[i]
 		if len(term.MatchFields) > 0 {
-			continue // no new node matches, because the term selects an existing node by its name
+			continue // skip a term that selects an existing node by its name, because no new node matches it
 		}
 		required := scheduling.NewLabelRequirements(pod.NodeSelector)
 		for j := range term.MatchExpressions {
@@ -92,14 +93,13 @@ func (p *NodePool) Accepts(pod *gpupods.Facts) Answer {
 	return best
 }
 
-// tolerated reports whether the tolerations match every taint.
+// tolerated reports whether the tolerations match every taint of the NodePool.
 func (p *NodePool) tolerated(tolerations []corev1.Toleration) bool {
 	_, untolerated := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Background(), p.taints, tolerations, nil, false)
 	return !untolerated
 }
 
-// satisfies returns whether nodes of the NodePool can have all labels that a pod requires: the minimum of the answers for the single
-// labels.
+// satisfies returns whether nodes of the NodePool can have all labels that a pod requires: the minimum of the answers for each label.
 func (p *NodePool) satisfies(required scheduling.Requirements) Answer {
 	answer := Yes
 	for label, r := range required {
@@ -110,10 +110,10 @@ func (p *NodePool) satisfies(required scheduling.Requirements) Answer {
 	return answer
 }
 
-// allows returns whether nodes of the NodePool can satisfy one required label of a pod. It applies Karpenter's rules to a label that the
-// NodePool does not mention, with one exception. If the domain of the label is unknown, Karpenter launches no node, but allows returns
-// Unknown, because a provider, a device plugin or an operator may add the label to any node. A pending pod with such a label counts as
-// demand, so that a zero limit does not block it forever.
+// allows returns whether nodes of the NodePool can satisfy one required label of a pod. For a label that the NodePool does not define, it
+// applies Karpenter's rules with one exception. For a label of an unknown domain, Karpenter launches no node, but allows returns Unknown,
+// because a provider, a device plugin or an operator may add the label to any node. A pending pod with such a label counts as demand, so
+// that a zero limit does not block the pod forever.
 func (p *NodePool) allows(label string, r *scheduling.Requirement) Answer {
 	operator := r.Operator()
 	if offered, found := p.requirements[label]; found {
@@ -144,8 +144,8 @@ func yesIf(condition bool) Answer {
 	return No
 }
 
-// requirement converts one requirement to Karpenter's type. It converts a comparison (Gt, Lt) without a value to the requirement that the
-// label exists. Only a file can contain such a comparison, because the API server rejects it.
+// requirement converts one requirement to Karpenter's type. A comparison (Gt, Lt) without a value becomes the requirement that the label
+// exists. Such a comparison can only be in a file, because the API server rejects it.
 func requirement(label string, operator corev1.NodeSelectorOperator, values []string) *scheduling.Requirement {
 	comparisons := []corev1.NodeSelectorOperator{
 		corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt, karpv1.NodeSelectorOpGte, karpv1.NodeSelectorOpLte,
@@ -156,7 +156,7 @@ func requirement(label string, operator corev1.NodeSelectorOperator, values []st
 	return scheduling.NewRequirement(label, operator, values...)
 }
 
-// wellKnown reports whether Karpenter or a cloud provider sets a label on every node. It decides by the domain of the label.
+// wellKnown reports whether Karpenter or a cloud provider sets a label on every node. The domain of the label determines the result.
 func wellKnown(label string) bool {
 	domain, _, found := strings.Cut(label, "/")
 	return found && (domain == "kubernetes.io" || domain == "node.kubernetes.io" || domain == "topology.kubernetes.io" ||

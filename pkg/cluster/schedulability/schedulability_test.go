@@ -21,7 +21,7 @@ func nodePool(t *testing.T, text string) NodePool {
 	return Of(p.Name, &p.Spec.Template)
 }
 
-// podWith returns the facts of a pod that requests one GPU. spec is YAML with further fields of the pod's spec.
+// podWith returns the facts of a pod that requests one GPU. spec is YAML with additional fields of the pod's spec.
 func podWith(t *testing.T, spec string) *gpupods.Facts {
 	t.Helper()
 	p := &corev1.Pod{}
@@ -32,10 +32,10 @@ func podWith(t *testing.T, spec string) *gpupods.Facts {
 	return gpupods.FactsOf(p)
 }
 
-// tolerant is a toleration of the GPU taint as YAML, to which a test appends further fields of the pod's spec.
+// tolerant is the YAML of a toleration of the GPU taint. A test appends other fields of the pod's spec to it.
 const tolerant = `tolerations: [{key: nvidia.com/gpu, operator: Exists}], `
 
-// required returns the YAML of a required node affinity with one expression, and of a toleration of the GPU taint.
+// required returns the YAML of a required node affinity with one expression, and a toleration of the GPU taint.
 func required(expression string) string {
 	return tolerant + `affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [` +
 		expression + `]}]}}}`
@@ -106,7 +106,8 @@ func TestUndecodedNodePoolAnswersUnknown(t *testing.T) {
 	}
 }
 
-// The API server rejects a requirement with the operator Gt and no value, but a file that `gpuscaler lint` reads may contain one.
+// The API server rejects a requirement with the operator Gt and no value, but a file that `gpuscaler lint` reads may contain such a
+// requirement.
 func TestComparisonWithoutAValueDoesNotPanic(t *testing.T) {
 	p := nodePool(t, `{metadata: {name: p}, spec: {template: {spec: {requirements: [
 		{key: karpenter.k8s.aws/instance-gpu-count, operator: Gt}]}}}}`)

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
 )
 
-// nodePoolFacts returns the facts about NodePools that the checks need.
+// nodePoolFacts returns the data about NodePools that the checks need.
 func nodePoolFacts(pools []*unstructured.Unstructured) (all []objects.NodePoolFacts) {
 	for _, u := range pools {
 		all = append(all, factsOfNodePool(karpenter.DecodeNodePool(u)))
@@ -58,8 +58,8 @@ func factsOfNodePool(p *karpenter.NodePool) objects.NodePoolFacts {
 	return f
 }
 
-// Room returns the sum of the limits of the named NodePools for a resource: how much of the resource their nodes may have together. known
-// is false if a NodePool does not exist or has no limit of the resource, or if gpuscaler currently overrides the limit.
+// Room returns the sum of the limits of the named NodePools for a resource: the greatest amount of the resource that their nodes may have
+// together. known is false if a NodePool does not exist, has no limit of the resource, or has a limit that gpuscaler currently overrides.
 func (s *Snapshot) Room(names []string, resource string) (sum int64, known bool) {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {

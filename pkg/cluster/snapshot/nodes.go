@@ -22,15 +22,15 @@ import (
 
 var nodes = corev1.SchemeGroupVersion.WithResource("nodes")
 
-// ReadNodes adds the Nodes of a cluster. If they cannot be listed, it adds the reason to Unread.
+// ReadNodes adds the Nodes of a cluster to the snapshot. If the Nodes cannot be listed, it adds the reason to Unread.
 func (s *Snapshot) ReadNodes(ctx context.Context, client dynamic.Interface) {
 	before := len(s.Unread)
 	s.each(ctx, client.Resource(nodes), nodes, "", s.addNode)
 	s.nodesRead = len(s.Unread) == before
 }
 
-// addNode adds a Node of the API server or of a file. A Node that cannot be decoded is ignored. Only
-// the fields that the checks need are kept, so that a large cluster needs little memory.
+// addNode adds a Node of the API server or of a file. A Node that cannot be decoded is ignored. Only the fields that the checks need are
+// kept, so that a large cluster needs little memory.
 func (s *Snapshot) addNode(u *unstructured.Unstructured) {
 	n := &corev1.Node{}
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, n) == nil {
@@ -40,11 +40,11 @@ func (s *Snapshot) addNode(u *unstructured.Unstructured) {
 	}
 }
 
-// nearLabels is the maximum number of labels in objects.GroupNodes.Near. These are labels of nodes outside the group that have a key of the
-// group's nodeSelector but another value, for example because the nodeSelector is misspelled.
+// nearLabels is the maximum number of labels in objects.GroupNodes.Near. This field contains labels of nodes outside the group whose key is
+// in the group's nodeSelector with another value, for example because the nodeSelector is misspelled.
 const nearLabels = 5
 
-// GroupNodes returns the Nodes of a capacity group with a NodeSelector. known is false if Nodes were not read.
+// GroupNodes returns the Nodes of a capacity group that selects its nodes by a nodeSelector. known is false if Nodes were not read.
 func (s *Snapshot) GroupNodes(g *capacity.Group, groups []*capacity.Group) (found objects.GroupNodes, known bool) {
 	near := map[string]bool{}
 	for _, n := range s.nodes {
@@ -64,8 +64,8 @@ func (s *Snapshot) GroupNodes(g *capacity.Group, groups []*capacity.Group) (foun
 	return found, s.nodesRead
 }
 
-// member reports whether a Node belongs to the group. A Node of Karpenter belongs to no group with a NodeSelector. A Node that matches
-// several groups belongs to the first one.
+// member reports whether a Node belongs to the group. A Node that Karpenter launched belongs to no group with a nodeSelector. A Node that
+// matches the nodeSelector of several groups belongs to the first of these groups.
 func member(n *corev1.Node, g *capacity.Group, groups []*capacity.Group) bool {
 	first := capacity.FirstMatch(groups, n.Labels)
 	return n.Labels[karpv1.NodePoolLabelKey] == "" && first != nil && first.Name == g.Name
@@ -108,17 +108,17 @@ func (s *Snapshot) Placement(template *corev1.PodSpec, g *capacity.Group, groups
 	return p, s.nodesRead
 }
 
-// blocksScheduling reports whether a taint permanently keeps pods off a node. It ignores two kinds of taints: about a temporary condition,
-// such as of a cordoned or unreachable node, and of Cluster Autoscaler or a cloud provider, which mark a node that starts or is about to
-// end.
+// blocksScheduling reports whether a taint permanently keeps pods off a node. It ignores taints about a temporary condition, for example of
+// a cordoned or unreachable node. It also ignores taints by which Cluster Autoscaler or a cloud provider marks a node that is starting or
+// about to be removed.
 func blocksScheduling(t *corev1.Taint) bool {
 	transient := strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/") ||
 		t.Key == "ToBeDeletedByClusterAutoscaler" || t.Key == "DeletionCandidateOfClusterAutoscaler"
 	return !transient && t.Effect != corev1.TaintEffectPreferNoSchedule
 }
 
-// missingLabel returns the first label of a node selector that a node lacks, as key=value. It returns "" if the node has all of them; in
-// that case, the required node affinity excludes the node.
+// missingLabel returns the first label of a node selector that a node lacks, as key=value. It returns "" if the node has all these labels,
+// so that the required node affinity must be what excludes the node.
 func missingLabel(selector, labels map[string]string) string {
 	for _, key := range slices.Sorted(maps.Keys(selector)) {
 		if value, has := labels[key]; !has || value != selector[key] {

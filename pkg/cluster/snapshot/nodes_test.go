@@ -14,7 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 )
 
-// The API server returns Nodes in pages. Only the fields that the checks need are kept: a Node of a cloud lists up to 50 images.
+// The API server returns Nodes in pages. Only the fields that the checks need must be kept, because the status of a Node in a cloud lists
+// up to 50 images.
 func TestNodesAreReadInPages(t *testing.T) {
 	node := func(name string) unstructured.Unstructured {
 		return unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node",

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
-// ReadOverlays adds the NodeOverlays of a cluster. If the API server does not serve them or does not permit the list, it adds none: without
-// a NodeOverlay, instance types have no additional resources.
+// ReadOverlays adds the NodeOverlays of a cluster to the snapshot. If the API server does not serve NodeOverlays or rejects the list
+// request, it adds none: without a NodeOverlay, instance types have no additional resources.
 func (s *Snapshot) ReadOverlays(ctx context.Context, client dynamic.Interface) {
 	all, err := client.Resource(karpenter.NodeOverlays).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -23,8 +23,8 @@ func (s *Snapshot) ReadOverlays(ctx context.Context, client dynamic.Interface) {
 	}
 }
 
-// Offers reports whether Karpenter can provide an extended resource: a NodePool has a node with it, or a NodeOverlay adds it to instance
-// types.
+// Offers reports whether Karpenter can provide an extended resource: a node of a NodePool has the resource, or a NodeOverlay adds it to
+// instance types.
 func (s *Snapshot) Offers(resource string) bool {
 	return slices.ContainsFunc(s.pools, func(u *unstructured.Unstructured) bool {
 		return slices.Contains(karpenter.DecodeNodePool(u).UsedResources(), resource)

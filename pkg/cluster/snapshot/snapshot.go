@@ -1,4 +1,4 @@
-// Package snapshot reads the objects of a cluster once, for `gpuscaler lint`, and checks them by the same rules as the controller. It can
+// Package snapshot reads the objects of a cluster once, for `gpuscaler lint`, and checks them by the rules that the controller uses. It can
 // also check objects from files.
 package snapshot
 
@@ -36,9 +36,9 @@ type Snapshot struct {
 	KEDA         string // version of KEDA, from the image of its operator; empty if KEDA is not installed or the image has no version
 	Karpenter    string
 	Registration *apiregistration.APIService // APIService of external.metrics.k8s.io; nil if there is none
-	// Unread has a message for each resource that could not be listed, with the reason. The objects of such a resource are not checked.
+	// Unread contains a message with the reason for each resource that could not be listed. The objects of such a resource are not checked.
 	Unread []string
-	// RegistrationError is the error with which the read of Registration failed. Registration is then nil.
+	// RegistrationError is the error of the read of Registration. If it is set, Registration is nil.
 	RegistrationError error
 
 	hpas            []*autoscalingv2.HorizontalPodAutoscaler
@@ -57,8 +57,8 @@ var (
 	nodePools     = karpenter.NodePools
 )
 
-// Read reads the objects of a cluster. Kinds that are not installed are skipped. Kinds that cannot be listed, for example because of
-// missing permissions, are added to Unread. Read returns an error only if the API server does not respond.
+// Read reads the objects of a cluster. Kinds that are not installed are skipped. For kinds that cannot be listed, for example because of
+// missing permissions, Read adds the reason to Unread. Read returns an error only if the API server does not respond.
 func Read(ctx context.Context, client dynamic.Interface, versions discovery.ServerVersionInterface) (*Snapshot, error) {
 	v, err := versions.ServerVersion()
 	if err != nil {
@@ -85,18 +85,18 @@ func Read(ctx context.Context, client dynamic.Interface, versions discovery.Serv
 	return s, nil
 }
 
-// list returns the objects of a resource. served is false if the API server does not serve it.
+// list returns the objects of a resource. served is false if the API server does not serve the resource.
 func (s *Snapshot) list(ctx context.Context, client dynamic.Interface, r schema.GroupVersionResource, selector string,
 ) (items []unstructured.Unstructured, served bool) {
 	served = s.each(ctx, client.Resource(r), r, selector, func(u *unstructured.Unstructured) { items = append(items, *u) })
 	return items, served
 }
 
-// pageSize is the number of objects in one answer of the API server. A Node can have 100 KB, and more when it is decoded.
+// pageSize is the number of objects in one response of the API server. A Node can have 100 KB, and more after it is decoded.
 const pageSize = 100
 
-// each calls a function for each object of a resource. It does not keep the objects. If the objects cannot be listed, it adds the reason to
-// Unread. served is false if the API server does not serve the resource.
+// each calls a function for each object of a resource, without keeping the objects in memory. If the objects cannot be listed, it adds the
+// reason to Unread. served is false if the API server does not serve the resource.
 func (s *Snapshot) each(ctx context.Context, client dynamic.ResourceInterface, r schema.GroupVersionResource, selector string,
 	do func(*unstructured.Unstructured)) (served bool) {
 	pages := pager.New(pager.SimplePageFunc(func(o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) }))
@@ -152,7 +152,7 @@ func (s *Snapshot) readVersion(u *unstructured.Unstructured) {
 	image, _, _ = strings.Cut(image, "@")
 	tag := image[strings.LastIndexByte(image, ':')+1:]
 	if strings.Contains(tag, "/") || tag == image {
-		return // no tag: the text after the colon is the port of a registry and a path
+		return // the image has no tag: the text after the last colon is the port of a registry and a path
 	}
 	if u.GetLabels()["app.kubernetes.io/name"] == "karpenter" {
 		s.Karpenter = tag
@@ -162,7 +162,7 @@ func (s *Snapshot) readVersion(u *unstructured.Unstructured) {
 }
 
 func (s *Snapshot) readRegistration(ctx context.Context, client dynamic.Interface) {
-	// a list, because the role of the controller, with which `helm test` runs, may list only this APIService
+	// a list request, because the role of the controller, with which `helm test` runs, may list only this APIService
 	one := metav1.ListOptions{FieldSelector: "metadata.name=" + apiservice.Name}
 	all, err := client.Resource(apiservice.Resource).List(ctx, one)
 	if err != nil {
@@ -179,18 +179,18 @@ func (s *Snapshot) readRegistration(ctx context.Context, client dynamic.Interfac
 	}
 }
 
-// Owner returns the Service that the APIService of external metrics names, for example "keda/keda-operator-metrics-apiserver", or "no
-// service" without an APIService.
+// Owner returns the Service that the APIService of external metrics names, for example "keda/keda-operator-metrics-apiserver". It returns
+// "no service" if the APIService does not exist.
 func (s *Snapshot) Owner() string { return apiservice.ServiceOf(s.Registration) }
 
-// fixedPolicies are policies that do not change.
+// fixedPolicies is a source of policies that do not change.
 type fixedPolicies []scaling.Workload
 
 func (p fixedPolicies) Current() []scaling.Workload { return p }
 
-// Findings returns the configuration errors of the objects. If known is true, policies contains all policies, and an HPA that selects
-// another policy is an error. groups contains the names of the NodePools of each capacity group of the PlatformConfig, by group and
-// capacity type.
+// Findings returns the configuration errors of the objects. If known is true, policies contains all policies of the cluster, so an HPA that
+// selects a policy outside this list is an error. groups contains the names of the NodePools of each capacity group of the PlatformConfig,
+// by group and capacity type.
 func (s *Snapshot) Findings(policies []scaling.Workload, known bool,
 	groups map[string]map[string][]string,
 ) (found []objects.ObjectFinding) {
@@ -215,7 +215,7 @@ func (s *Snapshot) Findings(policies []scaling.Workload, known bool,
 	return found
 }
 
-// cache returns a cache with the HPAs and ScaledObjects.
+// cache returns a cache with the HPAs and ScaledObjects of the snapshot.
 func (s *Snapshot) cache() *cache.Cache {
 	c := cache.New(s.Minor)
 	for _, object := range s.hpas {
@@ -246,12 +246,13 @@ func (s *Snapshot) PolicyObjects() (all []store.Object) {
 	return all
 }
 
-// ClusterFindings returns the findings about the cluster itself: another server of external metrics, and versions that are too old.
+// ClusterFindings returns the findings about the cluster itself: another server is registered for external metrics, or a version is too
+// old.
 func (s *Snapshot) ClusterFindings() []objects.ObjectFinding {
 	return objects.Cluster(s.clusterFacts())
 }
 
-// InactiveHPA is an HPA that reads a target of gpuscaler but does not scale.
+// InactiveHPA is an HPA that reads a target of gpuscaler but does not scale. Reason and Message are from its condition ScalingActive.
 type InactiveHPA struct{ Namespace, Name, Reason, Message string }
 
 // InactiveHPAs returns the HPAs that read targets of gpuscaler and whose condition ScalingActive is False, for example because they cannot
@@ -287,7 +288,7 @@ func (s *Snapshot) clusterFacts() objects.ClusterFacts {
 type TriggerQueries struct {
 	Object, Namespace string
 	MinReplicas       int32
-	Queries           map[string]string // key: the trigger's name, or its index if it has none
+	Queries           map[string]string // key: the trigger's name, or its index if it has no name
 	Others            bool              // whether the ScaledObject has triggers whose values do not depend on the workload's pods
 }
 
@@ -296,7 +297,7 @@ func (s *Snapshot) Queries() (out []TriggerQueries) {
 	for _, u := range s.scaledObjects {
 		o, err := cache.DecodeScaledObject(u)
 		if err != nil {
-			continue // skipped, because the check of the ScaledObject reports it
+			continue // skipped, because a finding about the ScaledObject reports the error
 		}
 		q := TriggerQueries{Object: fmt.Sprintf("%s %s/%s", cache.ScaledObjectKind, u.GetNamespace(), u.GetName()), Namespace: u.GetNamespace(),
 			Queries: map[string]string{}}

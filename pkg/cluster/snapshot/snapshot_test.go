@@ -27,7 +27,7 @@ func fromYAML(t *testing.T, text string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	content, err := yaml.YAMLToJSON([]byte(text))
 	if err == nil {
-		err = u.UnmarshalJSON(content) // decoded so that whole numbers are int64, as from an API server
+		err = u.UnmarshalJSON(content) // decoded like this, whole numbers are int64, as in objects from an API server
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func fromYAML(t *testing.T, text string) *unstructured.Unstructured {
 	return u
 }
 
-// pool returns a NodePool for GPUs that can scale to zero and has no finding; change changes its spec.
+// pool returns a NodePool for GPUs that can scale to zero and causes no finding. The function change modifies its spec.
 func pool(t *testing.T, name string, change func(spec map[string]any)) *unstructured.Unstructured {
 	u := fromYAML(t, `
 apiVersion: karpenter.sh/v1
@@ -241,7 +241,7 @@ func TestCorrectClusterHasNoFindings(t *testing.T) {
 	}
 }
 
-// Without a list of policies, an HPA must not be reported for selecting a missing policy, because it is unknown which policies exist.
+// If the policies of the cluster are unknown, an HPA must not be reported because it selects a missing policy.
 func TestWithoutPoliciesNoPolicyIsMissing(t *testing.T) {
 	s := snapshotOf(t, "36", unstructuredHPA(t, fixture.HPA("chat", "chat", "chat")))
 	if found := s.Findings(nil, false, nil); len(found) > 0 {
@@ -252,14 +252,14 @@ func TestWithoutPoliciesNoPolicyIsMissing(t *testing.T) {
 	}
 }
 
-// workloadFor returns a workload with the target and the bounds of the HPA.
+// workloadFor returns a workload with the scale target and the bounds of the HPA.
 func workloadFor(h *autoscalingv2.HorizontalPodAutoscaler, name string) scaling.Workload {
 	return scaling.Workload{Key: scaling.Key{Namespace: h.Namespace, Name: name},
 		Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: h.Spec.ScaleTargetRef.Name},
 		Policy: &scaling.Policy{MinReplicas: 0, MaxReplicas: h.Spec.MaxReplicas, CooldownPeriod: time.Minute}}
 }
 
-// A NodePool with the API version of Karpenter before 1.0 is reported, with the advice to upgrade Karpenter.
+// A NodePool with the API version of Karpenter before 1.0 must be reported, with the advice to upgrade Karpenter.
 func TestNodePoolOfAnUnsupportedVersionIsReported(t *testing.T) {
 	u := pool(t, "spot", nil)
 	u.SetAPIVersion("karpenter.sh/v1beta1")
@@ -271,8 +271,8 @@ func TestNodePoolOfAnUnsupportedVersionIsReported(t *testing.T) {
 	}
 }
 
-// While gpuscaler serves no target (mode hold, or an outage), an HPA scales to the replicas of its fallback. A fallback below maxReplicas
-// can therefore cause a scale-down, and must be reported.
+// While gpuscaler serves no target (in mode hold or during an outage), an HPA scales to the replicas of its fallback. A fallback below
+// maxReplicas can therefore cause a scale-down, and must be reported.
 func TestFallbackBelowMaxReplicasIsFoundInAClusterAndInFiles(t *testing.T) {
 	most := int64(fixture.HPA("chat", "chat", "chat").Spec.MaxReplicas)
 	for _, c := range []struct {

@@ -14,7 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// fleet is a cluster of workloads whose load never changes. Its Apply passes the changes to a Reporter, as package cluster does.
+// fleet is a simulated cluster of workloads whose load never changes. Its Apply passes the changes of each tick to a Reporter, as package
+// cluster does.
 type fleet struct {
 	workloads []scaling.Workload
 	reading   scaling.Reading
@@ -44,7 +45,7 @@ func (f *fleet) Apply(_ context.Context, changes []engine.Change) error {
 	return nil
 }
 
-// lead runs a new leader for the given time. sample returns the reading of all workloads at a time after the start.
+// lead runs a new leader for the given simulated time. sample returns the reading of all workloads, given the time since the start.
 func (f *fleet) lead(start time.Time, d time.Duration, sample func(after time.Duration) scaling.Reading) *sender {
 	s := &sender{}
 	f.reporter = New(s, func(w *scaling.Workload) (corev1.ObjectReference, bool) {
@@ -69,8 +70,8 @@ func (s *sender) reasons() map[string]int {
 	return count
 }
 
-// Two leaders lead for ten minutes each. Their first ticks precede the first poll. Every three minutes, one poll has no series, and another
-// covers too few pods because a pod was replaced. None of this may cause an Event, because no target changes.
+// Two leaders lead for ten minutes each. Their first ticks precede the first poll. Every three minutes, one poll returns no series, and
+// another poll covers too few pods because a pod was replaced. No Event may be sent, because no target changes.
 func TestWorkloadsWithoutAChangeHaveNoEvents(t *testing.T) {
 	f := newFleet(50)
 	for leader := range 2 {
@@ -90,8 +91,8 @@ func TestWorkloadsWithoutAChangeHaveNoEvents(t *testing.T) {
 	}
 }
 
-// A data source returns no series for three minutes. For each workload, one Event must be sent after half a minute, and one after the
-// outage.
+// A data source returns no series for three minutes. For each workload, one Event must be sent half a minute after the start of the outage,
+// and another Event after its end.
 func TestOutageIsReportedOnceAndItsEndOnce(t *testing.T) {
 	f := newFleet(50)
 	sent := f.lead(night, 10*time.Minute, func(after time.Duration) scaling.Reading {

@@ -1,7 +1,7 @@
 // Package transitions sends an Event about a workload's scale target when the workload's desired replicas change, and when its signals have
 // been missing for some time.
 //
-// A Reporter receives the changes of each tick with Add, and sends at most one Event about a workload in half a minute.
+// A Reporter receives the changes of each tick by Add, and sends at most one Event about a workload in half a minute.
 package transitions
 
 import (
@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// sendInterval is how often pending changes are sent.
+	// sendInterval is how often the Reporter checks whether an Event is due.
 	sendInterval = time.Second
-	// eventInterval is the shortest time between two Events about one workload. The API server keeps Events for an hour, and a workload
-	// whose target changes often must not displace the Events of others. Changes within the interval are reported together.
+	// eventInterval is the shortest time between two Events about one workload. The API server keeps Events for an hour, and a workload whose
+	// target changes often must not displace the Events of other workloads. One Event reports all changes within the interval.
 	eventInterval = 30 * time.Second
-	// missingInputsDelay is how long inputs must be missing before an Event reports it. Shorter interruptions are normal: a new leader has
-	// no readings before its first polls, a new pod has no series before its first scrape, and a scrape can fail. Without the delay, every
-	// start of a leader would cause two Events for each workload.
+	// missingInputsDelay is how long signals must be missing before an Event reports it. Shorter interruptions are normal: a new leader has no
+	// readings before its first polls, a new pod has no series before its first scrape, and a scrape can fail. Without the delay, every start
+	// of a leader would cause two Events for each workload.
 	missingInputsDelay = 30 * time.Second
 )
 
@@ -41,19 +41,20 @@ type Reporter struct {
 	mu       sync.Mutex
 	pending  map[scaling.Key]*transition
 	sent     map[scaling.Key]time.Time // time of the last Event about each workload
-	degraded map[scaling.Key]struct{}  // workloads for which missing inputs were reported
+	degraded map[scaling.Key]struct{}  // workloads for which an Event about missing signals was sent
 }
 
-// transition is a change that is not reported yet: from the target of the last Event (before) to the current decision (after).
+// transition is the change of a workload since its last Event: from the target in that Event (before) to the current decision (after).
 type transition struct {
 	workload *scaling.Workload
 	before   int32
 	after    scaling.Decision
-	// changed is the last decision that changed the target, and policy is its policy. The current decision can have another cause, for
-	// example a signal that has been missing since then.
+	// changed is the last decision that changed the target, and policy is the policy of that decision. The current decision (after) can have
+	// another cause, for example a signal that has been missing since changed.
 	changed scaling.Decision
 	policy  *scaling.Policy
-	// missing is since when inputs have been missing. It is zero if none is missing, or if an Event has already reported it.
+	// missing is the time since which signals have been missing. It is zero if no signal is missing, or if an Event has already reported the
+	// missing signals.
 	missing time.Time
 }
 
@@ -66,7 +67,8 @@ func New(sender events.Sender, reference func(*scaling.Workload) (corev1.ObjectR
 	}
 }
 
-// Add adds the changes of one tick and returns at once. It ignores workloads of advisory policies, because nothing is written for them.
+// Add adds the changes of one tick and returns immediately. It ignores workloads of advisory policies, because gpuscaler does not scale
+// them.
 func (r *Reporter) Add(changes []engine.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,8 +92,8 @@ func (r *Reporter) Add(changes []engine.Change) {
 	}
 }
 
-// Run sends the Events that are due, once a second until ctx ends. While this process does not lead, it sends no Event and discards all
-// changes, because another process decides.
+// Run sends the Events that are due, once a second until ctx ends. While this process is not the leader, it sends no Event and discards all
+// changes, because another process decides the targets.
 func (r *Reporter) Run(ctx context.Context, leading func() bool) {
 	rounds.Every(ctx, sendInterval, func(now time.Time) {
 		if leading() {
@@ -135,9 +137,9 @@ func (r *Reporter) SendDue(now time.Time) {
 	}
 }
 
-// send sends up to two Events about one transition. One is sent if the desired replicas changed. The other is sent if the signals have been
-// missing for missingInputsDelay, and again when they are available after such an Event. Both have the same text. send returns false if it
-// sent no Event, because nothing changed or the scale target does not exist.
+// send sends up to two Events about one transition, both with the same text. It sends the first Event if the desired replicas changed. It
+// sends the second Event if the signals have been missing for missingInputsDelay, or if they are available again after such an Event. send
+// returns false if it sent no Event, because nothing changed or the scale target does not exist.
 func (r *Reporter) send(p *transition, now time.Time) bool {
 	key := p.workload.Key
 	_, wasDegraded := r.degraded[key]
@@ -170,7 +172,7 @@ func (r *Reporter) send(p *transition, now time.Time) bool {
 }
 
 // text returns the Event message: "6 -> 9: gateway 87 needs 9 replicas (target 10 per replica) (policy team/chat)". The cause of the change
-// is first. If signals are missing, they follow it.
+// is first. Missing signals follow the cause.
 func (p *transition) text() string {
 	numbers, cause := strconv.Itoa(int(p.after.Replicas)), explain.Cause(&p.after, p.workload.Policy)
 	if p.before != p.after.Replicas {

@@ -13,7 +13,7 @@ import (
 
 var night = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
-// sender keeps the Events that were sent since the last call of take.
+// sender stores the Events that were sent since the last call of take.
 type sender struct{ sent []string }
 
 func (s *sender) Send(about corev1.ObjectReference, _, reason, note string) {
@@ -91,7 +91,7 @@ func TestMissingSignalsAreAWarningAndTheirReturnIsReported(t *testing.T) {
 	}
 }
 
-// The queue raises the target while another signal is missing. Before the Event is due, the queue is missing too. The text of the Event
+// The signal queue raises the target while another signal is missing. Before the Event is due, queue is also missing. The text of the Event
 // must begin with the cause of the change.
 func TestEventLeadsWithTheCauseOfTheChangeAndThenNamesTheMissingSignal(t *testing.T) {
 	policy := &scaling.Policy{
