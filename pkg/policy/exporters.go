@@ -4,11 +4,11 @@ import (
 	"slices"
 )
 
-// Exporter selects pods that export metrics about other pods. The labels of their series name the other pods.
+// Exporter selects pods that export metrics about other pods. Labels of the exported series contain the names of the other pods.
 type Exporter struct {
 	Type      SourceType
 	Namespace string
-	PodLabels map[string]string // the pods have all of these labels; empty: every pod of the namespace is selected
+	PodLabels map[string]string // labels that the exporter's pods have; empty: every pod of the namespace is selected
 }
 
 // ExporterNamespaces returns the namespaces in which exporters of a type are declared.
@@ -22,20 +22,20 @@ func ExporterNamespaces(all []Exporter, t SourceType) (namespaces []string) {
 }
 
 // The default namespaces of NVIDIA's GPU operator and of Kueue. A default exporter is used only if the PlatformConfig declares no exporter
-// of the same type and if its namespace does not belong to a team.
+// of the same type and if its namespace belongs to no team.
 const (
 	dcgmNamespace  = "gpu-operator"
 	kueueNamespace = "kueue-system"
 )
 
-// Types of exporters that describe nodes and prices for the cost report. No signal has these types.
+// Types of exporters with data about nodes and prices for the cost report. Signals cannot have these types.
 const (
 	ExporterKarpenter    SourceType = "karpenter"
 	ExporterStateMetrics SourceType = "kube-state-metrics"
 )
 
-// DCGMExporters returns two exporters of type dcgm in a namespace. One has the pod labels of the GPU operator, and the other has the pod
-// labels of the DCGM exporter's own chart.
+// DCGMExporters returns two exporters of type dcgm in a namespace: the first has the pod labels of the GPU operator, and the second the pod
+// labels of the DCGM exporter's Helm chart.
 func DCGMExporters(namespace string) []Exporter {
 	return []Exporter{
 		{SourceDCGM, namespace, map[string]string{"app": "nvidia-dcgm-exporter"}},

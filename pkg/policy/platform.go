@@ -21,8 +21,8 @@ type Platform struct {
 	Teams         []Team
 	Groups        []Group
 	Prices        spec.Prices
-	Origin        string // the document and its version, "platform.yaml@3f1c"; empty without a PlatformConfig
-	Unreadable    bool   // a PlatformConfig exists, but no version of it was ever valid, so its bounds and permissions are unknown
+	Origin        string // name and version of the document, "platform.yaml@3f1c"; empty without a PlatformConfig
+	Unreadable    bool   // a PlatformConfig exists, but none of its versions was valid, so its bounds and permissions are unknown
 
 	Defaults   spec.Defaults
 	NodeGroups []*capacity.Group // compiled form of Groups for decisions about nodes, in the same order
@@ -31,7 +31,7 @@ type Platform struct {
 // Bounds limits the replicas of policies. Max 0 means no maximum, so the zero value limits nothing.
 type Bounds struct{ Min, Max int32 }
 
-// Narrow limits minReplicas and maxReplicas of a policy to the bounds, and returns them. If b.Min is above b.Max, b.Max takes precedence.
+// Narrow returns minReplicas and maxReplicas of a policy, limited to the bounds. If b.Min is above b.Max, b.Max takes precedence.
 func (b Bounds) Narrow(low, high int32) (int32, int32) {
 	low, high = max(low, b.Min), max(high, b.Min)
 	if b.Max > 0 {
@@ -46,12 +46,12 @@ type Team struct {
 	Namespaces     []string
 	CapacityGroups []string
 	ClusterQueues  []string
-	ConfigMaps     bool             // policies in ConfigMaps of the team's namespaces are accepted
-	PolicyStatus   bool             // acceptance and refusal of its policies are written into an annotation
-	Limits         map[string]int64 // maximum of each resource, summed over all workloads of the team
+	ConfigMaps     bool             // whether policies in ConfigMaps of the team's namespaces are accepted
+	PolicyStatus   bool             // whether gpuscaler writes the acceptance or refusal of its policies into an annotation
+	Limits         map[string]int64 // maximum amount of each resource for all workloads of the team together
 	Bounds         Bounds
 
-	Scaling *scaling.Team // the team in the form that the engine uses, which all its policies share; nil if it has no limits
+	Scaling *scaling.Team // the limits of the team for the engine, shared by all policies of the team; nil if the team has no limits
 }
 
 // DataSourceType is the type of a data source. It has the values of the field `type` of a data source.
@@ -65,22 +65,22 @@ const (
 	DataExternal   DataSourceType = "external"
 )
 
-// DataSource is one server or API from which signals are read. Its defaults are already set.
+// DataSource is one server or API from which signals are read. Fields that are not set in the PlatformConfig have their defaults.
 type DataSource struct {
 	Name       string
 	Type       DataSourceType
 	Default    bool
-	Namespaces []string // namespaces whose policies may use it; empty means all
+	Namespaces []string // namespaces whose policies may use the data source; empty: all namespaces
 	Interval   time.Duration
 	Timeout    time.Duration // never longer than Interval
 	MaxBytes   int64
 	MaxSeries  int
 
 	Address        string            // prometheus: URL; redis: host:port
-	Matchers       map[string]string // prometheus: matchers that every Query and Source.Query already contains
+	Matchers       map[string]string // prometheus: matchers that every Query and Source.Query contains
 	NamespaceLabel string            // prometheus: label in which a scrape stores the namespace of the scraped pod
 	PodLabel       string            // prometheus: label in which a scrape stores the name of the scraped pod
-	Exporters      []Exporter        // prometheus: only series of these pods may name other pods in their labels
+	Exporters      []Exporter        // prometheus: only series from these pods may contain names of other pods in their labels
 	HTTP           *spec.HTTP        // prometheus, scrape: HTTP settings; nil means no authentication and default TLS
 	SigV4          *spec.SigV4       // prometheus: request signing for Amazon Managed Service for Prometheus
 
@@ -91,7 +91,7 @@ type DataSource struct {
 	Profile      SourceType // scrape: the model server or exporter whose metrics the pods serve
 	Scheme, Path string
 	Port         int               // scrape: 0 means the port of the profile
-	PodLabels    map[string]string // scrape: labels of the pods to read; empty means the workload's own pods
+	PodLabels    map[string]string // scrape: labels of the pods to read; empty: the workload's own pods are read
 	PodsIn       string
 }
 
@@ -114,7 +114,7 @@ type Query struct {
 	ExistsAtZero                  bool
 }
 
-// Group is a capacity group as it was written, together with its compiled windows.
+// Group is a capacity group as the user wrote it, together with its compiled windows.
 type Group struct {
 	spec.Group
 	Mode    scaling.Mode
@@ -124,7 +124,7 @@ type Group struct {
 // GroupWindow is a time window in which gpuscaler overrides fields of the group's NodePools.
 type GroupWindow struct {
 	Window     calendar.Window
-	NodePools  []string // capacity types of the NodePools; if the document names none, all types of the group
+	NodePools  []string // capacity types of the NodePools; if the document names no type, all types of the group
 	Limits     map[string]int64
 	Weight     *int32
 	Disruption spec.Disruption
@@ -139,7 +139,7 @@ func find[T any](all []T, is func(*T) bool) *T {
 	return nil
 }
 
-// Team returns the team to which a namespace belongs, or nil if there is none.
+// Team returns the team to which a namespace belongs, or nil if the namespace belongs to no team.
 func (p *Platform) Team(namespace string) *Team {
 	return find(p.Teams, func(t *Team) bool { return slices.Contains(t.Namespaces, namespace) })
 }
@@ -159,9 +159,9 @@ func (p *Platform) Group(name string) *Group {
 	return find(p.Groups, func(g *Group) bool { return g.Name == name })
 }
 
-// DefaultSource returns the data source for signals that do not name one. It considers the data sources of type t that the namespace may
-// use. It returns the source that is marked as default or, if none is marked, the only source. DefaultSource returns nil if there is none,
-// or if there are several without a default.
+// DefaultSource returns the data source of type t for signals that do not name one. It considers only the data sources that the namespace
+// may use. It returns the data source that is marked as default or, if no data source is marked, the only data source. It returns nil if
+// there is no data source, or if there are several and none is marked.
 func (p *Platform) DefaultSource(t DataSourceType, namespace string) *DataSource {
 	var only *DataSource
 	for i := range p.DataSources {
@@ -173,7 +173,7 @@ func (p *Platform) DefaultSource(t DataSourceType, namespace string) *DataSource
 			return d
 		}
 		if only != nil {
-			only = &DataSource{} // there are two data sources without a default, so the result is nil
+			only = &DataSource{} // there are several data sources and none is marked as default, so the result is nil
 			continue
 		}
 		only = d
@@ -197,8 +197,8 @@ func (p *Platform) BoundsFor(namespace string) Bounds {
 	return b
 }
 
-// MayUse reports whether policies of a namespace may name a capacity group. If there are teams, the namespace's team must list the
-// group.
+// MayUse reports whether policies of a namespace may name a capacity group. If the PlatformConfig has teams, the namespace's team must list
+// the group.
 func (p *Platform) MayUse(namespace, group string) bool {
 	if group == "" {
 		return true
@@ -208,7 +208,7 @@ func (p *Platform) MayUse(namespace, group string) bool {
 }
 
 // MayRead reports whether policies of a namespace may read the backlog of a ClusterQueue. The backlog includes the workloads of every
-// namespace that uses the queue. Therefore, if there are teams, the namespace's team must list the queue.
+// namespace that uses the ClusterQueue. Therefore, if the PlatformConfig has teams, the namespace's team must list the ClusterQueue.
 func (p *Platform) MayRead(namespace, clusterQueue string) bool {
 	team := p.Team(namespace)
 	return clusterQueue == "" || len(p.Teams) == 0 || team != nil && slices.Contains(team.ClusterQueues, clusterQueue)
@@ -228,12 +228,13 @@ func ModeOf(word string) scaling.Mode {
 	return scaling.Auto
 }
 
-// ReplicaLimit is the greatest number of replicas that a policy can contain. It is above the size of any cluster, and so low that sums of
-// replicas fit into an int32.
+// ReplicaLimit is the greatest number of replicas that a policy can contain. It is above the number of replicas in any cluster, and low
+// enough that sums of replicas fit into an int32.
 const ReplicaLimit int32 = 100_000
 
 // Prometheus returns the Prometheus server for queries that do not belong to a policy. It is the data source that is marked as default or,
-// if none is marked, the only Prometheus data source. Prometheus returns nil if there is none, or if there are several without a default.
+// if no data source is marked, the only Prometheus data source. Prometheus returns nil if there is no Prometheus data source, or if there
+// are several and none is marked.
 func (p *Platform) Prometheus() *DataSource {
 	var all []*DataSource
 	for i := range p.DataSources {

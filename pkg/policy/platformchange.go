@@ -8,15 +8,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// IsEmpty reports whether p has no effect, like a missing PlatformConfig.
+// IsEmpty reports whether p has the same effect as a missing PlatformConfig, which is none.
 func (p *Platform) IsEmpty() bool {
 	bare := *p
 	bare.Name, bare.Cluster, bare.Origin = "", "", ""
 	return reflect.DeepEqual(&bare, &Platform{})
 }
 
-// ReuseEqual returns the previous PlatformConfig, the parameter before, if it is equal to p. Otherwise it returns p. If the previous
-// PlatformConfig is returned, pointers into it remain in use, so policies need not be compiled again.
+// ReuseEqual returns before, the previous PlatformConfig, if it is equal to p. Otherwise it returns p. If it returns before, pointers into
+// before remain in use, so policies need not be compiled again.
 func (p *Platform) ReuseEqual(before *Platform) *Platform {
 	if reflect.DeepEqual(p, before) {
 		return before
@@ -26,7 +26,7 @@ func (p *Platform) ReuseEqual(before *Platform) *Platform {
 
 // EqualExceptMode reports whether every policy compiles to the same result with both PlatformConfigs, except for its mode. In this case
 // policies are not compiled again. A change to mode: hold therefore takes effect immediately even with 10,000 policies. A change of a field
-// on which no compiled policy depends, such as the password of a data source, does not discard any compiled policy.
+// that does not affect the compilation, such as the password of a data source, keeps all compiled policies.
 func EqualExceptMode(a, b *Platform) bool {
 	x, y := a.compiledInto(), b.compiledInto()
 	names := func(p *Platform) (out []string) {
@@ -38,8 +38,9 @@ func EqualExceptMode(a, b *Platform) bool {
 	return reflect.DeepEqual(&x, &y) && slices.Equal(names(a), names(b))
 }
 
-// compiledInto returns a copy of p that contains only the fields that affect how a policy is compiled. The copy does not contain p.Mode and
-// the capacity groups, although policies depend on them: EqualExceptMode compares the names and lead times of groups separately.
+// compiledInto returns a copy of p that contains only the fields that affect how a policy is compiled. p.Mode and the capacity groups also
+// affect it, but the copy does not contain them: EqualExceptMode ignores the mode, and compares the names and lead times of groups
+// separately.
 func (p *Platform) compiledInto() Platform {
 	out := *p
 	out.Name, out.Cluster, out.Origin, out.Mode, out.Prices = "", "", "", 0, spec.Prices{}
@@ -58,7 +59,7 @@ func (p *Platform) compiledInto() Platform {
 }
 
 // Clamp returns a copy of a policy's last valid version that complies with the current PlatformConfig: its bounds, mode, team, data
-// sources, queries and capacity groups. It is used if the last valid version can no longer be compiled.
+// sources, queries and capacity groups. It is used if the last valid version can no longer be compiled with the current PlatformConfig.
 func (p *Platform) Clamp(c *Compiled) *Compiled {
 	out, policy := *c, *c.Workload.Policy
 	ns := c.Workload.Key.Namespace

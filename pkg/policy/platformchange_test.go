@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// After a change of any field of a PlatformConfig, a team or a data source, policies are compiled again. Only the fields in this list are
-// excluded: no policy depends on them, and a policy that is compiled again can lose state. A new field is not in the list, so it causes a
-// compilation.
+// After a change of any field of a PlatformConfig, a team or a data source, policies are compiled again. The only exceptions are the fields
+// in this list: no policy depends on them, and a policy that is compiled again can lose state. A new field is not in the list, so a change
+// of it causes a compilation.
 func TestOnlyFieldsThatPoliciesDoNotReadAreIgnored(t *testing.T) {
 	for _, c := range []struct {
 		of      any
@@ -36,7 +36,7 @@ func TestOnlyFieldsThatPoliciesDoNotReadAreIgnored(t *testing.T) {
 	}
 }
 
-// fill sets a value, or an element or a field of it, so that it is not zero.
+// fill sets a value so that it is not zero. For a list or a struct, it sets one element or field.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Bool:

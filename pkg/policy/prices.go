@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// Hourly returns the price per hour of an instance type that the PlatformConfig sets in its overrides, or 0 if it sets none.
+// Hourly returns the price per hour that the PlatformConfig sets for an instance type in its overrides, or 0 if it sets no price.
 func (p *Platform) Hourly(instanceType, capacityType string) float64 {
 	region := strings.TrimSpace(p.Prices.Region)
 	for i := range p.Prices.Overrides {
@@ -20,8 +20,8 @@ func (p *Platform) Hourly(instanceType, capacityType string) float64 {
 	return 0
 }
 
-// Costs converts overrides and commitments to the types of package cost. It omits entries with missing fields, because these were already
-// reported as problems.
+// Costs converts overrides and commitments to the types of package cost. It omits elements with missing fields, because these were reported
+// as problems.
 func Costs(overrides []spec.Price, commitments []spec.Commitment) (o []cost.Override, c []cost.Commitment) {
 	for _, v := range overrides {
 		if v.Hourly != nil {
@@ -36,8 +36,8 @@ func Costs(overrides []spec.Price, commitments []spec.Commitment) (o []cost.Over
 	return o, c
 }
 
-// Book returns a price book with the prices of the parameter base and the overrides and commitments of the PlatformConfig. Overrides take
-// precedence over prices of base.
+// Book returns a price book with the prices of base and with the overrides and commitments of the PlatformConfig. Overrides take precedence
+// over prices of base.
 func (p *Platform) Book(base *cost.Book) *cost.Book {
 	return base.With(Costs(p.Prices.Overrides, p.Prices.Commitments))
 }

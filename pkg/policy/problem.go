@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// Problem is one defect of a text that a user wrote. It contains the place of the defect, the value that was found and the values that are
-// allowed.
+// Problem is one defect of a text that a user wrote. It contains the position of the defect, the found value and the allowed values.
 type Problem struct {
-	// path of the file as passed to Load, or the object: "ScaledObject team-chat/llama-chat"
+	// File is the path of the file as passed to Load, or the object: "ScaledObject team-chat/llama-chat".
 	File     string `json:"file,omitempty"`
 	Line     int    `json:"line,omitempty"`     // line number, from 1; 0 if the text has no lines, for example because a file is missing
 	Column   int    `json:"column,omitempty"`   // column number, starting at 1
@@ -19,14 +18,14 @@ type Problem struct {
 	Found    string `json:"found,omitempty"`
 	Allowed  string `json:"allowed,omitempty"`
 	Message  string `json:"message"`
-	// Warning is true if the document is accepted although its effect is possibly not what its author intends.
+	// Warning is true if the document is accepted, but its effect is probably not what its author intends.
 	Warning bool `json:"warning,omitempty"`
 	// Stack is set if a panic caused the problem. It is written only to the log.
 	Stack string `json:"-"`
 }
 
-// String returns the problem on one line. It begins with the file, line and column as in the messages of compilers, so that an editor can
-// open the place.
+// String returns the problem on one line. The line begins with the file, line and column, as the messages of compilers do, so that an
+// editor can open the file at this position.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.File != "" {

@@ -1,6 +1,6 @@
-// Package printable determines which text can be shown on a terminal. Names, labels and messages are from users and other servers. An
-// escape sequence in such a text can overwrite the lines above it, and a bidirectional control character can change the order of the text
-// (CVE-2021-42574).
+// Package printable determines which text can be shown on a terminal. Names, labels and messages can be written by users and by other
+// servers. An escape sequence in such a text can overwrite the lines above it, and a bidirectional control character can change the order
+// of the text (CVE-2021-42574).
 package printable
 
 import (
@@ -28,7 +28,7 @@ func Is(text string) bool {
 	return true
 }
 
-// Clean replaces each character that cannot be shown with an escape sequence, such as \u202e. In a JSON string, this escape sequence
+// Clean replaces each character that cannot be shown with an escape sequence, such as \u202e. In a JSON string, the escape sequence
 // represents the same character.
 func Clean(text string) string {
 	if Is(text) {
@@ -55,14 +55,14 @@ func Clean(text string) string {
 // Writer cleans text, as Clean does, and writes it to another writer.
 type Writer struct {
 	to   io.Writer
-	rest []byte // the first bytes of a character whose other bytes are in the next Write
+	rest []byte // the first bytes of an incomplete character; the next Write contains the remaining bytes
 }
 
-// NewWriter returns a Writer that writes the cleaned text to the given writer. It must not be used for binary output, because it replaces
+// NewWriter returns a Writer that writes the cleaned text to another writer. It must not be used for binary output, because it replaces
 // bytes that are not text.
 func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 
-// Write writes the cleaned text. It keeps an incomplete character at the end of p for the next Write.
+// Write writes the cleaned text. It keeps the bytes of an incomplete character at the end of p for the next Write.
 func (w *Writer) Write(p []byte) (int, error) {
 	text := slices.Concat(w.rest, p)
 	end := len(text)

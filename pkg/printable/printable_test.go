@@ -30,7 +30,7 @@ func TestCleanEscapesWhatIsNotPrintable(t *testing.T) {
 	}
 }
 
-// The output must be complete and printable, and must not depend on how the text is divided into writes.
+// The output must contain the complete text and only printable characters, and must not depend on how the text is divided into writes.
 func TestWriterWritesWhatCleanReturns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text") + "\u202eé" + rapid.String().Draw(t, "more") + "."

@@ -1,5 +1,6 @@
-// Package shareddata finds the recordings that tests read: request logs, spot markets and /metrics pages of real exporters. The recordings
-// are in the directory shared/data next to the repository, because they are too large for the repository. Only tests import this package.
+// Package shareddata returns the paths of recordings that tests read: request logs, spot markets and /metrics pages of real exporters. The
+// recordings are in the directory shared/data next to the repository, because they are too large for the repository. Only tests import this
+// package.
 package shareddata
 
 import (
@@ -8,8 +9,8 @@ import (
 	"testing"
 )
 
-// Path returns the path of a file or directory below shared/data, such as "spot/bamboo_aws_p3-trace.csv". If the file does not exist, Path
-// skips the test. In CI, TestSharedDataExistsInCI then fails, so that the skipped test is noticed.
+// Path returns the path of a file or directory below shared/data, such as "spot/bamboo_aws_p3-trace.csv". If it does not exist, Path skips
+// the test. In CI, TestSharedDataExistsInCI then fails, so that the missing data is noticed.
 func Path(tb testing.TB, name string) string {
 	tb.Helper()
 	dir, err := os.Getwd()

@@ -1,5 +1,5 @@
-// Package annotations reads the annotations of a ScaledObject, an HPA or a workload. They contain two things: fields of a policy, and an
-// operator's pause or override. The metadata of a KEDA trigger can contain the same fields of a policy and takes precedence over the
+// Package annotations reads two things from the annotations of a ScaledObject, an HPA or a workload: fields of a policy, and the pause or
+// override that a human operator sets. The metadata of a KEDA trigger can contain the same fields of a policy. It takes precedence over the
 // annotations.
 package annotations
 
@@ -16,10 +16,10 @@ import (
 // Prefix is the prefix of every annotation of gpuscaler.
 const Prefix = "gpuscaler.io/"
 
-// Annotations of a ScaledObject or an HPA that define a policy. Policy contains a name and Spec a whole spec. Each other annotation is a
+// Annotations of a ScaledObject or an HPA that define a policy. Policy contains a name and Spec a whole spec. Every other annotation is a
 // short form of one field of the spec.
 const (
-	Policy        = Prefix + "policy"                  // name of a policy in a file, which the annotations extend, or of a new policy
+	Policy        = Prefix + "policy"                  // name of a policy in a file, which the annotations extend, or the name of a new policy
 	Spec          = Prefix + "spec"                    // the same YAML as the spec of a file
 	Mode          = Prefix + "mode"                    // auto, advisory or hold
 	CapacityGroup = Prefix + "capacity-group"          // name of the capacityGroup
@@ -35,8 +35,8 @@ const (
 // ConfigMap. gpuscaler never reads a policy from it.
 const PolicyStatus = Prefix + "policy-status"
 
-// policyKeys lists the annotations that define a policy, in the order in which they are applied. metadata is the key with the same meaning
-// in the metadata of a KEDA trigger.
+// policyKeys lists the annotations that define a policy, in the order in which they are applied. metadata is the corresponding key in the
+// metadata of a KEDA trigger.
 var policyKeys = []struct{ annotation, metadata string }{
 	{Policy, "policy"}, {Spec, "spec"}, {Mode, "mode"}, {CapacityGroup, "capacityGroup"},
 	{Objective, "objective"}, {GPUTarget, "gpuUtilizationTarget"}, {QueueSource, "queueSource"}, {QueueTarget, "queueDepthPerReplica"},
@@ -49,7 +49,7 @@ var otherKeys = []string{Paused, Override, Prefix + "last-decision", Prefix + "n
 // CarriesPolicy reports whether the annotations of an object define a policy.
 func CarriesPolicy(values map[string]string) bool { return FromAnnotations(values).Len() > 0 }
 
-// Layer contains the fields of a policy that one source defines: the annotations of an object, or the metadata of its KEDA trigger.
+// Layer contains the fields of a policy from one source: the annotations of an object, or the metadata of its KEDA trigger.
 type Layer struct {
 	Values map[string]string       // by the key of the annotation
 	Field  func(key string) string // returns the text of Problem.Field for a key of Values

@@ -13,7 +13,7 @@ import (
 
 const objectiveAllowed = `"wait=10s percentile=99"; or timeToFirstToken, interTokenLatency or deadline in place of wait`
 
-// applyObjective sets the objective of the policy from the annotation Objective. Package compile checks its values.
+// applyObjective sets the objective of the policy from the annotation Objective. Package compile checks the values of the objective.
 func (f overlay) applyObjective(written *spec.Policy, w Layer) {
 	text, ok := w.Values[Objective]
 	if !ok {
@@ -28,7 +28,7 @@ func (f overlay) applyObjective(written *spec.Policy, w Layer) {
 	f.origin(decode.Spec.Key("objective"), w, Objective)
 }
 
-// parseObjective parses key=value pairs, whose keys are the fields of spec.Objective.
+// parseObjective parses key=value pairs. The keys are the fields of spec.Objective.
 func parseObjective(text string) (*spec.Objective, error) {
 	var o spec.Objective
 	var percentile spec.Percentile

@@ -18,8 +18,8 @@ func appliedAnnotations(values map[string]string) (spec.Policy, string) {
 	return written, problems
 }
 
-// The annotation contains the whole objective. It replaces the objective in the annotation spec. With an objective, the queue needs no
-// target.
+// The annotation contains the whole objective, so it replaces the objective in the annotation spec. With an objective, the signal queue
+// needs no target.
 func TestAnnotationOfAnObjective(t *testing.T) {
 	p, problems := appliedAnnotations(map[string]string{Objective: "wait=10s  percentile=99.9", QueueSource: "gateway-queue",
 		Spec: "objective: {deadline: 30m}\nsignals: [{name: gpu, type: dcgm}]"})

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Annotations with which an operator pauses scaling or overrides the replicas. They are set on a workload, its HPA or its ScaledObject.
+// Annotations by which a human operator pauses scaling or overrides the replicas. They are set on a workload, its HPA or its ScaledObject.
 const (
 	Paused   = "gpuscaler.io/paused"
 	Override = "gpuscaler.io/override"
@@ -19,12 +19,12 @@ const (
 
 const overrideAllowed = `"min=12 until=2026-11-22T06:00Z": min, max or both, and an end with its zone`
 
-// untilLayouts contains the formats of a time: RFC 3339 with seconds and without seconds.
+// untilLayouts contains the accepted formats of a time: RFC 3339 with seconds and without seconds.
 var untilLayouts = []string{time.RFC3339, "2006-01-02T15:04Z07:00"}
 
 // ParseOperator parses the annotations Paused and Override, and ignores other annotations. An override that cannot be parsed has no effect.
-// A pause that cannot be parsed is treated as true: the author of `paused: "yes"` intended to pause, and it does the least harm not to
-// change the replicas. In both cases the problems contain the reason.
+// A pause that cannot be parsed counts as true: the author of `paused: "yes"` intended to pause, and keeping the replicas does the least
+// harm. In both cases the problems contain the reason.
 func ParseOperator(values map[string]string) (scaling.Operator, []policy.Problem) {
 	o, problems := scaling.NoOperator, []policy.Problem(nil)
 	if text, set := values[Paused]; set {
@@ -99,7 +99,7 @@ func until(text string) (time.Time, error) {
 		if err != nil {
 			continue
 		}
-		// In UTC, 9999-12-31T23:59:59-01:00 is in the year 10000, which JSON cannot represent.
+		// The year is checked in UTC, because 9999-12-31T23:59:59-01:00 is in the year 10000, which JSON cannot represent.
 		if t = t.UTC(); t.Year() <= 1970 || t.Year() > 9999 {
 			return time.Time{}, fmt.Errorf("%s is outside of the years 1971 to 9999 in UTC", wording.Quote(text))
 		}

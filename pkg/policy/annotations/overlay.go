@@ -17,11 +17,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// overlay sets the fields of a policy that a Layer contains.
+// overlay sets the fields of a policy from a Layer, and reports problems to its Collector.
 type overlay struct{ *decode.Collector }
 
-// Apply sets the fields of the policy `written` that the layer w contains. It applies the annotation Spec first and then the short forms,
-// which take precedence. If a value contains control characters, Apply reports a problem and ignores the value.
+// Apply sets the fields of the policy `written` that the layer w contains. It applies the annotation Spec before the short forms, which
+// take precedence. If a value contains control characters, Apply reports a problem and ignores the value.
 func Apply(c *decode.Collector, written *spec.Policy, w Layer) {
 	f := overlay{c}
 	w.Values = maps.Clone(w.Values)
@@ -85,8 +85,8 @@ func (f overlay) applySpec(written *spec.Policy, text, field string) {
 	setFields(written, &top)
 }
 
-// parse returns the root of the YAML document in text. It reports a problem for a text that is not YAML or has several documents, and
-// returns nil for it. It also returns nil for an empty text.
+// parse returns the root of the YAML document in text. For a text that is not YAML or has several documents, it reports a problem and
+// returns nil. For an empty text it returns nil.
 func (f overlay) parse(text, field string) *yaml.Node {
 	const allowed = "one document: the same YAML as the spec of a file"
 	var node, second yaml.Node
@@ -107,8 +107,8 @@ func (f overlay) parse(text, field string) *yaml.Node {
 	return node.Content[0]
 }
 
-// tooMany reports a problem and returns true if a list is longer than a policy may have. This is checked before the entries are merged,
-// because the time for merging grows with the square of the number of entries.
+// tooMany reports a problem and returns true if a list is longer than a policy may have. The caller checks this before it merges the lists,
+// because the time for merging increases with the square of their length.
 func (f overlay) tooMany(field string, n, most int) bool {
 	if n <= most {
 		return false
@@ -118,7 +118,7 @@ func (f overlay) tooMany(field string, n, most int) bool {
 }
 
 // setFields sets each field of the policy `written` to the value of this field in the policy `top`, if that value is not zero. It replaces
-// whole lists. The caller must therefore merge the lists of signals and schedules by name first.
+// whole lists. The caller must therefore merge the lists of signals and schedules by name before it calls setFields.
 func setFields(written, top *spec.Policy) {
 	to, from := reflect.ValueOf(written).Elem(), reflect.ValueOf(top).Elem()
 	for i := range from.NumField() {
@@ -128,14 +128,14 @@ func setFields(written, top *spec.Policy) {
 	}
 }
 
-// origin records that the path p of the policy was set by a key of the layer, so that problems refer to that key.
+// origin records that a key of the layer w set the path p of the policy, so that problems at this path refer to the key.
 func (f overlay) origin(p *decode.Path, w Layer, key string) {
 	if v, ok := w.Values[key]; ok {
 		f.Origins[p.String()] = decode.Origin{Field: w.Field(key), Text: v}
 	}
 }
 
-// signal adds the signal s to the policy `written`. If the policy already has a signal with this name, s replaces that signal.
+// signal adds the signal s to the policy `written`. If the policy has a signal of this name, s replaces that signal.
 func (f overlay) signal(written *spec.Policy, s spec.Signal, from decode.Origin) {
 	i := slices.IndexFunc(written.Signals, func(have spec.Signal) bool { return have.Name == s.Name })
 	if i < 0 {
@@ -154,8 +154,8 @@ func (f overlay) schedule(written *spec.Policy, s spec.Schedule, from decode.Ori
 	f.Origins[decode.Spec.Key("schedules").At(i).String()] = from
 }
 
-// applySignals adds the signals named gpu and queue, which the annotations GPUTarget, QueueSource and QueueTarget define. If the policy has
-// an objective, the signal queue needs no target.
+// applySignals adds the signals named gpu and queue from the annotations GPUTarget, QueueSource and QueueTarget. If the policy has an
+// objective, the signal queue needs no target.
 func (f overlay) applySignals(written *spec.Policy, hasObjective bool, w Layer) {
 	if text, ok := w.Values[GPUTarget]; ok {
 		if target := f.amount(w, GPUTarget, text); target != nil {
@@ -165,7 +165,7 @@ func (f overlay) applySignals(written *spec.Policy, hasObjective bool, w Layer) 
 	f.applyQueue(written, hasObjective, w)
 }
 
-// applyQueue adds the signal named queue.
+// applyQueue adds the signal named queue from the annotations QueueSource and QueueTarget.
 func (f overlay) applyQueue(written *spec.Policy, hasObjective bool, w Layer) {
 	source, hasSource := w.Values[QueueSource]
 	depth, hasDepth := w.Values[QueueTarget]

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The defaults of behavior are the defaults of an HPA. A workload therefore scales in the same way after its HPA is replaced by a policy.
-// gpuscaler applies these rules when it computes the target. The HPA that reads the target is configured to apply it immediately.
+// The defaults of behavior equal the defaults of an HPA, so that a workload scales in the same way after its HPA is replaced by a policy.
+// gpuscaler applies behavior when it computes the target. The HPA that reads the target is configured to apply it immediately.
 const (
 	defaultTolerance        = 0.1
 	defaultDownWindow       = 300 * time.Second
@@ -43,8 +43,8 @@ func (c *compiler) behavior(b *spec.Behavior, p *decode.Path) {
 	c.limits(b, p)
 }
 
-// limits applies the fields of behavior that are set. A policy with an objective has no default windows, tolerances and rates: the
-// objective itself decides how fast the target may change.
+// limits applies the fields of behavior that are set. A policy with an objective has no default windows, tolerances and rates, because the
+// objective determines how fast the target may change.
 func (c *compiler) limits(b *spec.Behavior, p *decode.Path) {
 	if b == nil {
 		return

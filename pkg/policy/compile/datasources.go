@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// dataSourceFields lists the fields that each type of data source has in addition to the common fields.
+// dataSourceFields lists, in addition to the common fields, the fields that each type of data source permits.
 var dataSourceFields = map[policy.DataSourceType][]string{
 	policy.DataPrometheus: {"maxBytes", "maxSeries", "address", "matchers", "namespaceLabel", "podLabel", "http", "sigv4"},
 	policy.DataRedis:      {"maxBytes", "address", "username", "passwordFile", "database", "tls"},
@@ -31,7 +31,7 @@ func (c *platformCompiler) dataSources() {
 		s := &c.spec.DataSources[i]
 		p := decode.Spec.Key("dataSources").At(i)
 		if dataSourceFields[policy.DataSourceType(s.Type)] == nil {
-			continue // the decoder has already reported the unknown type
+			continue // the decoder has reported the unknown type
 		}
 		c.onlyFieldsOf(s, p)
 		if kind := s.Type + "/" + s.Profile; s.Default && defaults[kind] {
@@ -84,7 +84,7 @@ func (c *platformCompiler) dataSource(s *spec.DataSource, p *decode.Path) policy
 	return d
 }
 
-// endpoint checks the fields that contain the address of the server or select the pods.
+// endpoint checks the fields that contain the address of the data source or select the pods to scrape.
 func (c *platformCompiler) endpoint(s *spec.DataSource, p *decode.Path) {
 	var err error
 	allowed := "http(s)://host:port/path"

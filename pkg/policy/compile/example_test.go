@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// The document is valid if the Collector contains no errors.
+// The compiled document is valid if the Collector contains no errors.
 func ExamplePlatform() {
 	c := &decode.Collector{File: "platform.yaml"}
 	platform := compile.Platform(c, "prod", "platform.yaml", &spec.Platform{Mode: "advisory"})

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// byNamespace lists the types of exporters that are identified by their namespace alone, without pod labels.
+// byNamespace lists the types of exporters that are identified only by their namespace, without pod labels.
 var byNamespace = []policy.SourceType{policy.SourceKueue, policy.ExporterKarpenter, policy.ExporterStateMetrics}
 
 // exporters checks spec.exporters. It adds the default exporters of each type that spec.exporters does not contain, and stores the result
@@ -56,7 +56,7 @@ func (c *platformCompiler) exporter(e *policy.Exporter, p *decode.Path) {
 	}
 }
 
-// teamOf returns the name of the team to which a namespace belongs, or "" if there is none.
+// teamOf returns the name of the team to which a namespace belongs, or "" if the namespace belongs to no team.
 func (c *platformCompiler) teamOf(namespace string) string {
 	for _, t := range c.spec.Teams {
 		if slices.Contains(t.Namespaces, namespace) {
@@ -66,8 +66,8 @@ func (c *platformCompiler) teamOf(namespace string) string {
 	return ""
 }
 
-// scrapeLabel checks the name of a label from which gpuscaler reads the scraped pod or its namespace. The label must be set by Prometheus
-// and not by the pod itself.
+// scrapeLabel checks the name of a label from which gpuscaler reads the scraped pod or its namespace. Prometheus must set the label,
+// because a label that the pod itself exports could contain the name of another pod.
 func (c *platformCompiler) scrapeLabel(name string, p *decode.Path) {
 	switch {
 	case name == "":

@@ -13,11 +13,11 @@ import (
 
 var poolTypes = map[string]capacity.CapacityType{"spot": capacity.Spot, "on-demand": capacity.OnDemand, "reserved": capacity.Reserved}
 
-// nodes compiles a capacity group for package capacity. In mode hold or advisory, the compiled group is advisory: gpuscaler removes its
-// overrides, so that Karpenter uses the values that the NodePools' owner wrote.
+// nodes compiles a capacity group for package capacity. In mode hold or advisory, the compiled group is advisory: gpuscaler restores the
+// values that it has overridden, so that Karpenter uses the values of the NodePools' owner.
 func (c *platformCompiler) nodes(group *policy.Group, p *decode.Path) {
 	if group.Resource == "" || len(group.NodePools)+len(group.NodeSelector) == 0 {
-		return // the problems were already reported
+		return // the missing fields were reported as problems
 	}
 	out := capacity.Group{
 		Name: group.Name, Resource: group.Resource, Advisory: group.Mode != scaling.Auto,
@@ -40,7 +40,7 @@ func (c *platformCompiler) nodes(group *policy.Group, p *decode.Path) {
 		out.Schedules = append(out.Schedules, scheduleOf(&group.Windows[i], out.Pools))
 	}
 	if len(out.Pools) == 0 && !out.SelectsNodes() {
-		return // the problem was already reported
+		return // the missing NodePools were reported as problems
 	}
 	compiled, err := capacity.NewGroup(out)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *platformCompiler) nodes(group *policy.Group, p *decode.Path) {
 	c.out.NodeGroups = append(c.out.NodeGroups, compiled)
 }
 
-// scheduleOf converts a window of a group to a capacity.Schedule. A capacity.Schedule identifies NodePools by their index in pools.
+// scheduleOf converts a window of a group to a capacity.Schedule, in which NodePools are identified by their index in pools.
 func scheduleOf(w *policy.GroupWindow, pools []capacity.Pool) capacity.Schedule {
 	out := capacity.Schedule{Window: w.Window, ConsolidateAfter: w.Disruption.ConsolidateAfter,
 		ConsolidationPolicy: w.Disruption.ConsolidationPolicy}

@@ -42,8 +42,7 @@ func (c *platformCompiler) groups() {
 	}
 }
 
-// nodePools checks the names of a group's NodePools. The parameter owner maps each NodePool that was already checked to its group and
-// capacity type.
+// nodePools checks the names of a group's NodePools. owner maps each NodePool that was already checked to its group and capacity type.
 func (c *platformCompiler) nodePools(s spec.Group, p *decode.Path, owner map[string]string) {
 	for _, kind := range slices.Sorted(maps.Keys(s.NodePools)) {
 		pools, at := s.NodePools[kind], p.Key(kind)
@@ -84,8 +83,8 @@ func (c *platformCompiler) spotOptions(s spec.Group, p *decode.Path) {
 	}
 }
 
-// deviceClass rejects rules that set a limit, if the resource of the group is a DeviceClass. Karpenter's limits do not include devices of a
-// DeviceClass, so these rules would have no effect.
+// deviceClass rejects the fields that set limits of NodePools, if the resource of the group is a DeviceClass. Karpenter's limits do not
+// include devices of a DeviceClass, so these fields would have no effect.
 func (c *platformCompiler) deviceClass(s spec.Group, p *decode.Path) {
 	if strings.Contains(s.Resource, ".") && !strings.Contains(s.Resource, "/") {
 		c.Reject(p.Key("resource"), "is not the name of an extended resource",

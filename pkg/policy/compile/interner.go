@@ -14,15 +14,15 @@ import (
 )
 
 // Interner shares values between compiled policies, so that thousands of similar policies need little time and memory. It caches the
-// comparison of two windows, which takes milliseconds, and compiled formulas, which take almost a millisecond each. It stores equal lists,
-// and equal texts such as Europe/Berlin, only once.
+// comparison of two time windows, which takes milliseconds, and compiled formulas, which take almost a millisecond each. It stores equal
+// lists, and equal texts such as Europe/Berlin, only once.
 type Interner struct {
 	pairs    map[[2]calendar.Window]time.Time
 	formulas map[string]scaling.Formula
 	words    map[string]string
 
-	// Lists that are often equal in many policies, because they come from one template. The lists do not contain the name of the policy, so
-	// that policies that differ only in their name can share them.
+	// Lists that are often equal in many policies, because the policies are generated from one template. The lists do not contain the name of
+	// the policy, so policies that differ only in their name can share them.
 	signals   lists[scaling.Signal]
 	sources   lists[policy.Source]
 	schedules lists[scaling.Schedule]
@@ -30,10 +30,10 @@ type Interner struct {
 }
 
 const (
-	// maxEntries limits the number of entries of each map. A map that is full is cleared.
+	// maxEntries is the maximum number of entries of each map. A full map is cleared before the next entry is added.
 	maxEntries = 1 << 14
-	// maxLists limits the number of lists of each type. It is lower than maxEntries, because a stored list uses memory even if no policy needs
-	// it any more.
+	// maxLists is the maximum number of lists of each type. It is lower than maxEntries, because a stored list uses memory even after the
+	// policies that used it are removed.
 	maxLists = 1 << 12
 )
 
@@ -51,8 +51,8 @@ type lists[T comparable] map[uint64][]T
 
 var hashSeed = maphash.MakeSeed()
 
-// canonical returns the stored list with the same elements. If there is none, it stores a copy of the list and returns the copy. The caller
-// must not change the result.
+// canonical returns the stored list with the same elements. If no stored list is equal, it stores a copy of the list and returns the copy.
+// The caller must not change the result.
 func (l lists[T]) canonical(list []T) []T {
 	if len(list) == 0 {
 		return nil
@@ -81,7 +81,7 @@ func cache[K comparable, V any](m map[K]V, key K, value V) V {
 	return value
 }
 
-// overlap is schedule.FirstOverlap with a cache.
+// overlap returns the result of schedule.FirstOverlap, from the cache if possible.
 func (s *Interner) overlap(a, b *calendar.Window, most int) (time.Time, bool) {
 	key := [2]calendar.Window{*a, *b}
 	key[0].Name, key[1].Name = "", ""
@@ -93,7 +93,8 @@ func (s *Interner) overlap(a, b *calendar.Window, most int) (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-// formula is formula.Compile with a cache. It does not cache errors, because they are rare and depend on the policy.
+// formula returns the result of formula.Compile, from the cache if possible. It does not cache errors, because they are rare and depend on
+// the policy.
 func (s *Interner) formula(text string, signals []scaling.Signal) (scaling.Formula, error) {
 	var key strings.Builder
 	for i := range signals {

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// nodeSelector checks the fields that define the nodes of the group with index i. The group must have either nodePools or a nodeSelector.
-// For a group with a nodeSelector, it rejects the fields that change NodePools.
+// nodeSelector checks the fields that define the nodes of the capacity group with index i. The group must have either nodePools or a
+// nodeSelector. In a group with a nodeSelector, the fields that change NodePools are rejected.
 func (c *platformCompiler) nodeSelector(i int, p *decode.Path) {
 	s := &c.spec.CapacityGroups[i]
 	if s.NodeSelector == nil {
@@ -49,7 +49,7 @@ func (c *platformCompiler) nodeSelector(i int, p *decode.Path) {
 	c.withoutNodePools(s, p)
 }
 
-// withoutNodePools rejects the fields of a group with a nodeSelector that need NodePools.
+// withoutNodePools rejects the fields of a group with a nodeSelector that only apply to NodePools.
 func (c *platformCompiler) withoutNodePools(s *spec.Group, p *decode.Path) {
 	if strings.HasPrefix(s.Resource, capacity.DeviceClassPrefix) {
 		c.Reject(p.Key("resource"), "devices of a DeviceClass are not counted on the nodes of a nodeSelector",
@@ -62,13 +62,13 @@ func (c *platformCompiler) withoutNodePools(s *spec.Group, p *decode.Path) {
 		setField{"zeroLimit", s.ZeroLimit}, setField{"startupShield", s.StartupShield}, setField{"schedules", len(s.Schedules) > 0})
 }
 
-// setField is the name of a field, and whether the field is set.
+// setField contains the name of a field, and whether the field is set.
 type setField struct {
 	key string
 	set bool
 }
 
-// rejectFields reports a problem with the given text for each of the fields that is set.
+// rejectFields reports a problem with the given text for each field that is set.
 func (c *platformCompiler) rejectFields(p *decode.Path, problem, allowed string, fields ...setField) {
 	for _, f := range fields {
 		if f.set {

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// defaultPercentile is the percentile that is used in most published SLOs of model servers.
+// defaultPercentile is the percentile in most published SLOs of model servers.
 const defaultPercentile = 99
 
 // maxCapacity is the greatest capacityPerReplica that is accepted. It is far above the tokens per second of any replica.
@@ -85,8 +85,8 @@ var measures = map[string]scaling.Measure{"arrivals": scaling.MeasureArrivals, "
 var latencyOf = map[objective.Kind]string{objective.Wait: "queueTime", objective.TimeToFirstToken: "timeToFirstToken",
 	objective.InterTokenLatency: "interTokenLatency"}
 
-// measures sets signal.Measures: the quantity that the signal measures for the objective. This is the value of the field `measures`. If the
-// field is not set, the quantity follows from the type and the metric of the signal.
+// measures sets signal.Measures, the quantity that the signal measures for the objective. This is the value of the field `measures`. If the
+// field is not set, the type and the metric of the signal determine the quantity.
 func (c *compiler) measures(s *spec.Signal, p *decode.Path, metric policy.Metric, signal *scaling.Signal, source *policy.Source) {
 	if c.policy.Objective == nil {
 		if s.Measures != "" {
@@ -108,7 +108,7 @@ func (c *compiler) measures(s *spec.Signal, p *decode.Path, metric policy.Metric
 		signal.Measures = scaling.MeasureQueued
 	case isRate && c.existsAtZero(*source):
 		signal.Measures = scaling.MeasureArrivals
-	case isRate: // a rate that pods of the workload export is a rate of work that they have served
+	case isRate: // a rate that pods of the workload export counts the work that they have served
 		signal.Measures = scaling.MeasureServed
 	}
 	if isRate && (signal.Measures == scaling.MeasureArrivals || signal.Measures == scaling.MeasureServed) {
@@ -116,9 +116,8 @@ func (c *compiler) measures(s *spec.Signal, p *decode.Path, metric policy.Metric
 	}
 }
 
-// measuredLatency sets signal.Measures of a latency signal to MeasureLatency, if the signal measures the objective's latency. The latency
-// must be the time that the objective limits, at the percentile of the objective. A mean or another percentile does not show whether the
-// objective is met.
+// measuredLatency sets signal.Measures of a latency signal to MeasureLatency, if the signal measures the latency that the objective limits,
+// at the objective's percentile. A mean or another percentile does not show whether the objective is met.
 func (c *compiler) measuredLatency(s *spec.Signal, p *decode.Path, metric policy.Metric, signal *scaling.Signal, source *policy.Source) {
 	if latencyOf[c.policy.Objective.Kind] != metric.Name || !metric.Histogram {
 		return
@@ -145,8 +144,8 @@ func (c *compiler) quantileOfObjective(p *decode.Path, source *policy.Source) {
 	}
 }
 
-// withoutTarget compiles a signal without a target. Such a signal is allowed only if it measures a quantity for the objective (see
-// measures).
+// withoutTarget compiles a signal without a target. A signal without a target is allowed only if it measures a quantity for the objective
+// (see measures).
 func (c *compiler) withoutTarget(s *spec.Signal, p *decode.Path, metric policy.Metric, signal *scaling.Signal) {
 	switch signal.Measures {
 	case scaling.MeasureNone:
@@ -201,10 +200,14 @@ func (c *compiler) evidenceOf(t policy.SourceType) (names []string) {
 	return names
 }
 
-// checkEvidence checks that the signals measure all quantities that the objective needs. At least one signal must measure arrivals, queued
-// or inFlight. An interTokenLatency objective also needs a signal that measures latency, and a deadline objective a signal that measures
-// queued. Several signals may measure queued and inFlight. For every other measure, checkEvidence rejects a second signal. It warns if all
-// signals measure inFlight: the requests in progress do not increase while others wait, so the target would stay too low.
+// checkEvidence checks that the signals together measure all quantities that the objective needs:
+//
+//   - Every objective needs a signal that measures arrivals, queued or inFlight.
+//   - An interTokenLatency objective also needs a signal that measures latency.
+//   - A deadline objective also needs a signal that measures queued.
+//
+// Several signals may measure queued and inFlight. For every other quantity, checkEvidence rejects a second signal. It warns if all signals
+// measure inFlight: the number of requests in progress does not increase while other requests wait, so the target would stay too low.
 func (c *compiler) checkEvidence() {
 	o := c.policy.Objective
 	if o == nil || len(c.policy.Signals) < len(c.Spec.Signals) || c.waits {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// A panic during the compilation of a policy becomes a problem of that policy. It must not end the process, because the process also serves
-// the other policies. In this test a nil PlatformConfig causes the panic.
+// A panic during the compilation of a policy must become a problem of that policy. It must not end the process, because the process also
+// serves other policies. In this test a nil PlatformConfig causes the panic.
 func TestAPanicIsAProblemOfOneText(t *testing.T) {
 	c := &decode.Collector{File: "a.yaml", LineOffset: 6}
 	if out := Policy(c, Input{Spec: &spec.Policy{}, Origin: "a.yaml", Interner: NewInterner()}); out != nil {

@@ -22,8 +22,8 @@ import (
 
 const (
 	defaultInterval = 15 * time.Second
-	// shortestInterval is the shortest poll interval of a data source. With this interval, a new job can activate a workload within two
-	// seconds: up to 0.5 s until the poll, 1 s until the tick, and 0.25 s until gpuscaler pushes the target to KEDA.
+	// shortestInterval is the shortest allowed poll interval of a data source. With this interval, a new job can activate a workload within
+	// two seconds: up to 0.5 s until the poll, 1 s until the tick, and 0.25 s until gpuscaler pushes the target to KEDA.
 	shortestInterval = 500 * time.Millisecond
 	defaultTimeout   = 10 * time.Second
 	defaultMaxBytes  = 32 << 20 // 32 MiB; for comparison, 10,000 series of 300 bytes are 3 MiB
@@ -122,8 +122,8 @@ func (c *platformCompiler) queries() {
 	}
 }
 
-// onlyPrometheus returns the data source of type prometheus if there is exactly one, and nil otherwise. It does not check which namespaces
-// may use the data source, because it is used for queries that the platform team writes.
+// onlyPrometheus returns the data source of type prometheus if there is exactly one, and nil otherwise. It ignores for which namespaces the
+// data source is permitted, because it is used for queries that the platform team writes.
 func (c *platformCompiler) onlyPrometheus() *policy.DataSource {
 	names := c.names(policy.DataPrometheus)
 	if len(names) != 1 {
@@ -149,7 +149,7 @@ func (c *platformCompiler) promQL(s spec.Query, p *decode.Path, d *policy.DataSo
 		}
 	}
 	if s.Query == "" {
-		return // the decoder has already reported a missing query
+		return // the decoder has reported the missing query
 	}
 	expr, err := promql.Parse(s.Query)
 	if err != nil {
@@ -210,7 +210,7 @@ func (c *platformCompiler) teams() {
 	}
 }
 
-// sharedTeam converts a team and its resource limits to the form that the engine uses. It returns nil if the team has no limits.
+// sharedTeam converts a team and its resource limits to the type that the engine uses. It returns nil if the team has no limits.
 func sharedTeam(s *spec.Team) *scaling.Team {
 	if len(s.Limits) == 0 {
 		return nil
@@ -222,8 +222,8 @@ func sharedTeam(s *spec.Team) *scaling.Team {
 	return team
 }
 
-// checkCounted rejects limits of resources that the engine does not count, because such a limit would have no effect. The engine counts
-// only extended resources such as nvidia.com/gpu.
+// checkCounted rejects limits of resources other than extended resources such as nvidia.com/gpu. The engine counts only extended resources,
+// so other limits would have no effect.
 func (c *platformCompiler) checkCounted(limits map[string]int64, p *decode.Path) {
 	for name := range limits {
 		domain, _, found := strings.Cut(name, "/")
@@ -247,8 +247,8 @@ func (c *platformCompiler) defaults() {
 	if c.spec.Defaults != nil {
 		c.out.Defaults = *c.spec.Defaults
 	}
-	// Without this check, a problem in the defaults would be reported for every policy. Compiling the defaults with an empty policy reports it
-	// once, as a problem of the PlatformConfig.
+	// A problem in the defaults would otherwise be reported for every policy. Therefore the defaults are compiled with an empty policy, which
+	// reports the problem once, as a problem of the PlatformConfig.
 	try := &compiler{Collector: c.Collector, Input: Input{Spec: &spec.Policy{}, Platform: &policy.Platform{}}, policy: &scaling.Policy{}}
 	p := decode.Spec.Key("defaults")
 	try.behavior(c.out.Defaults.Behavior, p.Key("behavior"))

@@ -22,17 +22,17 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Input contains a decoded policy and the values that are necessary to compile it.
+// Input contains a decoded policy and the other values that are needed to compile it.
 type Input struct {
 	Key      scaling.Key
 	Spec     *spec.Policy
-	Origin   string // document and version, such as "chat.yaml@3f1c"
+	Origin   string // name and version of the document, such as "chat.yaml@3f1c"
 	Platform *policy.Platform
 	Object   *Object // the ScaledObject or HPA whose annotations define the policy; nil for a policy in a file
 	Interner *Interner
 }
 
-// compiler compiles one policy. After a problem it continues, so that all problems are reported at once.
+// compiler compiles one policy. It continues after a problem, so that all problems of the policy are reported at once.
 type compiler struct {
 	*decode.Collector
 	Input
@@ -41,18 +41,18 @@ type compiler struct {
 	low, high  int32 // minReplicas and maxReplicas before the bounds of the PlatformConfig are applied
 	policy     *scaling.Policy
 	sources    []policy.Source
-	waits      bool  // the policy refers to an undeclared object, but the PlatformConfig is unreadable and may declare it
-	scheduleAt []int // for each compiled schedule, its index in Spec.Schedules
+	waits      bool  // the policy names an object that the PlatformConfig may declare, but the PlatformConfig is unreadable
+	scheduleAt []int // index in Spec.Schedules of each compiled schedule
 }
 
-// Object contains facts about the ScaledObject or HPA whose annotations define a policy.
+// Object contains data about the ScaledObject or HPA whose annotations define a policy.
 type Object struct {
 	Target   scaling.Target
 	Triggers []string // names of the ScaledObject's triggers; nil if they are unknown
 }
 
-// Policy checks a policy against the PlatformConfig and compiles it. It returns nil if the policy has a problem. It also returns nil if the
-// PlatformConfig cannot be read at present and the policy refers to something that the PlatformConfig may declare.
+// Policy checks a policy against the PlatformConfig and compiles it. It returns nil if the policy has an error. It also returns nil if the
+// PlatformConfig is currently unreadable and the policy names an object that the PlatformConfig may declare.
 func Policy(f *decode.Collector, in Input) *policy.Compiled {
 	c := compiler{Collector: f, Input: in}
 	return c.compile()
@@ -101,8 +101,8 @@ func (c *compiler) compile() (out *policy.Compiled) {
 	return compiled
 }
 
-// undeclared rejects the value at p, because it refers to something that the PlatformConfig does not declare. If the PlatformConfig cannot
-// be read, undeclared sets c.waits instead, and the policy is compiled again when the PlatformConfig is readable.
+// undeclared rejects the value at p, because it names an object that the PlatformConfig does not declare. If the PlatformConfig is
+// unreadable, undeclared sets c.waits instead, and the policy is compiled again when the PlatformConfig is readable.
 func (c *compiler) undeclared(p *decode.Path, message, allowed string) {
 	if c.Platform.Unreadable {
 		c.waits = true
@@ -122,7 +122,7 @@ func (c *compiler) scaleTarget() {
 		return
 	}
 	c.ref = scaling.Target{APIVersion: cmp.Or(t.APIVersion, "apps/v1"), Kind: cmp.Or(t.Kind, "Deployment"), Name: t.Name}
-	if t.Name != "" && len(validation.IsDNS1123Subdomain(t.Name)) > 0 { // the name becomes part of a request path
+	if t.Name != "" && len(validation.IsDNS1123Subdomain(t.Name)) > 0 { // gpuscaler inserts the name into the path of a request
 		c.Reject(decode.Spec.Key("scaleTargetRef").Key("name"), "is not the name of an object", "lower-case letters, digits, '-' and '.'")
 	}
 	if t.APIVersion != "" && t.Kind == "" {
@@ -155,7 +155,7 @@ func (c *compiler) bounds() {
 	}
 	c.low, c.high = low, high
 	if low > high || high == 0 || c.Spec.MinReplicas == nil && c.FollowsFromDecoding(pLow.String()) {
-		c.low, c.high = 0, policy.ReplicaLimit // the problem was already reported; these bounds prevent further problems with the schedules
+		c.low, c.high = 0, policy.ReplicaLimit // the problem was reported; these bounds prevent additional problems of the schedules
 	}
 	low = min(low, high)
 	bounds := c.Platform.BoundsFor(c.Key.Namespace)
@@ -197,7 +197,7 @@ func (c *compiler) formula() {
 // group checks that the namespace's team may use the capacity group.
 func (c *compiler) group() {
 	name := c.Spec.CapacityGroup
-	if name == "" || c.Key.Namespace == "" { // a missing namespace is reported as another problem
+	if name == "" || c.Key.Namespace == "" { // a missing namespace is reported by another check
 		return
 	}
 	p := decode.Spec.Key("capacityGroup")
@@ -216,12 +216,13 @@ func (c *compiler) group() {
 	}
 }
 
-// checkWakeUp rejects a policy that could scale to zero and never scale up again. The metrics of the workload's own pods disappear with the
-// last pod. A policy with minReplicas 0 therefore needs a signal that has a value at zero replicas, or a schedule with minReplicas.
+// checkWakeUp rejects a policy that could scale to zero and never scale up again. The metrics of the workload's own pods disappear when the
+// last pod is removed. A policy with minReplicas 0 therefore needs a signal that has a value at zero replicas, or a schedule with
+// minReplicas.
 func (c *compiler) checkWakeUp() {
 	if len(c.Spec.Signals) == 0 && len(c.Spec.Schedules) == 0 {
 		if c.Object != nil && c.Failed() {
-			return // the annotation that defines the signal was already rejected
+			return // the annotation that defines the signal was rejected
 		}
 		c.Reject(decode.Spec.Key("signals"), "there are no signals and no schedules, so the target would never change",
 			"signals, schedules or both")
@@ -244,8 +245,8 @@ func (c *compiler) checkWakeUp() {
 		"1 or more, a signal that exists at zero replicas (a gateway's queue, redis, kueue, keda, external), or a schedule with minReplicas")
 }
 
-// checkIdle checks policies with minReplicas 0. It rejects a signal of GPU memory without activationTarget, except if activation is "all".
-// A loaded model uses GPU memory even if there are no requests, so the workload would always be active.
+// checkIdle checks policies with minReplicas 0. It rejects a signal of GPU memory without activationTarget, unless activation is "all". A
+// loaded model uses GPU memory even without requests, so the signal would keep the workload active forever.
 func (c *compiler) checkIdle() {
 	for i, s := range c.sources {
 		if s.Type == policy.SourceDCGM && s.Metric == policy.GPUMemory && c.policy.Signals[i].Activation == 0 &&

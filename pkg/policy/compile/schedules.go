@@ -42,7 +42,7 @@ func (c *compiler) schedules() {
 // maxLead is the maximum of leadTime.
 const maxLead = 24 * time.Hour
 
-// groupLead returns the lead time of the capacity group, at most maxLead.
+// groupLead returns the lead time of the capacity group, limited to maxLead.
 func (c *compiler) groupLead() time.Duration {
 	g := c.Platform.Group(c.Spec.CapacityGroup)
 	if g == nil {
@@ -51,7 +51,7 @@ func (c *compiler) groupLead() time.Duration {
 	return min(time.Duration(g.LeadTime), maxLead)
 }
 
-// scheduleBounds checks that minReplicas and maxReplicas of a schedule are consistent with each other and with the bounds of the policy.
+// scheduleBounds checks that minReplicas and maxReplicas of a schedule do not contradict each other or the bounds of the policy.
 func (c *compiler) scheduleBounds(s *spec.Schedule, p *decode.Path, out *scaling.Schedule) {
 	if s.MinReplicas == nil && s.MaxReplicas == nil {
 		c.Reject(p, "neither minReplicas nor maxReplicas is set, so the window has no effect", "minReplicas, maxReplicas or both")
@@ -80,8 +80,8 @@ func (c *compiler) scheduleBounds(s *spec.Schedule, p *decode.Path, out *scaling
 	}
 }
 
-// overlaps rejects two schedules whose windows overlap in time if maxReplicas of one is below minReplicas of the other. During the overlap,
-// no number of replicas could satisfy both.
+// overlaps rejects two schedules whose windows overlap in time if maxReplicas of one schedule is below minReplicas of the other. During the
+// overlap, no number of replicas could satisfy both schedules.
 func (c *compiler) overlaps() {
 	type pair struct{ low, high int }
 	var pairs []pair

@@ -4,7 +4,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// fieldsFor lists the fields that a signal of each type can have in addition to commonFields.
+// fieldsFor lists, in addition to commonFields, the fields that a signal of each type can have.
 var fieldsFor = map[policy.SourceType][]string{
 	policy.SourcePrometheus: {"source", "queryRef", "labelValue", "metric", "matchLabels", "aggregate", "rate", "quantile", "window",
 		"measures"},

@@ -20,19 +20,20 @@ import (
 )
 
 const (
-	// defaultMaxAge is longer than two missed polls at the usual interval of 15 to 30 seconds, and shorter than the time that a GPU node
-	// needs to start.
+	// defaultMaxAge is the default of maxAge. It is longer than two missed polls at the usual interval of 15 to 30 seconds, and shorter than
+	// the time that a GPU node needs to start.
 	defaultMaxAge = 2 * time.Minute
-	// defaultMinCoverage permits that one of five pods restarts. The readings of the other four pods can still be used.
+	// defaultMinCoverage is the default of minCoverage. It permits that one of five pods restarts: the readings of the other four pods are
+	// still used.
 	defaultMinCoverage = 0.8
-	// defaultWindow is the time over which a latency is computed. It is long enough to contain some requests at times of low traffic, and
-	// short enough to show a growing queue.
+	// defaultWindow is the default time range from which a latency is computed. It is long enough to contain some requests at times of low
+	// traffic, and short enough to show a growing queue.
 	defaultWindow = 2 * time.Minute
-	// defaultForecastWindow is as long as a few cold starts. An increase that occurred within this time is likely to occur again soon. It is
-	// therefore better to keep the replicas for it than to remove them and start new ones.
+	// defaultForecastWindow is as long as a few cold starts. An increase of the load within this time is likely to occur again soon, so
+	// keeping the replicas for it is better than removing them and starting new replicas.
 	defaultForecastWindow = 5 * time.Minute
-	// defaultDeviations is the number of standard deviations above the mean up to which a forecast keeps replicas. If the variation is
-	// normally distributed, the load is below this value 98% of the time.
+	// defaultDeviations is how many standard deviations above the mean a forecast assumes the load to be. If the load is normally distributed,
+	// it is below this value 98% of the time.
 	defaultDeviations = 2
 )
 
@@ -58,7 +59,7 @@ func (c *compiler) signals() {
 		}
 		names[formula.Identifier(s.Name)] = true
 		if !slices.Contains(spec.SignalTypes(), s.Type) {
-			continue // the decoder has already reported the problem
+			continue // the decoder has reported the unknown type
 		}
 		signal, source := c.signal(s, at)
 		c.policy.Signals = append(c.policy.Signals, signal)
@@ -102,8 +103,8 @@ func (c *compiler) signal(s *spec.Signal, p *decode.Path) (scaling.Signal, polic
 
 var classes = map[string]scaling.Class{"demand": scaling.Demand, "latency": scaling.Latency, "utilization": scaling.Utilization}
 
-// onlyFieldsOf rejects fields that belong to other types. Without this check, a queryRef with type redis, for example, would be ignored
-// without a message.
+// onlyFieldsOf rejects fields of other signal types. Otherwise gpuscaler would, for example, silently ignore a queryRef in a signal of type
+// redis.
 func (c *compiler) onlyFieldsOf(s *spec.Signal, p *decode.Path) {
 	table, v := spec.FieldsOf(reflect.TypeFor[spec.Signal]()), reflect.ValueOf(s).Elem()
 	mine := specificFields(policy.SourceType(s.Type))
@@ -115,8 +116,8 @@ func (c *compiler) onlyFieldsOf(s *spec.Signal, p *decode.Path) {
 	}
 }
 
-// metric returns the metric of a signal. For a type that reads pods, it is the metric with the name s.Metric, or the default metric of the
-// type if s.Metric is empty. An unknown name is rejected. For other types, only the name of the result is set.
+// metric returns the metric of a signal. For a type that reads pods, it is the metric with the name s.Metric. If s.Metric is empty, it is
+// the default metric of the type. An unknown name is rejected. For other types, the result contains only the name.
 func (c *compiler) metric(s *spec.Signal, p *decode.Path) policy.Metric {
 	known := policy.Metrics(policy.SourceType(s.Type))
 	if known == nil {
@@ -133,8 +134,8 @@ func (c *compiler) metric(s *spec.Signal, p *decode.Path) policy.Metric {
 	}
 	c.Reject(p.Key("metric"), "is not a metric of type "+s.Type+wording.DidYouMean(s.Metric, names), wording.List(names))
 	if s.Target != nil {
-		// The metric is unknown, so its unit is unknown too. The result has the unit of the target, so that no second problem is reported
-		// about this unit.
+		// The metric and therefore its unit are unknown. The result has the unit of the target, so that no second problem is reported about the
+		// unit.
 		return policy.Metric{Name: s.Metric, Unit: s.Target.Unit}
 	}
 	return known[0]
@@ -144,7 +145,8 @@ func (c *compiler) podSource(s *spec.Signal, p *decode.Path, source *policy.Sour
 	source.Metric = metric.Name
 	source.DataSource = c.dataSource(s, p, policy.DataPrometheus, policy.DataScrape)
 	if source.Type == policy.SourceDCGM && source.DataSource == "" {
-		// The exporter runs on the node, not in the workload's pod. Only a data source can find it.
+		// The exporter runs in a pod on each node and not in the workload's pods, so the poller needs a data source that contains or finds its
+		// metrics.
 		c.undeclared(p.Key("source"), "is missing", "a data source of type prometheus, or of type scrape with profile dcgm"+
 			c.sourceNames(policy.DataPrometheus, policy.DataScrape))
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// dataSource returns the name of the data source of a signal. This is s.Source if it is set. Otherwise it is the default data source of the
-// first of the given types for which there is a default. If there is no data source, dataSource returns "". The poller then scrapes the
-// pods directly or uses the API of the cluster.
+// dataSource returns the name of the data source of a signal: s.Source if it is set, otherwise the default data source. types lists the
+// suitable types of data sources. The first type with a default determines the result. If no type has a default, dataSource returns "", and
+// the poller scrapes the pods directly or uses the API of the cluster.
 func (c *compiler) dataSource(s *spec.Signal, p *decode.Path, types ...policy.DataSourceType) string {
 	if s.Source == "" {
 		for _, t := range types {
@@ -43,7 +43,7 @@ func (c *compiler) dataSource(s *spec.Signal, p *decode.Path, types ...policy.Da
 	return s.Source
 }
 
-// sourceNames lists the data sources that the policy's namespace may use.
+// sourceNames returns the text of a message that lists the data sources that the policy's namespace may use.
 func (c *compiler) sourceNames(types ...policy.DataSourceType) string {
 	var names []string
 	for _, d := range c.Platform.DataSources {
@@ -54,7 +54,7 @@ func (c *compiler) sourceNames(types ...policy.DataSourceType) string {
 	return c.orNone(names)
 }
 
-// orNone returns the names as text for a message. If there are no names, it returns why there are none.
+// orNone returns the names as text for a message. If names is empty, the text says why.
 func (c *compiler) orNone(names []string) string {
 	switch {
 	case len(names) > 0:
@@ -128,8 +128,7 @@ func (c *compiler) queryNames() string {
 }
 
 // selector builds the PromQL query of a signal for which the policy contains a metric and labels. It builds a syntax tree that always has a
-// matcher for the policy's namespace. A label or a metric name in a policy therefore cannot change the query so that it reads another
-// namespace.
+// matcher for the policy's namespace. A label or a metric name in a policy can therefore not make the query read another namespace.
 func (c *compiler) selector(s *spec.Signal, p *decode.Path, source *policy.Source) policy.Metric {
 	metric := policy.Metric{Name: s.Metric}
 	if s.Quantile != 0 || s.Window != 0 {

@@ -21,7 +21,7 @@ func (c *compiler) target(s *spec.Signal, p *decode.Path, metric policy.Metric, 
 		return
 	}
 	if t := policy.SourceType(s.Type); t == policy.SourcePrometheus || t == policy.SourceExternal || t == policy.SourceKEDA {
-		metric.Unit = max(metric.Unit, s.Target.Unit) // for a query, only the target shows the unit
+		metric.Unit = max(metric.Unit, s.Target.Unit) // the unit of a query is unknown, so the unit of the target is used
 	}
 	signal.Unit = metric.Unit
 	signal.Target = c.amount(s.Target, p.Key("target"), metric)

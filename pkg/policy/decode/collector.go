@@ -13,29 +13,29 @@ import (
 // Collector collects the problems of one text. For each problem it finds the line, the column and the value of the field.
 type Collector struct {
 	File       string
-	LineOffset int    // number of lines of the file before the text
+	LineOffset int    // number of lines in the file before the text
 	Document   string // kind and name: "ScalingPolicy team-chat/llama-chat"; empty until they are known
 	Root       *yaml.Node
 	// Origins is used for a policy that is composed from annotations. It maps the path of a field, such as "spec.signals[1]", to the
-	// annotation that contains the field. An entry also applies to all fields below its path.
+	// annotation that contains the field. An element also applies to all fields below its path.
 	Origins  map[string]Origin
 	Problems []policy.Problem
-	Decoded  int // number of problems that decoding found; the others were found later
+	Decoded  int // number of problems that decoding found; the checks after decoding found the rest
 }
 
-// Origin is the place where a part of a policy was written.
+// Origin is the annotation in which a part of a policy was written.
 type Origin struct {
-	Field string     // the field, for example "metadata.annotations[gpuscaler.io/queue-source]"
+	Field string     // for Problem.Field, such as "metadata.annotations[gpuscaler.io/queue-source]"
 	Text  string     // the whole value, if the annotation does not contain YAML
 	Root  *yaml.Node // the YAML of the part, if the annotation contains YAML
 }
 
-// maxProblems is the greatest number of problems of one text. It is necessary because each problem is logged and sent as an Event, and an
-// annotation of 256 KiB can contain tens of thousands of mistakes.
+// maxProblems is the maximum number of problems of one text. Each problem is logged and sent as an Event, and an annotation of 256 KiB can
+// contain tens of thousands of mistakes.
 const maxProblems = 100
 
-// record adds problems. When there are already maxProblems, it adds one more problem that says that the list is incomplete, and then drops
-// all further problems.
+// record adds problems. After maxProblems problems, it adds one more problem that says that the list is incomplete, and then drops all
+// further problems.
 func (f *Collector) record(all ...policy.Problem) {
 	for _, problem := range all {
 		if f.Full() {
@@ -49,13 +49,13 @@ func (f *Collector) record(all ...policy.Problem) {
 	}
 }
 
-// Full reports whether further problems would be dropped. In this case the rest of the text need not be checked.
+// Full reports whether further problems would be dropped. The caller then need not check the rest of the text.
 func (f *Collector) Full() bool { return len(f.Problems) > maxProblems }
 
 // Include records problems that another Collector found.
 func (f *Collector) Include(all []policy.Problem) { f.record(all...) }
 
-// Add records a problem in the field p. It takes the line and the column from n, the node of the field. n may be nil.
+// Add records a problem in the field p. n is the node of the field, from which Add reads the line and the column. n may be nil.
 func (f *Collector) Add(n *yaml.Node, p *Path, problem policy.Problem) {
 	f.record(f.place(n, p, problem))
 }
@@ -79,7 +79,7 @@ func (f *Collector) place(n *yaml.Node, p *Path, problem policy.Problem) policy.
 // Reject records a problem in the field p, with the line, column and value of the field.
 func (f *Collector) Reject(p *Path, message, allowed string) { f.report(p, message, allowed, false) }
 
-// Warn records a warning about the value at p.
+// Warn records a warning about the field p.
 func (f *Collector) Warn(p *Path, message, allowed string) { f.report(p, message, allowed, true) }
 
 func (f *Collector) report(p *Path, message, allowed string, warning bool) {
@@ -89,15 +89,16 @@ func (f *Collector) report(p *Path, message, allowed string, warning bool) {
 	}
 }
 
-// FollowsFromDecoding reports whether a problem in a field is only a consequence of a problem that decoding has already recorded. The
-// caller then does not record it, so that each mistake is reported once.
+// FollowsFromDecoding reports whether a problem in a field is only a consequence of a problem that decoding has recorded. The caller then
+// does not record it, so that each mistake is reported only once.
 func (f *Collector) FollowsFromDecoding(field string) bool {
 	within := func(inner, outer string) bool {
 		rest, ok := strings.CutPrefix(inner, outer)
 		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 	}
 	for _, p := range f.Problems[:f.Decoded] {
-		// A misspelled field name also means that the correct field is missing. Both are the same mistake.
+		// A misspelled field name also makes the correct field missing. Both problems have the same cause, so only the misspelled name is
+		// reported.
 		sibling := p.Found == "" && field[:strings.LastIndexByte(field, '.')+1] == p.Field[:strings.LastIndexByte(p.Field, '.')+1]
 		if sibling || within(p.Field, field) || within(field, p.Field) {
 			return true
@@ -122,8 +123,8 @@ func (f *Collector) ProblemAt(p *Path, message, allowed string) policy.Problem {
 	return f.place(n, p, problem)
 }
 
-// writtenBy returns the entry of Origins for the path p or for the nearest path above p. The result below is the rest of p after the path
-// of that entry. ok is false if there is no such entry.
+// writtenBy returns the element of Origins for the path p or for the nearest path above p. below is the rest of p after the path of that
+// element. ok is false if Origins has no such element.
 func (f *Collector) writtenBy(p *Path) (from Origin, below *Path, ok bool) {
 	for up := p; up != nil && len(f.Origins) > 0; up = up.up {
 		if from, ok = f.Origins[up.String()]; ok {
@@ -134,8 +135,8 @@ func (f *Collector) writtenBy(p *Path) (from Origin, below *Path, ok bool) {
 	return Origin{}, nil, false
 }
 
-// Recover converts a panic into a problem of the document that caused it, so that other documents are not affected. It sets *done to true,
-// so that the caller uses the recorded problems. It must be called with defer. A panic is a defect of gpuscaler or of a library.
+// Recover converts a panic into a problem of the document that caused it, so that other documents are not affected. It sets *done to true
+// to show that the recorded problems are complete. It must be called with defer. A panic is a defect of gpuscaler or of a library.
 func (f *Collector) Recover(done *bool) {
 	if fault := recover(); fault != nil {
 		f.Problems = append(f.Problems, policy.Problem{File: f.File, Line: f.LineOffset + 1, Document: f.Document,
@@ -150,7 +151,7 @@ const InternalError = "gpuscaler panicked while it processed this text"
 // Failed reports whether the text has an error. Warnings do not count.
 func (f *Collector) Failed() bool { return policy.Errors(f.Problems) > 0 }
 
-// RejectText records a problem in the value of an annotation. The parameter found is that value.
+// RejectText records a problem in the value of an annotation. found is that value.
 func (f *Collector) RejectText(field, found, message, allowed string) {
 	f.record(policy.Problem{File: f.File, Document: f.Document, Field: field, Message: message, Found: wording.Quote(found), Allowed: allowed})
 }

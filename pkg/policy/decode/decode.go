@@ -1,9 +1,9 @@
 // Package decode decodes YAML into the structs of package spec. Each difference from the format becomes a policy.Problem with the file,
-// line, column, field, found value and allowed values. Decoding then continues, so that all problems are reported at once.
+// line, column, field, found value and allowed values. Decoding continues after a problem, so that all problems are reported at once.
 //
 // The package uses go.yaml.in/yaml/v3, whose nodes have a line and a column. The line number in its syntax errors is often wrong, so
-// syntax.go searches for the correct line. The line numbers of github.com/goccy/go-yaml are not better: for an open quote the line was
-// twelve lines too late, and for an open bracket one line too late.
+// syntax.go searches for the correct line. The alternative github.com/goccy/go-yaml was also wrong: by twelve lines for an open quote, and
+// by one line for an open bracket.
 package decode
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/printable"
 )
 
-// maxNodes is the maximum number of YAML values in a document. An alias is counted each time it is used. This limits the work for a small
-// document in which aliases refer to other aliases.
+// maxNodes is the maximum number of YAML values in a document. An alias counts each time it is used, because a small document in which
+// aliases refer to other aliases can contain a huge number of values.
 const maxNodes = 20000
 
 // decoder decodes YAML nodes into structs. The yaml tags of a struct define the allowed fields. Each difference between the text and the
@@ -33,8 +33,8 @@ type decoder struct {
 	nodes int
 }
 
-// value decodes a node into v, which must be settable. A problem gets the position of the node. For an alias, it is the position of the
-// anchor.
+// value decodes a node into v, which must be settable. A problem has the position of the node. If the node is an alias, it has the position
+// of the anchor.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, p *Path) {
 	if d.nodes++; d.nodes > maxNodes {
 		if d.nodes == maxNodes+1 {
@@ -47,7 +47,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, p *Path) {
 		n = n.Alias // this loop ends even for a cyclic alias, because the types are not recursive
 	}
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
-		return // as in Kubernetes, an empty value is treated like an omitted field
+		return // as in Kubernetes, a field without a value counts as an omitted field
 	}
 	if v.Kind() == reflect.Pointer {
 		before := len(d.Problems)
@@ -77,7 +77,8 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, p *Path) {
 	}
 }
 
-// oneName decodes a field that contains one name instead of a list of names. It sets v, whose type is spec.Names, to a list with this name.
+// oneName decodes a field that contains a single name instead of a list of names. It sets v, whose type is spec.Names, to a list with this
+// name.
 func (d *decoder) oneName(n *yaml.Node, v reflect.Value, p *Path) {
 	if n.Kind != yaml.ScalarNode {
 		d.Add(n, p, policy.Problem{Message: "is not a name", Found: Describe(n), Allowed: "a name, or a list of names"})
@@ -187,7 +188,7 @@ func (d *decoder) entries(n *yaml.Node, v reflect.Value, p *Path) {
 	}
 }
 
-// scalarKinds contains the kinds of Go fields that a YAML scalar can set. allowed describes the allowed values. set sets the field, and
+// scalarKinds contains the kinds of Go fields that a YAML scalar can set. allowed describes the allowed values. set sets the field, or
 // returns false if the value is not allowed.
 var scalarKinds = map[reflect.Kind]struct {
 	allowed string
@@ -252,7 +253,7 @@ func setNumber(n *yaml.Node, v reflect.Value) bool {
 // PrintableText describes the text that is allowed in values.
 const PrintableText = "printable characters, line feeds and tabs"
 
-// checkPrintable rejects text with control characters. Names, reasons and log lines are printed on a terminal, which control characters
+// checkPrintable rejects text with control characters. gpuscaler prints names, reasons and log lines on terminals, which control characters
 // could manipulate.
 func (d *decoder) checkPrintable(n *yaml.Node, p *Path) {
 	if !printable.Is(n.Value) {

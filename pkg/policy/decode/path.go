@@ -22,7 +22,7 @@ var (
 // Key returns the path of the field with the given name in the mapping at p.
 func (p *Path) Key(name string) *Path { return &Path{up: p, name: name} }
 
-// At returns the path of entry i of the list at p.
+// At returns the path of the element with index i of the list at p.
 func (p *Path) At(i int) *Path { return &Path{up: p, index: i} }
 
 // String returns the path in the form that problems contain, such as spec.signals[2].target.
@@ -38,8 +38,8 @@ func (p *Path) String() string {
 	return p.up.String() + "." + p.name
 }
 
-// under returns a path that consists of the last element of top, followed by all elements of p. For example, for top spec.signals and p
-// [2].target the result is signals[2].target.
+// under returns a path that consists of the last element of top, followed by all elements of p. For the top spec.signals and the p
+// [2].target, the result is signals[2].target.
 func (p *Path) under(top *Path) *Path {
 	if p == nil {
 		return &Path{name: top.name, index: top.index}
@@ -47,7 +47,7 @@ func (p *Path) under(top *Path) *Path {
 	return &Path{up: p.up.under(top), name: p.name, index: p.index}
 }
 
-// Locate returns the node at p. If it does not exist, Locate returns the nearest existing node above it, and false.
+// Locate returns the node at p. If the node does not exist, Locate returns the nearest existing node above p, and false.
 func Locate(root *yaml.Node, p *Path) (n *yaml.Node, exact bool) {
 	if p == nil || root == nil {
 		return root, root != nil

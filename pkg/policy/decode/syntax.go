@@ -13,12 +13,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// yamlLine matches the line number in an error of the YAML library. Often this is the start of a block or the end of the document, and not
-// the line with the mistake. The function readable therefore determines the line. The line number of the library is used only if readable
-// finds no mistake.
+// yamlLine matches the line number in an error of the YAML library. This number is often the start of a block or the end of the document
+// instead of the line with the mistake. It is therefore used only if the function readable does not find the line.
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
-// syntaxError records the error of the YAML library as a problem, with the line of the mistake.
+// syntaxError records an error of the YAML library as a problem, with the line of the mistake.
 func (d *Collector) syntaxError(text []byte, err error) {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	problem := policy.Problem{File: d.File, Line: d.LineOffset + 1}
@@ -30,20 +29,20 @@ func (d *Collector) syntaxError(text []byte, err error) {
 	if n := readable(lines); n < len(lines) {
 		problem.Line = d.LineOffset + n + 1
 		line := strings.TrimRight(string(lines[n]), "\r\n")
-		begin, _, _ := strings.Cut(line, ":") // only the key is shown, because the rest of the line may be a secret
+		begin, _, _ := strings.Cut(line, ":") // only the key is in the message, because the rest of the line may be a secret
 		problem.Found, problem.Allowed = wording.Quote(begin), advice(message, line, lines[:n])
 	}
 	problem.Message = "is not YAML: " + message
 	d.Problems = append(d.Problems, problem)
 }
 
-// maxTries is the number of different ends that the function readable tries: if the first n lines are not valid YAML, it tries n+1 lines,
-// n+2 lines and so on. This is necessary because the first lines of a multi-line value are possibly not valid without the following lines.
+// maxTries limits how many longer texts the function readable tries: if the first n lines are not valid YAML, it tries n+1 lines, n+2 lines
+// and so on. The first lines of a multi-line value can be invalid without the following lines.
 const maxTries = 8
 
-// readable returns how many lines from the start of the document are valid YAML on their own. The next line contains the mistake. For this
-// check, readable closes brackets that are open at the end of these lines if the document closes them later. If the document never closes a
-// bracket, the bracket is the mistake, and readable returns the number of lines before it.
+// readable returns how many lines from the start of the document are valid YAML without the rest of the document. The line after them
+// contains the mistake. For this check, readable closes brackets that are open at the end of these lines if the document closes them later.
+// If the document never closes a bracket, the bracket is the mistake, and readable returns the number of lines before it.
 func readable(lines [][]byte) int {
 	closed := closing(lines) == ""
 	parses := func(text []byte) bool {
@@ -78,8 +77,8 @@ func readable(lines [][]byte) int {
 const maxDepth = 64
 
 // closing returns the characters that close the brackets that are open at the end of the lines. It returns "" if no bracket is open or if
-// brackets do not match. The result can be wrong for multi-line text, because closing treats a bracket at the start of such a line as a
-// bracket of YAML. This affects only the line and the advice in an error message.
+// brackets do not match. The result can be wrong for a multi-line text value, because closing treats a bracket at the start of a line of
+// this text as a bracket of YAML. This affects only the line and the advice in an error message.
 func closing(lines [][]byte) string {
 	scan := bracketScan{last: '\n', before: '\n'}
 	for _, c := range bytes.Join(lines, nil) {
@@ -122,8 +121,8 @@ func (s *bracketScan) next(c byte) (ok bool) {
 	return ok
 }
 
-// inQuotes reads one character inside quotes or a comment, and returns the value for s.before. It returns 0 for an escaped backslash,
-// because that backslash does not escape the next character.
+// inQuotes reads one character inside quotes or a comment, and returns the value for s.before. For an escaped backslash it returns 0,
+// because an escaped backslash does not escape the next character.
 func (s *bracketScan) inQuotes(c byte) byte {
 	switch {
 	case s.quoted == '#' && c == '\n', c == s.quoted && s.before != '\\':
@@ -134,8 +133,8 @@ func (s *bracketScan) inQuotes(c byte) byte {
 	return c
 }
 
-// advice returns the text of Problem.Allowed for a line with a syntax error, which describes what YAML allows there. It returns "" if it
-// has no advice.
+// advice returns the text of Problem.Allowed for a line with a syntax error: what YAML allows in this line. It returns "" if no advice
+// applies.
 func advice(message, line string, before [][]byte) string {
 	indent := func(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
 	rest := strings.TrimLeft(line, " ")

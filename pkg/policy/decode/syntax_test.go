@@ -10,7 +10,7 @@ import (
 )
 
 // A list in brackets over several lines is valid YAML only as a whole. If a mistake follows the list, readable must return the line of the
-// mistake and not the first line of the list.
+// mistake instead of the first line of the list.
 func TestReadableReturnsTheLineOfTheMistake(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -28,7 +28,7 @@ func TestReadableReturnsTheLineOfTheMistake(t *testing.T) {
 	}
 }
 
-// For arbitrary text, readable ends and returns a number from 0 to the number of lines.
+// For arbitrary text, readable must return a number from 0 to the number of lines.
 func TestReadableReturnsALineOfEveryText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`([ \t]{0,4}[a-c"{}\[\]:,@|-]{0,6} ?[a-c]?\n){0,12}`).Draw(t, "text")
@@ -39,7 +39,7 @@ func TestReadableReturnsALineOfEveryText(t *testing.T) {
 	})
 }
 
-// prettyJSON is a policy in the JSON format that kubectl prints. One bracket extends from the first line to the last.
+// prettyJSON is a policy in the JSON format that kubectl prints. Its outermost bracket extends from the first line to the last line.
 const prettyJSON = `{
   "apiVersion": "gpuscaler.io/v1alpha1",
   "kind": "ScalingPolicy",

@@ -14,7 +14,7 @@ import (
 // Part is the text of one document of a file.
 type Part struct {
 	Text       []byte
-	LineOffset int // number of lines of the file before the text
+	LineOffset int // number of lines in the file before the text
 }
 
 // Split splits a file at its `---` lines. A syntax error then affects only the document that contains it.
@@ -67,7 +67,7 @@ func (f *Collector) Decode(into any) {
 	f.Decoded = len(f.Problems)
 }
 
-// DecodeNode decodes a node of the text into a struct.
+// DecodeNode decodes one node of the text into a struct.
 func (f *Collector) DecodeNode(n *yaml.Node, into any) {
 	reader := decoder{Collector: f}
 	reader.value(n, reflect.ValueOf(into).Elem(), nil)

@@ -11,10 +11,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// CEL parses and checks a formula. For the evaluation, this file compiles the checked syntax tree to Go functions over float64. CEL's own
-// interpreter would be too slow: it needs microseconds and 20 allocations for one evaluation, and a tick evaluates up to ten thousand
-// formulas. A test compares the results with the results of CEL's interpreter. This file rejects expressions with values other than numbers
-// and booleans, such as text, lists and times.
+// CEL parses and checks a formula. This file compiles the checked syntax tree to Go functions over float64, because CEL's interpreter would
+// be too slow: it needs microseconds and 20 allocations for one evaluation, and a tick evaluates up to ten thousand formulas. A test
+// compares the results with the results of CEL's interpreter. This file rejects expressions with values other than numbers and booleans,
+// such as text, lists and times.
 
 // inputs contains the values for one evaluation. It is passed by value, because a pointer would cause a heap allocation in every tick.
 type inputs struct {
@@ -154,8 +154,8 @@ func fold(f func(a, b float64) float64, args []number) number {
 	}
 }
 
-// choose compiles the conditional operator. Only the selected branch is evaluated, so `has(x.value) ? x.value : 3` is 3 while the signal x
-// has no value.
+// choose compiles the conditional operator. Only the selected branch is evaluated, so `has(x.value) ? x.value : 3` is 3 if the signal x has
+// no value.
 func (x *expression) choose(c celast.CallExpr) (number, error) {
 	condition, err := x.truth(c.Args()[0])
 	if err != nil {
@@ -225,13 +225,13 @@ func (x *expression) truthCall(c celast.CallExpr) (truth, error) {
 	return func(in inputs) (bool, bool) {
 		left, ok1 := a(in)
 		right, ok2 := b(in)
-		// As in Go, a comparison with NaN is false in CEL: 0/0 < 1 and 0/0 >= 1 are both false.
+		// In CEL, as in Go, a comparison with NaN is false: 0/0 < 1 and 0/0 >= 1 are both false.
 		return compare(left, right), ok1 && ok2
 	}, nil
 }
 
-// both compiles && and || with the semantics of CEL: if the value of one operand determines the result, the other operand may be without a
-// value. The parameter settles is the value of an operand that determines the result: false for &&, true for ||.
+// both compiles && and || with the semantics of CEL: if the value of one operand determines the result, the other operand may have no
+// value. settles is the value of an operand that determines the result: false for &&, true for ||.
 func (x *expression) both(args []celast.Expr, settles bool) (truth, error) {
 	sides := make([]truth, len(args))
 	for i := range args {

@@ -1,6 +1,6 @@
 // Package formula compiles a formula in CEL into a function of the signals of a policy.
 //
-// Compile checks the text against the names of the signals. The function that it returns becomes scaling.Policy.Formula.
+// Compile checks the text against the names of the signals. The caller stores the returned function in scaling.Policy.Formula.
 package formula
 
 import (
@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// maxFormula limits the length of the text. A readable formula over eight signals has about 300 characters.
+	// maxFormula is the maximum length of the text. A readable formula over eight signals has about 300 characters.
 	maxFormula     = 1000
 	signalTypeName = "Signal"
 )
@@ -63,7 +63,7 @@ func environment(names []string) (*cel.Env, error) {
 	}
 	options := []cel.EnvOption{
 		cel.CustomTypeProvider(signalFields{registry}), cel.CustomTypeAdapter(registry),
-		cel.ClearMacros(), cel.Macros(cel.HasMacro), // has is the only macro, because the others could create loops
+		cel.ClearMacros(), cel.Macros(cel.HasMacro), // has is the only permitted macro, because other macros can create loops
 		cel.ParserExpressionSizeLimit(maxFormula), cel.ParserRecursionLimit(64),
 		cel.Variable("replicas", cel.DoubleType), cel.Variable("ready", cel.DoubleType),
 	}
@@ -88,8 +88,8 @@ func numbers(name string, most int) cel.EnvOption {
 	return cel.Function(name, overloads...)
 }
 
-// Compile compiles a CEL expression to a function of the signals' proposals. It converts all numbers in the formula to doubles. Without
-// this conversion, "2 * gateway.value" would be an error, because CEL cannot multiply an int by a double.
+// Compile compiles a CEL expression to a function of the signals' proposals. It converts all numbers in the formula to doubles. Otherwise
+// "2 * gateway.value" would be an error, because CEL cannot multiply an int by a double.
 func Compile(text string, signals []scaling.Signal) (scaling.Formula, error) {
 	if len(text) > maxFormula {
 		return nil, fmt.Errorf("the formula is longer than %d characters", maxFormula)
@@ -151,7 +151,7 @@ var (
 )
 
 // celError returns an error with one line of CEL's report. If a line is about an unknown name, celError selects this line, because the
-// other errors are consequences of the unknown name. Otherwise it selects the first line.
+// other errors are consequences of the unknown name. Otherwise celError selects the first line.
 func celError(issues *cel.Issues, names []string) error {
 	lines := strings.Split(issues.Err().Error(), "\n")
 	line := lines[max(0, slices.IndexFunc(lines, celUnknown.MatchString))]

@@ -91,7 +91,7 @@ func TestAFormulaWithoutANumericResultIsRejected(t *testing.T) {
 	}
 }
 
-// An expression that cannot be computed is rejected at every place of a formula.
+// An expression that evaluate.go cannot compile must be rejected at every position in a formula.
 func TestAnUnfitPartOfAFormulaIsRejected(t *testing.T) {
 	for _, unfit := range []string{"double(ready)", "[1.0, 2.0][0]", "{'a': 2.0}.a"} {
 		for _, place := range []string{"%s", "-(%s)", "1.0 + %s", "%s * 2.0", "max(%s, 1.0)", "min(1.0, ready, %s)", "ceil(%s)",
@@ -115,7 +115,7 @@ func TestASignalNamedLikeAReservedWordIsRejected(t *testing.T) {
 }
 
 // If a formula receives fewer proposals than it has signals, it must return no result and must not panic. Only a defect in the caller can
-// cause this, and such a defect must not end the tick.
+// cause this, and that defect must not end the tick.
 func TestAFormulaWithTooFewProposalsIsUnknown(t *testing.T) {
 	f, err := Compile("gpu_busy.value", formulaSignals)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The oracle is CEL's own interpreter. It evaluates the same text with the same declarations, but without the code of evaluate.go.
+// The oracle is CEL's interpreter. It evaluates the same formula with the same declarations, but without the code of evaluate.go.
 
-// asking lets CEL's interpreter read the fields of a proposal.
+// asking is a proposal whose fields CEL's interpreter can read.
 type asking struct{ ask scaling.Proposal }
 
 func (a asking) ConvertToNative(reflect.Type) (any, error) {

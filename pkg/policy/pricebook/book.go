@@ -15,7 +15,7 @@ import (
 )
 
 // Read decodes a price book as strictly as a policy. The file must contain exactly one document, of kind PriceBook. Every problem has a
-// line and a field. If there is a problem that is not a warning, the returned book is nil.
+// line and a field. If a problem is an error and not a warning, the returned book is nil.
 func Read(file string, text []byte) (*cost.Book, []policy.Problem) {
 	r := bookReader{&decode.Collector{File: file}}
 	book := r.read(text)
@@ -26,7 +26,7 @@ func Read(file string, text []byte) (*cost.Book, []policy.Problem) {
 	return book, r.Problems
 }
 
-// Is reports whether a text is a price book. This depends on the kind of its first document.
+// Is reports whether a text is a price book, according to the kind of its first document.
 func Is(text []byte) (is bool) {
 	f := &decode.Collector{}
 	defer f.Recover(&is) // Is ignores the problem, because Read reports it
@@ -112,8 +112,8 @@ func (d bookReader) instanceType(t *spec.InstancePrice, out cost.Type, at *decod
 			continue
 		}
 		if *hourly == 0 {
-			// A price of 0 is not allowed for an instance type. If a price is unknown, it must be omitted. If a machine costs nothing, it needs an
-			// entry in overrides.
+			// A price of 0 is not allowed for an instance type. If the price is unknown, it must be omitted. If a machine costs nothing, the user
+			// must set its price in overrides.
 			d.Reject(at.Key(kind), "a price of 0 means that it is unknown", "omit it, or use spec.overrides for a machine without cost")
 		}
 		out.Hourly[kind] = *hourly
@@ -127,7 +127,7 @@ func (d bookReader) instanceType(t *spec.InstancePrice, out cost.Type, at *decod
 	return out
 }
 
-// CheckOverrides reports a problem for each price that is set twice.
+// CheckOverrides reports a problem for each price that overrides contains twice.
 func CheckOverrides(f *decode.Collector, overrides []spec.Price, p *decode.Path) {
 	type price struct{ kind, capacity, region string }
 	used := map[price]bool{}

@@ -112,7 +112,7 @@ func TestPricesOfThePlatformTakePrecedence(t *testing.T) {
 	}
 }
 
-// FuzzPriceBook checks that Read never panics, returns no book with an error, and returns only prices that are not negative.
+// FuzzPriceBook checks that Read never panics, never returns both a book and an error, and returns no negative price.
 func FuzzPriceBook(f *testing.F) {
 	f.Add([]byte(wellBook))
 	f.Add([]byte("a: &a [*a]\n---\nkind: PriceBook"))

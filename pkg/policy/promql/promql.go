@@ -1,5 +1,5 @@
-// Package promql checks the queries of a PlatformConfig, builds queries from a metric and labels, and finds out whether a query
-// computes the rate of a counter.
+// Package promql checks the queries of a PlatformConfig, builds queries from a metric and labels, and determines whether a query computes
+// the rate of a counter.
 package promql
 
 import (
@@ -16,7 +16,7 @@ import (
 // promParser parses PromQL. It does not accept experimental functions, because a query must work on every server.
 var promParser = parser.NewParser(parser.Options{})
 
-// maxQuery limits the length of a query. The longest queries of public rule sets have about 2,000 characters.
+// maxQuery is the maximum length of a query. The longest queries of public rule sets have about 2,000 characters.
 const maxQuery = 8192
 
 // Parse parses a query and checks that its result is an instant vector.
@@ -34,8 +34,8 @@ func Parse(query string) (parser.Expr, error) {
 	return expr, nil
 }
 
-// AddMatchers adds label matchers to every selector of a query. It changes the syntax tree and not the text. A value therefore cannot end a
-// selector and add other PromQL.
+// AddMatchers adds label matchers to every selector of a query. It changes the syntax tree instead of the text, so that a value cannot end
+// a selector and add other PromQL.
 func AddMatchers(expr parser.Expr, matchers map[string]string) {
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
 		if v, ok := n.(*parser.VectorSelector); ok {
@@ -47,7 +47,7 @@ func AddMatchers(expr parser.Expr, matchers map[string]string) {
 	})
 }
 
-// metricNames returns the name of the metric for each selector of a query. The name is "" if a selector has none.
+// metricNames returns the name of the metric for each selector of a query. The name is "" if a selector has no metric name.
 func metricNames(expr parser.Expr) (names []string) {
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
 		if v, ok := n.(*parser.VectorSelector); ok {
@@ -64,7 +64,7 @@ func metricNames(expr parser.Expr) (names []string) {
 	return names
 }
 
-// podMetrics contains prefixes of the names of metrics about a workload's own pods. Their series disappear with the last pod.
+// podMetrics contains prefixes of the names of metrics about a workload's own pods. Their series disappear when the last pod is removed.
 var podMetrics = []string{"vllm:", "vllm_", "sglang:", "sglang_", "DCGM_", "dcgm_", "nv_", "ray_vllm", "trtllm_", "trtllm:", "tgi_",
 	"dynamo_component_", "kube_pod_",
 	"container_"}
@@ -77,8 +77,8 @@ func OnlyFromPods(expr parser.Expr) bool {
 	})
 }
 
-// MissingLabel returns the first of the labels that no series in the result of the query can have. It returns "" if there is none. It
-// checks only the outermost aggregation.
+// MissingLabel returns the first of the given labels that no series in the result of the query can have. It returns "" if every label is
+// possible. It checks only the outermost aggregation.
 func MissingLabel(expr parser.Expr, labels ...string) string {
 	for {
 		switch e := expr.(type) {

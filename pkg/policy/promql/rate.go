@@ -9,7 +9,7 @@ import (
 
 // CounterRate describes the result of a query that computes the rate of a counter.
 type CounterRate struct {
-	PerSecond   float64 // value of the result for one event per second; above 0
+	PerSecond   float64 // value of the query's result for a rate of one event per second; above 0
 	Aggregation Aggregation
 }
 
@@ -23,14 +23,14 @@ const (
 	PerSeries                       // the mean, maximum or minimum over several series, usually of pods
 )
 
-// PerSecond reports whether a query computes the rate of a counter: rate(), irate() or increase(). The rate may be aggregated, and
-// multiplied or divided by constants. A ratio of two rates, a count, and a selection of series such as topk are not accepted as rates.
+// PerSecond reports whether a query computes the rate of a counter by rate(), irate() or increase(). The rate may be aggregated, and
+// multiplied or divided by constants. A ratio of two rates, a count, and a selection of series such as topk are not rates.
 //
-// g.PerSecond is the value of the result for one event per second. It is 1 for sum(rate(x[1m])). It is 60 for sum(increase(x[1m])) and for
-// 60 * sum(rate(x[1m])). g.Aggregation is Total for a sum. For avg(rate(x[1m])) it is PerSeries, because the result is usually the rate of
-// one pod.
+// g.PerSecond is the value of the query's result if one event occurs per second. It is 1 for sum(rate(x[1m])). It is 60 for
+// sum(increase(x[1m])) and for 60 * sum(rate(x[1m])). g.Aggregation is Total for a sum. For avg(rate(x[1m])) it is PerSeries, because the
+// result is usually the rate of one pod.
 //
-// The query does not show which events the counter counts. Usually they are requests.
+// The query does not show which events the counter counts. Usually the events are requests.
 func PerSecond(query string) (g CounterRate, is bool) {
 	if query == "" {
 		return CounterRate{}, false
@@ -51,7 +51,7 @@ func (g CounterRate) times(factor float64) CounterRate {
 	return g
 }
 
-// growth returns the rate that an expression computes, or the zero value if it does not compute a rate.
+// growth returns the rate that an expression computes. It returns the zero value if the expression does not compute a rate.
 func growth(expr parser.Expr) CounterRate {
 	switch e := expr.(type) {
 	case *parser.ParenExpr:
@@ -68,9 +68,9 @@ func growth(expr parser.Expr) CounterRate {
 	return CounterRate{}
 }
 
-// growthOfAggregate returns the rate of an aggregation. In general, the outermost aggregation determines Aggregation. There is one
-// exception. If all labels of the inner aggregation are also labels of the outer aggregation, each group of the outer aggregation has only
-// one series, and the inner aggregation determines the result.
+// growthOfAggregate returns the rate of an aggregation. The outermost aggregation determines Aggregation, with one exception: if all labels
+// of the inner aggregation are also labels of the outer aggregation, each group of the outer aggregation has only one series, so the inner
+// aggregation determines the result.
 func growthOfAggregate(e *parser.AggregateExpr) CounterRate {
 	if !slices.Contains([]parser.ItemType{parser.SUM, parser.AVG, parser.MAX, parser.MIN}, e.Op) {
 		return CounterRate{}
@@ -105,7 +105,7 @@ func growthOfCall(e *parser.Call) CounterRate {
 }
 
 // growthOfBinary returns the rate of a binary expression: a rate that is multiplied or divided by a constant, or a rate with "or
-// vector(0)". "or vector(0)" only adds a value if there is no series.
+// vector(0)". "or vector(0)" does not change a rate. It only adds a value if there is no series.
 func growthOfBinary(e *parser.BinaryExpr) CounterRate {
 	if e.Op == parser.LOR {
 		if other, is := e.RHS.(*parser.Call); is && other.Func.Name == "vector" {
@@ -136,7 +136,7 @@ func constant(expr parser.Expr) (float64, bool) {
 	return n.Val, true
 }
 
-// bare returns an expression without the parentheses around it.
+// bare returns an expression without its enclosing parentheses.
 func bare(expr parser.Expr) parser.Expr {
 	for {
 		p, is := expr.(*parser.ParenExpr)

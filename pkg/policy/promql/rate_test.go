@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// PerSecond must return the value of the result for one event per second. The expected value is 0 if the query is not the rate of a
-// counter.
+// PerSecond must return the value of a query's result for a rate of one event per second. The expected value is 0 if the query does not
+// compute the rate of a counter.
 func TestPerSecond(t *testing.T) {
 	for query, want := range map[string]float64{
 		`rate(gateway_requests_total[1m])`:                                             1,
@@ -47,7 +47,7 @@ func TestPerSecond(t *testing.T) {
 	}
 }
 
-// A sum over pods is a total. The mean, maximum or minimum over pods is the rate of one pod, except if each group contains only one series.
+// A sum over pods is a total. The mean, maximum or minimum over pods is the rate of one pod, unless each group contains only one series.
 func TestPerSecondReturnsTheAggregation(t *testing.T) {
 	for query, want := range map[string]Aggregation{
 		`rate(x_total[1m])`: Unaggregated,
@@ -61,7 +61,7 @@ func TestPerSecondReturnsTheAggregation(t *testing.T) {
 		`min by (ns) (rate(x_total[1m]))`:                               PerSeries,
 		`max by (pool) (sum by (pool, pod) (rate(x_total[1m])))`:        PerSeries,
 		`avg(sum without (le) (rate(x_total[1m])))`:                     PerSeries,
-		`max(sum(rate(x_total[1m])))`:                                   Total, // the maximum of only one series, which is already a sum
+		`max(sum(rate(x_total[1m])))`:                                   Total, // the maximum of a single series, which is a sum
 		`avg by (ns, pool) ((sum by (ns) (rate(x_total[1m]))))`:         Total,
 		`sum by (ns) (avg by (ns) (rate(x_total[1m])))`:                 PerSeries,
 		`label_replace(avg(rate(x_total[1m])), "b", "$1", "a", "(.*)")`: PerSeries,

@@ -12,20 +12,20 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// Selection contains the metric, the labels and the aggregation that a policy defines. Build creates a query from them.
+// Selection contains the metric, the labels and the aggregation in a signal of a policy. Build creates a query from them.
 type Selection struct {
 	Metric                    string
 	Labels                    map[string]string
 	Aggregate                 string // sum, avg, max or min
 	Rate                      time.Duration
 	Latency                   bool
-	Quantile                  float64 // quantile of a histogram; 0 means the mean
+	Quantile                  float64 // quantile of a histogram; 0: the mean
 	Window                    time.Duration
 	NamespaceLabel, Namespace string
 	Matchers                  map[string]string // matchers of the data source
 }
 
-// Build returns the query as PromQL. It builds a syntax tree and converts it to text, so that no value is interpreted as PromQL.
+// Build returns the query as PromQL. It builds a syntax tree and converts the tree to text, so that no value is interpreted as PromQL.
 func (s Selection) Build() (string, error) {
 	if !model.LegacyValidation.IsValidMetricName(s.Metric) {
 		return "", fmt.Errorf("%s is not a metric name", wording.Quote(s.Metric))
@@ -39,8 +39,8 @@ func (s Selection) Build() (string, error) {
 		return &parser.Call{Func: parser.Functions["rate"], Args: parser.Expressions{
 			&parser.MatrixSelector{VectorSelector: s.vector(suffix), Range: window}}}
 	}
-	// Each series of the result has only the label with the namespace, because package telemetry uses this label to find the workloads of
-	// the series.
+	// Each series of the result has only the label with the namespace, because package telemetry finds the workloads of a series by this
+	// label.
 	sum := func(of parser.Expr, by ...string) parser.Expr {
 		return &parser.AggregateExpr{Op: parser.SUM, Expr: of, Grouping: append(by, s.NamespaceLabel)}
 	}

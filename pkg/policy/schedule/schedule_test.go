@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
 )
 
-// compile returns a window, and the field and message of its first problem.
+// compile compiles a window and returns it with the field and message of its first problem.
 func compile(w Text) (calendar.Window, string) {
 	f := &decode.Collector{}
 	out, ok := Compile(f, w, decode.Spec)
@@ -23,8 +23,8 @@ func compile(w Text) (calendar.Window, string) {
 	return out, strings.TrimPrefix(f.Problems[0].Field, "spec.") + ": " + f.Problems[0].Message
 }
 
-// From is the first moment of its text, and a day in until is included. In the night of 29 March 2026, Berlin has no time between 2:00 and
-// 3:00.
+// A window opens at the first moment of its field from. If its field until is a day, the window includes this day. In the night of 29 March
+// 2026, Berlin has no time between 2:00 and 3:00.
 func TestMomentsOfAWindowInItsTimeZone(t *testing.T) {
 	for _, c := range []struct{ from, until, opens, closes string }{
 		{"2026-11-27", "2026-11-30", "2026-11-26T23:00:00Z", "2026-11-30T23:00:00Z"},
@@ -58,7 +58,7 @@ func TestWindowsThatAreRefused(t *testing.T) {
 			"start: is not a cron expression: it has more than 200 characters"},
 		{"a zone in the expression", func(w *Text) { w.Start = "TZ=UTC 0 8 * * *" },
 			"start: is not a cron expression: the time zone belongs into the field timezone"},
-		{"no zone", func(w *Text) { w.Timezone = "" }, ""}, // the decoder reports it
+		{"no zone", func(w *Text) { w.Timezone = "" }, ""}, // the decoder reports a missing zone
 		{"an unknown zone", func(w *Text) { w.Timezone = "Berlin" }, "timezone: is not a time zone"},
 		{"no start", func(w *Text) { w.Start = "" }, "start: is missing"},
 		{"no end", func(w *Text) { w.End = "" }, "end: is missing"},
@@ -83,8 +83,8 @@ func TestWindowsThatAreRefused(t *testing.T) {
 	}
 }
 
-// FirstOverlap must find the same time as a search in steps of ten minutes. The windows have random times of the day and days, and they
-// begin and end on random days.
+// FirstOverlap must find the same time as a search in steps of ten minutes. The windows have random days and times of day, and random dates
+// from which and until which they apply.
 func TestFirstOverlapIsTheFirstTimeInBothWindows(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	day := func(n int) string { return time.Date(2026, 3, 27+n, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) }
@@ -129,7 +129,7 @@ func describe(w *calendar.Window) string {
 	return w.From.Format(time.RFC3339) + " to " + w.To.Format(time.RFC3339)
 }
 
-// Windows without an end are searched for four years from the end of 2027. The search ends after the given number of steps.
+// Windows without an end must be searched for four years from the end of 2027. The search must end after the given number of steps.
 func TestOverlapOfWindowsThatRecur(t *testing.T) {
 	leapDay := Text{Name: "w", Timezone: "UTC", Start: "0 8 29 2 *", End: "0 9 29 2 *"}
 	for _, c := range []struct {

@@ -55,10 +55,10 @@ func parseZone(name string) (*time.Location, error) {
 	return kept.(*time.Location), nil
 }
 
-// zones caches the time zones, because a zone uses some kilobytes and is read from a file. There are about 600 names.
+// zones caches the time zones, because a zone is read from a file and uses some kilobytes of memory. There are about 600 zone names.
 var zones sync.Map
 
-// scheduleName limits the characters and the length of a schedule's name, because reasons, log lines and Events contain it.
+// scheduleName limits the characters and the length of a schedule's name, which is part of reasons, log lines and Events.
 var scheduleName = regexp.MustCompile(`^[\p{L}\p{N}]([-_. \p{L}\p{M}\p{N}]{0,61}[\p{L}\p{M}\p{N}])?$`)
 
 const scheduleNameAllowed = "at most 63 letters, digits, spaces, '-', '_' and '.', a letter or digit first and last"
@@ -127,11 +127,11 @@ func readCron(f *decode.Collector, text string, p *decode.Path) calendar.Cron {
 	return c
 }
 
-// momentLayouts contains the formats of a time without a zone. The first is a date without a time of day.
+// momentLayouts contains the formats of a time without a zone. The first format is a date without a time of day.
 var momentLayouts = []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02 15:04:05"}
 
-// readMoment parses the field from or until of a window, in the window's time zone. The parameter end is true for the field until. If until
-// is a date without a time of day, the window includes the whole day.
+// readMoment parses the field from or until of a window, in the window's time zone. end is true for the field until. If until is a date
+// without a time of day, the window includes the whole day.
 func readMoment(f *decode.Collector, text string, p *decode.Path, zone *time.Location, end bool) time.Time {
 	if text == "" {
 		return time.Time{}

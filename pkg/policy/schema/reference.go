@@ -38,7 +38,7 @@ func Reference() string {
 	return b.String()
 }
 
-// evidence returns the table that shows what each signal measures for an objective.
+// evidence returns a table of what each signal measures for an objective.
 func evidence() string {
 	var b strings.Builder
 	b.WriteString("\n## What a signal measures for an objective\n\n")
@@ -64,7 +64,7 @@ func evidence() string {
 	return b.String()
 }
 
-// section writes the table of one struct, and then the tables of the structs of its fields.
+// section writes the table of one struct, followed by the tables of the structs in its fields.
 func section(b *strings.Builder, path string, t reflect.Type) {
 	fmt.Fprintf(b, "\n### %s\n\n| field | meaning | default |\n|---|---|---|\n", path)
 	type inner struct {

@@ -14,9 +14,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// JSONSchemas returns the JSON Schemas of the documents for editors and CI. The key is the name of the file. They are generated from the
-// field tables that the decoder uses, so a schema accepts every document that the decoder accepts. Rules about several values are not part
-// of the schemas, for example that minReplicas must not be above maxReplicas or that a query must exist.
+// JSONSchemas returns the JSON Schemas of the documents for editors and CI. The key is the name of the file. The schemas are generated from
+// the field tables that the decoder uses, so they accept every document that the decoder accepts. They do not contain rules about several
+// values, for example that minReplicas must not be above maxReplicas or that a query must exist.
 func JSONSchemas() map[string][]byte {
 	return map[string][]byte{
 		"scalingpolicy.json":  schemaOf(spec.KindScalingPolicy, reflect.TypeFor[spec.PolicyDocument]()),
@@ -43,7 +43,7 @@ func schemaOf(kind string, t reflect.Type) []byte {
 	return append(out.Bytes(), '\n')
 }
 
-// constant makes a schema require a certain value for a field of a document.
+// constant makes a schema require the given value for a field of a document.
 func constant(s *jsonschema.Schema, field, value string) {
 	if p, ok := s.Properties.Get(field); ok {
 		p.Const = value
@@ -71,8 +71,8 @@ func scalarSchema(t reflect.Type) *jsonschema.Schema {
 // types returns the keyword "type" with several types. It is needed because the field Type of jsonschema.Schema can contain only one type.
 func types(names ...string) map[string]any { return map[string]any{"type": names} }
 
-// addFieldTable adds the information of the struct tags of package spec: descriptions, allowed words, and which fields are required. A
-// field that is not required may also be written without a value.
+// addFieldTable adds the data from the struct tags of package spec to a schema: descriptions, allowed words, and which fields are required.
+// A field that is not required may also be written without a value.
 func addFieldTable(s *jsonschema.Schema, t reflect.Type) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -100,7 +100,7 @@ func addFieldTable(s *jsonschema.Schema, t reflect.Type) {
 	}
 }
 
-// orNull extends the schema of a field so that the value of the field may also be null, which is a field that is written without a value.
+// orNull extends the schema of a field so that the field may be null, which is how YAML represents a field without a value.
 func orNull(p *jsonschema.Schema) {
 	names, several := p.Extras["type"].([]string)
 	if !several {

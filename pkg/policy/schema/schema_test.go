@@ -83,8 +83,8 @@ func schemaFor(t *testing.T, doc any) map[string]any {
 	return rules
 }
 
-// against checks the value v against the JSON Schema in rules and returns the faults that it finds. It supports only the part of JSON
-// Schema that these schemas use.
+// against checks the value v against the JSON Schema in rules and returns the faults that it finds. It supports only the JSON Schema
+// keywords that these schemas use.
 func against(rules map[string]any, v any, path string) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, path+": "+fmt.Sprintf(format, args...)) }
 	if types, ok := rules["type"]; ok && !hasType(types, v) {

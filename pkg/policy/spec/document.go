@@ -3,7 +3,7 @@ package spec
 // APIVersion is the apiVersion of every document.
 const APIVersion = "gpuscaler.io/v1alpha1"
 
-// The kinds of documents.
+// The kinds of documents that users write.
 const (
 	KindScalingPolicy  = "ScalingPolicy"
 	KindPlatformConfig = "PlatformConfig"

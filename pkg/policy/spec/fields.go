@@ -8,7 +8,7 @@ import (
 )
 
 // Field describes one field of the document format. Its values are read from the struct tags and from docs.go. The decoder, the JSON Schema
-// and the reference all use Field, so that they are consistent.
+// and the reference all use Field, so they cannot contradict each other.
 type Field struct {
 	Name     string
 	Index    int // index of the struct field

@@ -6,8 +6,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// HTTP contains the fields of Prometheus' HTTP client configuration (http_config), except those that contain a secret. The fields have the
-// same names, so that a block of prometheus.yml can be copied.
+// HTTP contains the fields of Prometheus' HTTP client configuration (http_config), except the fields that contain a secret. The names are
+// the same, so that a user can copy a block of prometheus.yml.
 type HTTP struct {
 	BasicAuth       *BasicAuth     `yaml:"basic_auth,omitempty"`
 	Authorization   *Authorization `yaml:"authorization,omitempty"`
@@ -63,8 +63,8 @@ type SigV4 struct {
 	ServiceName        string `yaml:"service_name,omitempty" default:"aps"`
 }
 
-// YAML returns the configuration in the format that prometheus/common/config.LoadHTTPConfig reads. It sets gpuscaler's own default:
-// redirects are never followed. A nil receiver is treated as an empty configuration.
+// YAML returns the configuration in the format that prometheus/common/config.LoadHTTPConfig reads. It sets follow_redirects to false, so
+// that gpuscaler never follows a redirect. A nil receiver counts as an empty configuration.
 func (h *HTTP) YAML() (string, error) {
 	var out HTTP
 	if h != nil {

@@ -15,14 +15,14 @@ type Platform struct {
 	Prices         *Prices      `yaml:"prices,omitempty"`
 }
 
-// Bounds limits minReplicas and maxReplicas of policies. A lower value is raised to Bounds.MinReplicas, and a higher value is lowered to
+// Bounds limits minReplicas and maxReplicas of policies. Lower values are increased to Bounds.MinReplicas, and higher values are reduced to
 // Bounds.MaxReplicas.
 type Bounds struct {
 	MinReplicas *int32 `yaml:"minReplicas,omitempty"`
 	MaxReplicas *int32 `yaml:"maxReplicas,omitempty"`
 }
 
-// Defaults contains the values for fields that a policy omits.
+// Defaults contains the values of fields that a policy omits.
 type Defaults struct {
 	CooldownPeriod *Duration `yaml:"cooldownPeriod,omitempty" default:"5m"`
 	MaxAge         Duration  `yaml:"maxAge,omitempty" default:"2m"`
@@ -45,8 +45,8 @@ type Team struct {
 }
 
 // Exporter selects pods that export metrics about other pods. Prometheus renames the labels namespace and pod of such metrics to
-// exported_namespace and exported_pod. Any scraped pod can export these labels with arbitrary values, so gpuscaler accepts them only from
-// declared exporters.
+// exported_namespace and exported_pod. Any scraped pod can export these labels with arbitrary values, so gpuscaler accepts the labels only
+// from declared exporters.
 type Exporter struct {
 	Type string `yaml:"type" required:"true" enum:"dcgm,kueue,karpenter,kube-state-metrics,vllm,sglang,triton,nim,ray,tgi,trtllm,dynamo"`
 
@@ -95,8 +95,8 @@ type DataSource struct {
 	PodsIn    string            `yaml:"podsIn,omitempty"`
 }
 
-// Group is a capacity group: NodePools of different capacity types on which the same workloads can run, or in a cluster without Karpenter
-// the nodes with the labels of nodeSelector.
+// Group is a capacity group: NodePools of different capacity types on which the same workloads can run. In a cluster without Karpenter, it
+// is the nodes with the labels of nodeSelector.
 type Group struct {
 	Name                 string            `yaml:"name" required:"true"`
 	Resource             string            `yaml:"resource" required:"true"`

@@ -2,7 +2,7 @@
 // of scalars. Package compile checks everything else.
 package spec
 
-// Policy is the spec of a ScalingPolicy as written. Its struct tags and docs.go define the format; see FieldsOf.
+// Policy is the spec of a ScalingPolicy as a user writes it. Its struct tags and docs.go define the format (see FieldsOf).
 type Policy struct {
 	ScaleTargetRef *TargetRef `yaml:"scaleTargetRef,omitempty" default:"none: required in a file"`
 	MinReplicas    *int32     `yaml:"minReplicas,omitempty" default:"1, because 0 needs a signal that exists at zero replicas"`
@@ -20,8 +20,8 @@ type Policy struct {
 	Activate       *bool      `yaml:"activate,omitempty" default:"false"`
 }
 
-// Objective is the SLO of the workload. Exactly one of its times is set. gpuscaler learns what it needs to meet the SLO: the capacity of a
-// replica, the cold start and the pattern of the arrivals.
+// Objective is the SLO of the workload. Exactly one of its times is set. gpuscaler learns the data that it needs to meet the SLO: the
+// capacity of a replica, the duration of a cold start and the pattern of the arrivals.
 type Objective struct {
 	Wait              *Duration   `yaml:"wait,omitempty"`
 	TimeToFirstToken  *Duration   `yaml:"timeToFirstToken,omitempty"`
@@ -39,7 +39,7 @@ type TargetRef struct {
 	Name       string `yaml:"name" required:"true"`
 }
 
-// Signal is one entry of the list signals. Its type determines which fields are allowed.
+// Signal is one element of the list signals. Its type determines which fields are allowed.
 type Signal struct {
 	Name string `yaml:"name" required:"true"`
 	Type string `yaml:"type" required:"true" enum:"prometheus,dcgm,vllm,sglang,triton,nim,ray,tgi,trtllm,dynamo,redis,kueue,external,keda"`
@@ -72,8 +72,8 @@ type Signal struct {
 	Trigger       string `yaml:"trigger,omitempty"`
 }
 
-// Forecast keeps replicas ready for increases that are likely. What is likely depends on the variation of the signal in the last minutes:
-// the lower the variation, the fewer replicas are kept.
+// Forecast keeps replicas ready for likely increases of the load. Which increases are likely is computed from the variation of the signal
+// in the last minutes: the lower the variation, the fewer replicas are kept.
 type Forecast struct {
 	Window     *Duration `yaml:"window,omitempty" default:"5m"`
 	Deviations float64   `yaml:"deviations,omitempty" default:"2"`

@@ -1,6 +1,6 @@
 package spec
 
-// KindPriceBook is the kind of a price book. A price book is in a separate file.
+// KindPriceBook is the kind of a price book, which users write in a separate file.
 const KindPriceBook = "PriceBook"
 
 // PriceBook contains prices of instance types for clusters in which Karpenter does not export prices. All prices are in US dollars per hour

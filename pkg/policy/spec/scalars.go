@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Scalar is a value that is written as one YAML scalar and has its own syntax.
+// Scalar is a type that is written as one YAML scalar with a syntax that YAML does not define, such as 90s or 80%.
 type Scalar interface {
 	Parse(text string) error // sets the value; the error describes the defect of the text
 	Allowed() string         // the syntax in words
@@ -21,10 +21,10 @@ type Scalar interface {
 // errRange is the error for a value that is too low or too high.
 var errRange = errors.New("is out of range")
 
-// Names is a list of names. A list with one name may be written as the name itself.
+// Names is a list of names. A list with one name may be written as a single name.
 type Names []string
 
-// MarshalYAML returns a list with one name as the name itself.
+// MarshalYAML returns a list with one name as a single name.
 func (n Names) MarshalYAML() (any, error) {
 	if len(n) == 1 {
 		return n[0], nil
@@ -87,7 +87,7 @@ func (d Duration) String() string {
 	return s
 }
 
-// Amount is a target or an activation target: a number, a percentage (80%) or a time (500ms). For a plain number, the unit depends on the
+// Amount is a target or an activation target: a number, a percentage (80%) or a time (500ms). The unit of a plain number depends on the
 // metric and is determined when the signal is compiled.
 type Amount struct {
 	Text  string
@@ -143,7 +143,7 @@ func (a Amount) MarshalYAML() (any, error) {
 	return a.Text, nil
 }
 
-// Percent is a share that is written as a percentage, with or without the percent sign. 80 and 80% are the same, and 0.8 is rejected.
+// Percent is a share that is written as a percentage, with or without the percent sign. 80 and 80% mean the same. 0.8 is rejected.
 type Percent float64 // the value as a fraction
 
 // Parse implements Scalar.
@@ -204,7 +204,7 @@ func (Percentile) Pattern() string { return `^[0-9]+(\.[0-9]+)?%?$` }
 // MarshalYAML returns the value as a number, such as 99.
 func (p Percentile) MarshalYAML() (any, error) { return float64(p), nil }
 
-// Tolerance is the tolerance of an HPA, which is a relative change. It is written as a number from 0 to 1 (0.1) or as a percentage (10%).
+// Tolerance is the tolerance of an HPA, a relative change. It is written as a number from 0 to 1 (0.1) or as a percentage (10%).
 type Tolerance float64
 
 // Parse implements Scalar.

@@ -12,8 +12,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// annotationValues are values of annotations. Their keys are written without the prefix gpuscaler.io/. Keys of trigger metadata have the
-// prefix "metadata/". The base object has the annotations of the first entry. The value "-" removes one of them.
+// annotationValues are the annotations of test objects. The keys omit the prefix gpuscaler.io/. Keys of trigger metadata begin with
+// "metadata/". Every object has the annotations of the first element (the base object) and changes them by its own element. The value "-"
+// removes an annotation.
 var annotationValues = []map[string]string{
 	{"queue-source": "keda/sqs", "queue-depth-per-replica": "10"},
 	{"queue-source": "gateway-queue"}, {"queue-source": " gateway-queue "}, {"queue-source": "r/jobs"}, {"queue-source": "r/jobs/high"},
@@ -58,7 +59,7 @@ var annotationValues = []map[string]string{
 	{"queue-depth": "7"}, {"paused": "true", "last-decision": "x"},
 }
 
-// The golden file contains, for each object, its problems and what its policy has differently from the policy of the base object.
+// The golden file contains for each object its problems, and the differences of its policy from the policy of the base object.
 func TestEachAnnotationHasItsEffect(t *testing.T) {
 	var out strings.Builder
 	var base map[string]string
@@ -102,7 +103,7 @@ func TestEachAnnotationHasItsEffect(t *testing.T) {
 	golden.Compare(t, "testdata/annotations.txt", out.String())
 }
 
-// A problem in the policies of an object names the object and the annotation, also for an HPA.
+// A problem in the policy of an object must contain the object and the annotation. This test uses an HPA.
 func TestProblemsOfAnHPANameIt(t *testing.T) {
 	policies, _ := storeWith(t)
 	object := scaledObject(map[string]string{"gpuscaler.io/mode": "off", "gpuscaler.io/spec": "minReplicas: 2"})

@@ -8,24 +8,24 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// CarrierStatus describes which policies in one HPA, ScaledObject or ConfigMap the store accepted and which it refused. It is written to an
-// annotation of that object.
+// CarrierStatus is the status of the policies in one HPA, ScaledObject or ConfigMap: which of them the store accepted and which it refused.
+// It is written to an annotation of that object.
 type CarrierStatus struct {
 	Kind, Namespace, Name string
-	// State is InForce if the policies are in force as written. If a policy has an error, State is Refused, or LastValid if the last valid
-	// version of an object's policy stays in force. It is empty if the result is not known yet.
+	// State is InForce if the engine uses the policies as written. If a policy has an error, State is LastValid if the engine uses the last
+	// valid version of an object's policy, and otherwise Refused. It is empty if the result is not known yet.
 	State    State
-	Workload *scaling.Workload // the policy of an HPA or a ScaledObject that is in force; nil: none
-	InForce  []string          // the policies of a ConfigMap that are in force as written, as in ConfigMapStatus
+	Workload *scaling.Workload // the policy of an HPA or a ScaledObject that the engine uses; nil: it uses none
+	InForce  []string          // the policies of a ConfigMap that the engine uses as written, as in ConfigMapStatus
 	Problems []policy.Problem
 }
 
-// StatusRevision returns a number that increases whenever the result of CarrierStatuses may have changed.
+// StatusRevision returns a number that increases each time the result of CarrierStatuses may have changed.
 func (s *Store) StatusRevision() uint64 { return s.statusRevision.Load() }
 
-// CarrierStatuses returns the status of each object that carries a policy of a team with policyStatus: true, sorted by kind, namespace and
-// name. known is false while a change waits for Publish, and while the PlatformConfig cannot be read, because it is then unknown which
-// teams have policyStatus.
+// CarrierStatuses returns the status of each object that contains a policy of a team with policyStatus: true, sorted by kind, namespace and
+// name. known is false while a change waits for Publish. It is also false while the PlatformConfig cannot be read, because it is then
+// unknown which teams have policyStatus.
 func (s *Store) CarrierStatuses() (all []CarrierStatus, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

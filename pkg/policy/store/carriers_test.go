@@ -9,11 +9,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// reporting is a PlatformConfig in which the status of policies is written for team chat and not for team batch.
+// reporting is a PlatformConfig with policyStatus for the team chat and without policyStatus for the team batch.
 const reporting = `teams: [{name: chat, namespaces: [team-chat], configMaps: true, policyStatus: true},
   {name: batch, namespaces: [team-batch], configMaps: true}]`
 
-// carriers returns the statuses as text, nil if they are not known.
+// carriers returns the statuses as text, or nil if they are not known.
 func (a applied) carriers() []string {
 	all, known := a.CarrierStatuses()
 	if !known {
@@ -43,7 +43,7 @@ func (a applied) expectCarriers(why string, want ...string) {
 	}
 }
 
-// A team applies a ConfigMap and annotates an HPA. It makes mistakes in both. Then the platform team removes policyStatus from the
+// A team applies a ConfigMap and annotates an HPA, with a mistake in each object. Then the platform team removes policyStatus from the
 // PlatformConfig.
 func TestCarrierStatusesOfATeam(t *testing.T) {
 	a := newApplied(t, reporting)

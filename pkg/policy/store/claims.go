@@ -19,11 +19,11 @@ const (
 	fromObject                  // only the annotations of an HPA or ScaledObject
 )
 
-// rank determines which of several policies with the same scale target takes precedence. Annotations that extend a policy do not change its
-// rank. The rank does not depend on the order in which the documents were read, so it is the same after a restart.
+// rank determines which of several policies with the same scale target takes precedence. Annotations that extend a policy do not change the
+// rank of this policy. The rank does not depend on the order in which the documents were read, so it is the same after a restart.
 type rank struct {
 	source  source
-	created time.Time // age and name of the ConfigMap
+	created time.Time // creation time and name of the ConfigMap
 	name    string
 }
 
@@ -31,7 +31,7 @@ func (r rank) compare(o rank) int {
 	return cmp.Or(cmp.Compare(r.source, o.source), r.created.Compare(o.created), cmp.Compare(r.name, o.name))
 }
 
-// rankOf returns the rank of a policy in a document, or of a policy that only annotations define if d is nil.
+// rankOf returns the rank of the policy in a document. If d is nil, only annotations define the policy.
 func (s *Store) rankOf(d *document) rank {
 	switch {
 	case d == nil:
@@ -46,15 +46,15 @@ func (s *Store) rankOf(d *document) rank {
 	return r
 }
 
-// claim is a valid policy for which resolve has not yet checked whether another policy scales the same target.
+// claim is a valid policy before resolve has checked whether another policy scales the same target.
 type claim struct {
 	compiled *policy.Compiled
-	conflict *string // receives the name of the policy that already scales the target
+	conflict *string // resolve sets it to the name of the policy that scales the target instead; empty: no other policy does
 	rank     rank
 }
 
-// claims returns the valid policies, sorted by rank, namespace and name. A policy of an object replaces the policy of a file or ConfigMap
-// with the same name.
+// claims returns the valid policies, sorted by rank, namespace and name. The policy of an object (HPA or ScaledObject) replaces the policy
+// of the same name in a file or ConfigMap.
 func (s *Store) claims() []claim {
 	for _, id := range s.blocked() {
 		s.compileObject(s.objects[id])
@@ -77,7 +77,8 @@ func (s *Store) claims() []claim {
 	return all
 }
 
-// carrier returns the object whose valid policy replaces the policy of a document with the same name, or nil if there is none.
+// carrier returns the object whose valid policy replaces the given policy of a document, because both have the same name. It returns nil if
+// no object does.
 func (s *Store) carrier(c *policy.Compiled) *object {
 	if o := s.objects[s.carriers[c.Workload.Key]]; o != nil && o.compiled != nil {
 		return o
@@ -85,17 +86,17 @@ func (s *Store) carrier(c *policy.Compiled) *object {
 	return nil
 }
 
-// resolve returns the policies that come into force, sorted by namespace and name. If several policies have the same scale target, only one
-// of them takes effect:
+// resolve returns the policies that the engine will use, sorted by namespace and name. If several policies have the same scale target, only
+// one of them takes effect:
 //
-//   - the policy that already scales the target, unless it is in a ConfigMap, or extends a policy in a ConfigMap, and another policy takes
-//     precedence by its file or by its older ConfigMap
-//   - otherwise the first one in the order of the method claims
+//   - the policy that already scales the target, unless that policy is in a ConfigMap or extends a policy in a ConfigMap, and another
+//     policy takes precedence by its file or by its older ConfigMap
+//   - otherwise the first policy in the order of the method claims
 //
-// The others have no effect. For each of them, resolve stores the name of the policy that takes effect as the conflict.
+// For each of the other policies, resolve stores the name of the policy that takes effect as the conflict.
 func (s *Store) resolve() []*policy.Compiled {
 	all := s.claims()
-	first := map[targetKey]rank{} // the first rank of a policy in a document; needed only if there are ConfigMaps
+	first := map[targetKey]rank{} // the first rank of a policy in a document, by target; needed only if there are ConfigMaps
 	if slices.ContainsFunc(all, func(c claim) bool { return c.rank.source == fromConfigMap }) {
 		for _, c := range slices.Backward(all) {
 			first[targetOf(c.compiled)] = c.rank
@@ -122,17 +123,17 @@ func (s *Store) resolve() []*policy.Compiled {
 	return out
 }
 
-// yieldsTo reports whether a policy that already scales a target gives it up to another policy. Only a policy in a ConfigMap does, so that
-// a team cannot block a file of the platform team.
+// yieldsTo reports whether a policy of rank r that scales a target must leave the target to a policy of rank other. Only a policy in a
+// ConfigMap must, so that a team cannot block a file of the platform team.
 func (r rank) yieldsTo(other rank) bool { return r.source == fromConfigMap && other.compare(r) < 0 }
 
-// yields reports whether the policy that scales the target of an object gives it up to the object's policy.
+// yields reports whether the policy `owner`, which scales the target of an object, must leave the target to the object's policy.
 func (s *Store) yields(owner string, o *object) bool {
 	h := s.policies[spec.KindScalingPolicy+" "+o.Namespace+"/"+owner]
 	return h != nil && h.compiled != nil && s.rankOf(h.lastValid).yieldsTo(s.rankOf(o.base))
 }
 
-// order compares two booleans for slices.SortFunc. false sorts before true.
+// order compares two booleans for slices.SortFunc. false is sorted before true.
 func order(a, b bool) int {
 	switch {
 	case a == b:

@@ -49,8 +49,8 @@ func TestAClusterQueueIsReadOnlyByTeamsThatListIt(t *testing.T) {
 		}
 	}
 
-	// The PlatformConfig now lists the queue for team b instead. The last valid version of team-a's policy still applies, but may no longer
-	// read the queue.
+	// The PlatformConfig now lists the queue only for team b. The last valid version of team-a's policy still applies, but must no longer read
+	// the queue.
 	x.write("platform.yaml", platform(moved))
 	load()
 	if c := x.store.Find(key("team-a")); c == nil || !strings.Contains(c.Sources[0].Denied, "ClusterQueue gpus") {

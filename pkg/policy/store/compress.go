@@ -11,12 +11,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// The store keeps the text of each document. If the PlatformConfig changes, the store needs the text to compile the last valid version
-// again. Uncompressed, the text would use a quarter of the memory of a policy. Compression with a dictionary reduces the text to a fourth.
+// The store keeps the text of each document, because it compiles the last valid version again after a change of the PlatformConfig.
+// Uncompressed text would be a quarter of the memory that a policy uses. Compression with a dictionary reduces the text to a quarter of its
+// size.
 
-// dictionary contains text that is typical of policies. Package flate encodes text that also occurs in the dictionary as a short reference.
-// References to the end of the dictionary need the fewest bits. The dictionary can change in any release, because compressed text never
-// leaves the process.
+// dictionary contains text that is typical of policies. Package flate encodes text that is also in the dictionary as a short reference.
+// References to the end of the dictionary need the fewest bits. The dictionary can change in any release, because compressed text exists
+// only in the memory of the process.
 var dictionary = []byte(`  fallback: {failureThreshold: 3, behavior: static, replicas: 2}
   capacityGroup: chat
   mode: advisory
@@ -95,7 +96,7 @@ func newCompressor(dictionary []byte) *compressor {
 		writers: sync.Pool{New: func() any {
 			w, err := flate.NewWriterDict(nil, flate.DefaultCompression, dictionary)
 			if err != nil {
-				panic(err) // an error is possible only for an invalid level
+				panic(err) // the only possible error is an invalid level
 			}
 			return w
 		}},
@@ -103,19 +104,19 @@ func newCompressor(dictionary []byte) *compressor {
 	}
 }
 
-// typical is the compressor of stores with few policies.
+// typical is the compressor of stores with fewer than minSampled policies.
 var typical = newCompressor(dictionary)
 
 const (
-	// minSampled is the least number of policies with which a dictionary with documents of the store saves more memory than it uses.
+	// minSampled is the number of policies from which a dictionary with documents of the store saves more memory than it uses.
 	minSampled = 100
-	// sampleSize is the maximum size of these documents in bytes. A larger dictionary makes compression slower.
+	// sampleSize is the maximum total size of these documents in bytes. A larger dictionary makes compression slower.
 	sampleSize = 8 << 10
 )
 
 // chooseCompressor adds some documents of the store to the dictionary when the store has at least minSampled policies. Policies of one
-// cluster are often written from the same template. With a sample of them in the dictionary, their compressed text is shorter. Documents
-// that are already compressed are not compressed again.
+// cluster are often generated from one template. With a sample of them in the dictionary, their compressed text is shorter. Documents that
+// are already compressed are not compressed again.
 func (s *Store) chooseCompressor() {
 	if s.compressor != typical || len(s.policies) < minSampled {
 		return
@@ -140,7 +141,7 @@ func (c *compressor) compress(text []byte) []byte {
 	return bytes.Clone(out.Bytes())
 }
 
-// decompress returns the original text.
+// decompress returns the original text of a compressed text.
 func (c *compressor) decompress(compressed []byte) []byte {
 	r := c.readers.Get().(io.ReadCloser)
 	defer c.readers.Put(r)

@@ -33,7 +33,7 @@ func TestTheExamplesAreCompressedToHalf(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range decode.Split(text) {
-			// The examples have long comments that the dictionary does not contain. Compression to half of the size is therefore sufficient here.
+			// The examples have long comments that the dictionary does not contain, so compression to half of the size is sufficient.
 			if n := len(typical.compress(p.Text)); bytes.Contains(p.Text, []byte(spec.KindScalingPolicy)) && n > len(p.Text)/2 {
 				t.Errorf("%s: %d of %d bytes", path, n, len(p.Text))
 			}
@@ -41,8 +41,8 @@ func TestTheExamplesAreCompressedToHalf(t *testing.T) {
 	}
 }
 
-// From a hundred policies on, the dictionary contains some of them, so the text of a similar policy takes few bytes. The policies are then
-// edited, to read every text again.
+// In a store with at least a hundred policies, the dictionary contains some of them, so the text of a similar policy takes few bytes. The
+// test then edits the policies, so that the store reads every text again.
 func TestSimilarPoliciesShareTheirText(t *testing.T) {
 	dir, text := t.TempDir(), func(i, replicas int) string {
 		return fmt.Sprintf("# team %[1]d: see the service catalogue, on call is rotation %[1]d\napiVersion: gpuscaler.io/v1alpha1\n"+

@@ -34,7 +34,7 @@ func TestAnAnnotationExtendsAPolicyOfAConfigMap(t *testing.T) {
 	}
 }
 
-// A ConfigMap that is reported before the first load must have no effect until the PlatformConfig that permits it is loaded.
+// A ConfigMap that an informer reports before the first load must have no effect until the PlatformConfig that permits it is loaded.
 func TestConfigMapsBeforeTheFirstLoadAreKept(t *testing.T) {
 	f := newFolder(t)
 	a := applied{t, f, store.New(store.Options{})}
@@ -50,7 +50,8 @@ func TestConfigMapsBeforeTheFirstLoadAreKept(t *testing.T) {
 	expect(t, a.Store, "loaded", "a 3")
 }
 
-// If a ConfigMap is reported again with the same content, or if another ConfigMap changes, the policies must not be decoded or replaced.
+// If an informer reports a ConfigMap again with the same content, or if another ConfigMap changes, the policies must not be decoded or
+// replaced.
 func TestUnchangedConfigMapsKeepTheirPolicies(t *testing.T) {
 	a := newApplied(t, allowing)
 	a.apply("chat", simple("a", 3))
@@ -88,8 +89,8 @@ func TestTheWatcherReportsChangesOfConfigMaps(t *testing.T) {
 	<-done
 }
 
-// After any sequence of valid changes of files and ConfigMaps, the policies that apply must depend only on the files and ConfigMaps that
-// exist at the end. A file takes precedence over ConfigMaps, and an older ConfigMap takes precedence over a newer one.
+// After any sequence of valid changes of files and ConfigMaps, the current policies must depend only on the files and ConfigMaps that exist
+// at the end. A file takes precedence over ConfigMaps, and an older ConfigMap takes precedence over a newer ConfigMap.
 func TestPoliciesInForceDependOnlyOnWhatExists(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		f := newFolder(t)

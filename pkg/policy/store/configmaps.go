@@ -15,10 +15,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// These are limits for the ConfigMaps of a namespace. They are necessary because a tenant can create objects of 1 MiB each, and every
-// problem causes a log line and an Event.
+// Limits for the ConfigMaps of a namespace. A tenant can create many objects of 1 MiB each, and every problem causes a log line and an
+// Event.
 const (
-	// MaxConfigMapBytes is the greatest total size of the keys and values of a ConfigMap. A policy has about 1 KiB.
+	// MaxConfigMapBytes is the maximum total size of the keys and values of a ConfigMap. A policy has about 1 KiB.
 	MaxConfigMapBytes = 128 << 10
 
 	maxConfigMaps         = 100 // maximum number of ConfigMaps in a namespace
@@ -42,11 +42,11 @@ func (o *ConfigMap) Equal(other *ConfigMap) bool {
 		o.Bytes == other.Bytes && maps.Equal(o.Data, other.Data) && slices.Equal(o.Binary, other.Binary)
 }
 
-// ConfigMapStatus contains the policies of a ConfigMap that the store accepted, and the problems of the policies that it refused. It is
-// sent as an Event.
+// ConfigMapStatus contains the policies of a ConfigMap that the store accepted, and the problems of the policies that it refused. An Event
+// reports it.
 type ConfigMapStatus struct {
 	Namespace, Name, UID string
-	InForce              []string // policies that apply as written, each with its version: "llama-chat@3f1c"
+	InForce              []string // policies that the engine uses as written, each with its version: "llama-chat@3f1c"
 	Problems             []policy.Problem
 }
 
@@ -54,23 +54,24 @@ type configMapKey struct{ namespace, name string }
 
 func (k configMapKey) String() string { return "ConfigMap " + k.namespace + "/" + k.name }
 
-// configMap is a ConfigMap whose keys are treated as files. The file of a key has the name "ConfigMap NAMESPACE/NAME/KEY". mayExist
-// therefore treats the ConfigMap like a directory that contains its keys.
+// configMap is a ConfigMap whose keys are treated as files with the names "ConfigMap NAMESPACE/NAME/KEY". mayExist therefore treats the
+// ConfigMap like a directory of these files.
 type configMap struct {
 	namespace, name, uid string
 	created              time.Time
-	files                []file // one file for each key, or a single file with err set
+	files                []file // one file for each key; or a single file with err set, if the ConfigMap is refused
 	problems             []policy.Problem
 }
 
 func (c *configMap) key() configMapKey { return configMapKey{c.namespace, c.name} }
 
-// refusal is the error of a file that is not decoded, because it exceeds a limit or because its ConfigMap is not accepted.
+// refusal is the error of a file that is not decoded, because it exceeds a limit or because the PlatformConfig does not permit its
+// ConfigMap.
 type refusal struct{ policy.Problem }
 
 func (r *refusal) Error() string { return r.Message }
 
-// SetConfigMap adds or updates a ConfigMap of a team. The next Publish or load decodes it.
+// SetConfigMap adds or updates a ConfigMap of a team. The next Publish or load decodes its policies.
 func (s *Store) SetConfigMap(o ConfigMap) {
 	key := configMapKey{o.Namespace, o.Name}
 	c := &configMap{namespace: o.Namespace, name: o.Name, uid: o.UID, created: o.Created}
@@ -179,9 +180,9 @@ func (s *Store) owner(file string) *configMap {
 	return nil
 }
 
-// assignProblems stores the problems of each ConfigMap for its status. The parameter problems must be sorted by file. The result contains
-// all problems of files, and the first maxConfigMapProblems problems of each ConfigMap. For a ConfigMap with more problems, it also
-// contains one problem that says so.
+// assignProblems stores the problems of each ConfigMap for its status. problems must be sorted by file. The result contains all problems of
+// files, and for each ConfigMap the first maxConfigMapProblems problems. If a ConfigMap has more problems, the result also contains one
+// problem that says that there are more.
 func (s *Store) assignProblems(problems []policy.Problem) (kept []policy.Problem) {
 	for _, c := range s.configMaps {
 		c.problems = nil
@@ -218,7 +219,7 @@ func (s *Store) configMapStatus(c *configMap) ConfigMapStatus {
 	for _, f := range c.files {
 		loaded := s.files[f.name]
 		if found = found || loaded == nil || len(loaded.docs) > 0; loaded == nil {
-			continue // the ConfigMap is not accepted, or the file is not decoded yet
+			continue // the ConfigMap is not accepted, or the file was not decoded yet
 		}
 		for _, d := range loaded.docs {
 			if s.statusOf(d).State == InForce {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// allowing is a PlatformConfig in which team chat is allowed to apply ConfigMaps and team batch is not.
+// allowing is a PlatformConfig in which the team chat may apply ConfigMaps and the team batch may not.
 const allowing = `teams: [{name: chat, namespaces: [team-chat], configMaps: true, bounds: {maxReplicas: 24}},
   {name: batch, namespaces: [team-batch]}]`
 
@@ -32,7 +32,7 @@ func newApplied(t *testing.T, spec string) applied {
 
 func (a applied) load() store.Report { return a.Load(a.path) }
 
-// apply creates or changes a ConfigMap with one key, and publishes the change as the next tick does.
+// apply creates or changes a ConfigMap with one key, and publishes the change as the controller does before the next tick.
 func (a applied) apply(name, text string) {
 	a.applyAll("team-chat", name, map[string]string{"chat.yaml": text})
 }
@@ -51,7 +51,7 @@ func (a applied) delete(name string) {
 	a.Publish()
 }
 
-// status returns what the store reports about a ConfigMap of team-chat.
+// status returns the status of a ConfigMap in the namespace team-chat.
 func (a applied) status(name string) store.ConfigMapStatus {
 	a.t.Helper()
 	for _, st := range a.ConfigMapStatuses() {
@@ -63,7 +63,7 @@ func (a applied) status(name string) store.ConfigMapStatus {
 	return store.ConfigMapStatus{}
 }
 
-// refused checks that the ConfigMap has exactly one problem, and that the problem has these values.
+// refused checks that the ConfigMap has exactly one problem with the given values.
 func (a applied) refused(name string, want policy.Problem) {
 	a.t.Helper()
 	all := a.status(name).Problems
@@ -73,7 +73,8 @@ func (a applied) refused(name string, want policy.Problem) {
 	}
 }
 
-// A team creates a policy in a ConfigMap, edits it, makes a mistake, corrects the mistake and deletes the ConfigMap.
+// A team creates a policy in a ConfigMap, edits it, makes a mistake, corrects the mistake and deletes the ConfigMap. The current policies
+// and the status must follow.
 func TestATeamAppliesAConfigMap(t *testing.T) {
 	a := newApplied(t, allowing)
 	a.apply("chat", simple("a", 3)+"---\n"+simple("b", 40))
@@ -140,7 +141,7 @@ func TestAConfigMapCannotLeaveItsNamespace(t *testing.T) {
 	}
 }
 
-// The PlatformConfig does not permit ConfigMaps in a namespace, then permits them, and then no longer permits them. The current
+// The PlatformConfig first does not permit ConfigMaps in a namespace, then permits them, and later forbids them again. The current
 // PlatformConfig must always determine whether they are accepted.
 func TestConfigMapsAreAcceptedOnlyWithPermission(t *testing.T) {
 	a := newApplied(t, "teams: [{name: chat, namespaces: [team-chat]}]")
@@ -167,7 +168,7 @@ func TestConfigMapsAreAcceptedOnlyWithPermission(t *testing.T) {
 	a.refused("chat", denied)
 }
 
-// If the PlatformConfig is invalid when the process starts, it is unknown which teams have the permission. No ConfigMap may be accepted.
+// If the PlatformConfig is invalid when the process starts, it is unknown which teams may apply ConfigMaps. No ConfigMap may be accepted.
 func TestConfigMapsNeedAPlatformConfigThatCanBeRead(t *testing.T) {
 	a := newApplied(t, allowing+", mode: nonsense")
 	a.apply("chat", simple("a", 3))
@@ -179,7 +180,7 @@ func TestConfigMapsNeedAPlatformConfigThatCanBeRead(t *testing.T) {
 	expect(t, a.Store, "it is corrected", "a 3")
 }
 
-// A ConfigMap that exceeds a limit is not decoded. The policies that it contained before continue to apply.
+// A ConfigMap that exceeds a limit must not be decoded. Its previous policies must continue to apply.
 func TestOversizedConfigMapsAreRefused(t *testing.T) {
 	var many strings.Builder
 	for i := range 101 {
@@ -269,7 +270,7 @@ func TestTheFileOfThePlatformTeamTakesPrecedence(t *testing.T) {
 	}
 }
 
-// If a file cannot be read at present, its policy continues to apply. A ConfigMap must not replace it during this time.
+// If a file is temporarily unreadable, its policy must continue to apply. A ConfigMap must not replace it during this time.
 func TestAConfigMapDoesNotReplaceAFileThatCannotBeRead(t *testing.T) {
 	a := newApplied(t, allowing)
 	a.write("file.yaml", simple("a", 9))
@@ -291,7 +292,7 @@ func TestAConfigMapDoesNotReplaceAFileThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A document in a file has the same name as a policy in a ConfigMap, but was never valid. The policy of the ConfigMap applies until the
+// A document in a file has the same name as a policy in a ConfigMap, but was never valid. The policy of the ConfigMap must apply until the
 // ConfigMap is deleted.
 func TestAnInvalidFileDoesNotKeepADeletedConfigMap(t *testing.T) {
 	a := newApplied(t, allowing)
@@ -306,7 +307,7 @@ func TestAnInvalidFileDoesNotKeepADeletedConfigMap(t *testing.T) {
 	expect(t, a.Store, "the ConfigMap is deleted", "")
 }
 
-// If two ConfigMaps of a team contain the same policy, the older ConfigMap applies.
+// If two ConfigMaps of a team contain the same policy, the policy of the older ConfigMap must apply.
 func TestTheOlderOfTwoConfigMapsApplies(t *testing.T) {
 	a := newApplied(t, allowing)
 	for i, name := range []string{"z-older", "a-newer"} {

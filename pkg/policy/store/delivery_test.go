@@ -34,7 +34,7 @@ spec:
 }
 
 // delivery writes n policies into directories, with perMap policies in each directory, and returns the directories as paths. Each directory
-// represents a mounted ConfigMap: the chart mounts the ConfigMaps in its value configMaps as directories, too.
+// represents a mounted ConfigMap: the chart also mounts the ConfigMaps in its value configMaps as directories.
 func delivery(t testing.TB, n, perMap int) (dir string, paths []store.Path) {
 	t.Helper()
 	dir = t.TempDir()
@@ -49,8 +49,8 @@ func delivery(t testing.TB, n, perMap int) (dir string, paths []store.Path) {
 	return dir, paths
 }
 
-// writePart writes the policies with the numbers first to end-1 into one file. The first policy has the given maxReplicas, and the others
-// have 12.
+// writePart writes the policies with the numbers first to end-1 into one file. The first policy has the given maxReplicas, and the other
+// policies have 12.
 func writePart(t testing.TB, dir string, first, end, maxReplicas int) {
 	t.Helper()
 	var text strings.Builder
@@ -66,8 +66,8 @@ func writePart(t testing.TB, dir string, first, end, maxReplicas int) {
 	}
 }
 
-// Ten thousand policies do not fit into one ConfigMap. They fit into five, and all of them must be loaded. An edit of one policy must
-// change only this policy, and the others must not be compiled again.
+// Ten thousand policies do not fit into one ConfigMap. They fit into five ConfigMaps, and all policies must be loaded. An edit of one
+// policy must change only this policy, and the other policies must not be compiled again.
 func TestTenThousandPoliciesInSeveralConfigMaps(t *testing.T) {
 	const n, perMap, edited = 10_000, 2_000, 6_000
 	dir, paths := delivery(t, n, perMap)

@@ -17,11 +17,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// document is one YAML document of a file. If it has problems, only a part of it is decoded.
+// document is one YAML document of a file. If it has problems, some of its fields are not decoded.
 type document struct {
 	decode.Collector
 	text         []byte
-	compressor   *compressor // compressor of the text; nil: the text is not compressed
+	compressor   *compressor // compressor with which the text is compressed; nil: the text is not compressed
 	hash         [16]byte    // first bytes of the hash of the text
 	kind         string
 	key          scaling.Key
@@ -29,12 +29,12 @@ type document struct {
 	platformSpec *spec.Platform // decoded spec of a PlatformConfig
 	from         string         // cached result of the method origin
 	path         *Path          // the path from which the file was loaded
-	state        State          // state after the last load
+	state        State          // state of the document after the last load
 	since        time.Time      // time at which the state began
-	excluded     bool           // its path does not permit documents of this kind or namespace
+	excluded     bool           // whether its path does not permit documents of this kind or namespace
 }
 
-// version returns the first four hex digits of the hash.
+// version returns the first four hex digits of the hash of the text.
 func (d *document) version() string { return hex.EncodeToString(d.hash[:2]) }
 
 // origin returns the name and version of the document, such as chat.yaml@3f1c or ConfigMap policies/chat.yaml@3f1c.
@@ -49,7 +49,7 @@ func (d *document) origin() string {
 	return d.from
 }
 
-// id returns a text that identifies the document among all files. It is empty if the kind or the name cannot be read.
+// id returns a text that identifies the document among the documents of all files. It is empty if the kind or the name cannot be read.
 func (d *document) id() string {
 	if d.kind == "" || d.key.Name == "" {
 		return ""
@@ -58,16 +58,15 @@ func (d *document) id() string {
 }
 
 func newDocument(file string, p decode.Part) *document {
-	// The hash does not include the separator and the blank lines around the document. It therefore does not change if the document is moved
-	// within the file.
+	// The hash excludes the separator and the blank lines around the document, so it does not change if the document is moved within the file.
 	sum := sha256.Sum256(bytes.TrimSpace(bytes.TrimPrefix(p.Text, []byte("---"))))
 	d := &document{text: bytes.Clone(p.Text), hash: [16]byte(sum[:16])}
 	d.File, d.LineOffset = file, p.LineOffset
 	return d
 }
 
-// release frees the decoded values of the document and compresses its text, which reduces the memory for ten thousand policies. restore
-// decodes the text again.
+// release frees the decoded values of the document and compresses its text, to use less memory for ten thousand policies. The method
+// restore decodes the text again.
 func (d *document) release(c *compressor) {
 	d.Root, d.policySpec, d.platformSpec = nil, nil, nil
 	if d.compressor == nil {
@@ -75,7 +74,7 @@ func (d *document) release(c *compressor) {
 	}
 }
 
-// content returns the text.
+// content returns the uncompressed text of the document.
 func (d *document) content() []byte {
 	if d.compressor != nil {
 		return d.compressor.decompress(d.text)
@@ -83,7 +82,7 @@ func (d *document) content() []byte {
 	return d.text
 }
 
-// restore decodes the text again if release freed the decoded values. It also finds the problems again.
+// restore decodes the text again if release freed the decoded values. Decoding also records the problems of the document again.
 func (d *document) restore() {
 	if d.Root == nil {
 		d.Problems, d.Decoded = nil, 0
@@ -91,15 +90,16 @@ func (d *document) restore() {
 	}
 }
 
-// copy returns a new document with the same text that is not decoded yet. The text can then be compiled again without adding problems to
-// the original document.
+// copy returns a new document with the same text that is not decoded yet. If the copy is compiled, its problems are not added to the
+// original document.
 func (d *document) copy() *document {
 	c := &document{text: d.text, compressor: d.compressor, hash: d.hash}
 	c.File, c.LineOffset, c.path = d.File, d.LineOffset, d.path
 	return c
 }
 
-// moveTo updates the line numbers after lines above the document were added or removed. above is the new number of lines above it.
+// moveTo updates the line numbers after lines above the document were added or removed. above is the new number of lines above the
+// document.
 func (d *document) moveTo(above int) {
 	for i := range d.Problems {
 		d.Problems[i].Line += above - d.LineOffset
@@ -107,7 +107,7 @@ func (d *document) moveTo(above int) {
 	d.LineOffset = above
 }
 
-// read decodes the text. It returns false if the text contains no document.
+// read decodes the text of the document. It returns false if the text contains no document.
 func (d *document) read() (found bool) {
 	defer d.Recover(&found)
 	if found = d.Parse(d.content()); d.Root == nil {
@@ -130,7 +130,8 @@ func (d *document) read() (found bool) {
 	return true
 }
 
-// readHead reads the kind, the name and the namespace first, so that every problem can name its document.
+// readHead reads the kind, the name and the namespace of the document. It is called first, so that every problem can contain the name of
+// its document.
 func (d *document) readHead() {
 	text := func(p *decode.Path) string {
 		if n, exact := decode.Locate(d.Root, p); exact && n.Kind == yaml.ScalarNode {
@@ -174,7 +175,7 @@ func (d *document) checkNames(meta *decode.Path) {
 		d.checkNamespace()
 	}
 	if name := d.key.Name; name != "" {
-		// the name is also the value of the label gpuscaler.io/policy, so it must be a valid label value
+		// the name is also the value of the label gpuscaler.io/policy, so it must be a valid value of a label
 		if faults := append(validation.IsDNS1123Subdomain(name), validation.IsValidLabelValue(name)...); len(faults) > 0 {
 			d.Reject(meta.Key("name"), "is not a valid name", wording.NameAllowed)
 		}

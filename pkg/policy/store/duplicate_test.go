@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// Two files contain the same policy. The log of a load has one line about it. This line says which file and line is in force and which one
-// is refused, even if the first file has a mistake.
+// Two files contain the same policy. The log of a load must have one line about it, which says which file and line is in force and which is
+// refused. This must also be true if the first file has a mistake.
 func TestSamePolicyInTwoFilesIsReportedOnce(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
@@ -56,7 +56,8 @@ func TestSamePolicyInTwoFilesIsReportedOnce(t *testing.T) {
 		"b.yaml:3:18: metadata.name: refused: a.yaml:1 has the same name, and its last valid version is in force"+end)
 }
 
-// Two files contain policies for the same scale target. The problem of the refused one contains the place of the other one.
+// Two files contain policies for the same scale target. The problem of the refused policy must contain the file and line of the other
+// policy.
 func TestPolicyForTheTargetOfAnotherPolicyIsRefusedWithItsPlace(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")

@@ -20,23 +20,23 @@ const maxFile = 16 << 20
 
 // file is the content of a file.
 type file struct {
-	path *Path  // the path from which it was read; nil accepts every document
-	name string // the path as passed to Load; for a directory, followed by the name of the file
+	path *Path  // the path from which the file was read; nil: every document is accepted
+	name string // the path as passed to Load; for a file in a directory, followed by the name of the file
 	text []byte
 	hash [sha256.Size]byte
-	err  error // why the file could not be read; documents that were read from it before then stay in force
-	// shown and above are set if text is a part of another file: shown is the name of that file in problems, and above is the number of its
-	// lines before text.
+	err  error // why the file could not be read; documents that were read from the file earlier then stay in force
+	// shown and above are set if text is a part of another file. shown is the name of that other file in problems. above is the number of
+	// lines of that file before text.
 	shown string
 	above int
 	// content is the value of a key of a ConfigMap. It is copied to the field text when the file is decoded.
 	content string
-	// withdrawn is true if the file is a key of a ConfigMap and the field err means that no document of the ConfigMap is accepted any more.
-	// In this case documents that were read before do not stay in force.
+	// withdrawn is true if the file is a key of a ConfigMap and err means that no document of the ConfigMap is accepted any more. In this
+	// case, documents that were read from the file earlier do not stay in force.
 	withdrawn bool
 }
 
-// readAll reads files and directories, but not their subdirectories. If a path cannot be read, the result contains a file with the error,
+// readAll reads files and directories, without their subdirectories. If a path cannot be read, the result contains a file with the error,
 // so that the store does not treat the documents of that path as deleted.
 func readAll(paths []Path) (files []file) {
 	for i := range paths {
@@ -112,7 +112,7 @@ func (f *file) problem() policy.Problem {
 	return policy.Problem{File: f.name, Message: "cannot be read: " + err.Error()}
 }
 
-// LoadFS is like Load, but reads the .yaml, .yml and .json files in the root directory of a file system, for example of an embedded one.
+// LoadFS loads the .yaml, .yml and .json files in the root directory of a file system, for example of embedded files, as Load does.
 func (s *Store) LoadFS(fsys fs.FS) Report {
 	entries, err := fs.ReadDir(fsys, ".")
 	if err != nil {

@@ -36,7 +36,7 @@ func seeds(f *testing.F) {
 }
 
 // FuzzFile loads arbitrary files and checks three properties: loading does not panic, compiled policies satisfy the invariants of package
-// scaling, and each problem has a line of the file.
+// scaling, and each problem has a line number that exists in the file.
 func FuzzFile(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -47,7 +47,7 @@ func FuzzFile(f *testing.F) {
 				t.Error(fault)
 			}
 		}
-		// The characters that YAML treats as line breaks.
+		// These are the characters that YAML treats as line breaks.
 		lines := 1 + len(regexp.MustCompile("[\n\r\u0085\u2028\u2029]").FindAllIndex(text, -1))
 		for _, p := range report.Problems {
 			if p.Message == "" || strings.HasPrefix(p.Message, decode.InternalError) || p.File == "fuzz.yaml" && (p.Line < 1 || p.Line > lines+1) {

@@ -57,7 +57,7 @@ func TestACapacityGroupIsCompiled(t *testing.T) {
 	}
 }
 
-// A group can have a list of NodePools for each capacity type. A list with one name must have the same effect as the name alone.
+// A group can have a list of NodePools for each capacity type. A list with one name must have the same effect as a single name.
 func TestAGroupWithSeveralNodePoolsPerCapacityTypeIsCompiled(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})

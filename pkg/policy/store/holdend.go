@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// holder identifies the document that causes a hold. Either the document sets mode: hold, or it may be the PlatformConfig and cannot be
-// read. The zero value means that there is no hold.
+// holder identifies the document that causes a hold (mode hold of all policies). The document either sets mode: hold, or may be the
+// PlatformConfig and cannot be read. The zero value means that there is no hold.
 type holder struct {
 	file, document string
 	unread         bool
@@ -33,8 +33,8 @@ func (s *Store) currentHolder() holder {
 	return out
 }
 
-// holdEnded returns a notice if this load ended a hold. The parameter before identifies the document that caused a hold before this load.
-// If the file with mode: hold is removed, the hold does not end, because the last valid PlatformConfig stays in force.
+// holdEnded returns a notice if this load ended a hold. before identifies the document that caused a hold before this load. Removing the
+// file with mode: hold does not end the hold, because the last valid PlatformConfig stays in force.
 func (s *Store) holdEnded(before holder) []policy.Problem {
 	if before == (holder{}) || s.platform.Mode == scaling.Hold {
 		return nil

@@ -13,22 +13,22 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// loadedFile contains the version of a file that was read last.
+// loadedFile is the version of a file that was read last, with its documents.
 type loadedFile struct {
 	file
 	docs       []*document
-	incomplete bool // a missing document may still exist: the file cannot be read, or contains a document without a readable name
+	incomplete bool // whether a missing document may still exist: the file cannot be read, or a document in it has no readable name
 }
 
 // Load reads files and directories. Their valid documents come into force according to these rules:
-//   - A document that is no longer in its file is removed, except a PlatformConfig that is not empty: it stays in force.
+//   - A document that is no longer in its file is removed, except a PlatformConfig that is not empty, which stays in force.
 //   - A refused document does not affect other documents. Its last valid version stays in force.
 //   - Loading the same content again changes nothing.
 //
-// Load accepts every document in the paths; LoadPaths can restrict them.
+// Load accepts every document in the paths. LoadPaths can restrict which documents are accepted.
 func (s *Store) Load(paths ...string) Report { return s.LoadPaths(Trusted(paths...)...) }
 
-// LoadPaths is like Load, but accepts from each path only the documents that the Path permits.
+// LoadPaths loads files and directories as Load does, but accepts from each path only the documents that the Path permits.
 func (s *Store) LoadPaths(paths ...Path) Report { return s.load(readAll(paths)) }
 
 func (s *Store) load(files []file) Report {
@@ -45,8 +45,8 @@ func (s *Store) load(files []file) Report {
 	return r
 }
 
-// reload applies changes of ConfigMaps between two loads. It uses the files of the last load. Its caller, Publish, cannot report the
-// result, so the next load reports it.
+// reload applies changes of ConfigMaps between two loads. It uses the files of the last load. The result is stored in s.unreported until
+// the next load reports it, because the caller, Publish, cannot report it.
 func (s *Store) reload() {
 	r, before := s.apply(s.mounted), s.unreported
 	s.unreported = Report{Notices: append(before.Notices, r.Notices...), Outcomes: append(before.Outcomes, r.Outcomes...),
@@ -64,7 +64,7 @@ func (s *Store) apply(files []file) Report {
 		s.mounted[i].text = nil
 	}
 	s.choosePlatform()
-	s.addFiles(s.configMapFiles(), known) // the current PlatformConfig determines which ConfigMaps are accepted
+	s.addFiles(s.configMapFiles(), known) // the current PlatformConfig determines which ConfigMaps are accepted, so it is chosen before
 	before := s.holds
 	s.holds = s.currentHolder()
 	s.compileAll()
@@ -81,8 +81,8 @@ func (s *Store) apply(files []file) Report {
 		Generation: s.current.Load().generation}
 }
 
-// addFiles adds files to s.files. The parameter before contains the files of the previous load. A document whose text has not changed since
-// then is not decoded again.
+// addFiles adds files to s.files. before contains the files of the previous load. A document whose text is the same as in the previous load
+// is not decoded again.
 func (s *Store) addFiles(files []file, before map[string]*loadedFile) {
 	for _, f := range files {
 		if s.files[f.name] != nil {
@@ -129,7 +129,7 @@ func read(f file, old *loadedFile) *loadedFile {
 		out.docs = append(out.docs, d)
 		out.incomplete = out.incomplete || d.id() == ""
 	}
-	out.text, out.content = nil, "" // each document has its own text, so the text of the file is no longer needed
+	out.text, out.content = nil, "" // each document has a copy of its text, so the text of the file is no longer needed
 	return out
 }
 
@@ -145,12 +145,12 @@ func (s *Store) documents(kind string) (out []*document) {
 	return out
 }
 
-// mayExist reports whether a document that was not found may still exist in the file, because the file could not be read.
+// mayExist reports whether a document that was not found in the file with this name may still exist, because the file could not be read.
 func (s *Store) mayExist(name string) bool {
 	if f := s.files[name]; f != nil {
 		return f.incomplete
 	}
-	// If a whole directory could not be read, its files are not in s.files.
+	// If a directory could not be read, s.files contains the directory instead of its files.
 	for _, f := range s.files {
 		if f.err != nil && f.incomplete && strings.HasPrefix(name, strings.TrimSuffix(f.name, "/")+"/") {
 			return true
@@ -160,7 +160,7 @@ func (s *Store) mayExist(name string) bool {
 }
 
 // platformUnreadable reports whether a text that cannot be read may contain the PlatformConfig. Such a text is a file in a path that
-// permits a PlatformConfig, or a document that has no readable kind or name and contains the word PlatformConfig.
+// permits a PlatformConfig, or a document without a readable kind or name that contains the word PlatformConfig.
 func (s *Store) platformUnreadable() bool {
 	for _, f := range s.files {
 		if !f.path.Platform {
@@ -175,9 +175,9 @@ func (s *Store) platformUnreadable() bool {
 	return false
 }
 
-// updateStatuses updates s.status. It returns all problems, and one outcome for each document that this load refused. A document with the
-// name of another one has no outcome, because its problem already says which document is in force. Nearly all documents
-// are in force and have no problem. These have no entry in s.status. Only the time at which their state began is stored in the document.
+// updateStatuses updates s.status. It returns all problems, and one outcome for each document that this load refused. A document that has
+// the name of another document has no outcome, because its problem says which of the two documents is in force. Nearly all documents are in
+// force and have no problem. They have no entry in s.status, and only the time at which their state began is stored.
 func (s *Store) updateStatuses() (problems, outcomes []policy.Problem) {
 	before := s.status
 	s.status = map[string]Status{}
@@ -226,7 +226,7 @@ func (s *Store) updateStatuses() (problems, outcomes []policy.Problem) {
 	return problems, outcomes
 }
 
-// placeOf returns the file and the line of a policy in parentheses, or "" if the policy is not in a file or ConfigMap.
+// placeOf returns the file and the line of a policy in parentheses. It returns "" if the policy is not in a file or ConfigMap.
 func (s *Store) placeOf(namespace, name string) string {
 	h := s.policies[spec.KindScalingPolicy+" "+namespace+"/"+name]
 	if h == nil || h.doc == nil {
@@ -235,8 +235,8 @@ func (s *Store) placeOf(namespace, name string) string {
 	return fmt.Sprintf(" (%s:%d)", h.doc.File, h.doc.LineOffset+1)
 }
 
-// outcome returns a Problem for a refused document. Its message contains the version that stays in force instead, or says that there is
-// none.
+// outcome returns a Problem for a refused document. Its message contains the version that stays in force, or says that no version is in
+// force.
 func (st *Status) outcome() policy.Problem {
 	p := policy.Problem{File: st.File, Document: st.Document, Message: "refused: no version of it is in force"}
 	if st.State == LastValid {
@@ -245,7 +245,7 @@ func (st *Status) outcome() policy.Problem {
 	return p
 }
 
-// isInForce reports whether the status says that the document is in force, and nothing else.
+// isInForce reports whether the status contains no other information than that the document is in force.
 func (d *document) isInForce(st *Status) bool {
 	return st.State == InForce && len(st.Problems) == 0 && st.Waits == "" && st.Document == d.Document
 }
@@ -279,7 +279,7 @@ func (s *Store) statusOf(d *document) Status {
 	}
 	others := h != nil && h.doc != nil && h.doc != d || h != nil && h.doc == nil && d.path.configMap
 	if d.id() == "" || others || s.status[d.Document].File != "" {
-		st.Document = fmt.Sprintf("%s:%d", d.File, d.LineOffset+1) // the document has no name, or another document has the same name
+		st.Document = fmt.Sprintf("%s:%d", d.File, d.LineOffset+1) // without a name, or another document has the same name
 	}
 	if h == nil || h.doc != d && d.kind == spec.KindScalingPolicy {
 		st.duplicate = others

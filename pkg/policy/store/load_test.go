@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// writeMany writes n policies into files, a hundred in each file, and a PlatformConfig.
+// writeMany writes n policies into files with a hundred policies each, and a PlatformConfig into another file.
 func writeMany(b *testing.B, n int) string {
 	dir := b.TempDir()
 	config := platform(`mode: auto, dataSources: [{name: prom, type: prometheus, address: "http://prom"}], queries: [{name: ` +

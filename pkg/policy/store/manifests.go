@@ -25,15 +25,15 @@ type manifest struct {
 	Data map[string]yaml.Node `yaml:"data"`
 }
 
-// region is the place of the text of one key in the manifest of a ConfigMap.
+// region is the position of the text of one ConfigMap key in the manifest of the ConfigMap.
 type region struct {
 	file     string
 	from, to int // first and last line of the text in the manifest, counted from 1
 	indent   int // number of columns before the text in each line
 }
 
-// expandManifests replaces each manifest of a ConfigMap in files with the texts of its keys. A team can therefore check the manifest that
-// it will apply. If the ConfigMap has the label gpuscaler.io/policy, only policies of its own namespace are accepted from it.
+// expandManifests replaces each manifest of a ConfigMap in files with the texts of its keys, so that a team can check the manifest that it
+// will apply. If the ConfigMap has the label gpuscaler.io/policy, only policies of the ConfigMap's namespace are accepted from it.
 func expandManifests(files []file) (out []file, regions []region) {
 	for _, f := range files {
 		var rest strings.Builder // the file without the manifests, with empty lines in their place
@@ -57,7 +57,7 @@ func expandManifests(files []file) (out []file, regions []region) {
 	return out, regions
 }
 
-// files returns a file for each key of the ConfigMap, and the place of its text.
+// files returns a file for each key of the ConfigMap, and the position of the key's text in the manifest.
 func (m *manifest) files(f file, part decode.Part) (files []file, regions []region) {
 	path := f.path
 	if m.Metadata.Labels[annotations.Policy] == "true" && m.Metadata.Namespace != "" && (path == nil || path.accepts(m.Metadata.Namespace)) {
@@ -67,7 +67,7 @@ func (m *manifest) files(f file, part decode.Part) (files []file, regions []regi
 	for _, key := range slices.Sorted(maps.Keys(m.Data)) {
 		value := m.Data[key]
 		if value.Kind != yaml.ScalarNode {
-			continue // the API server rejects such a value
+			continue // the API server rejects a value that is not a string
 		}
 		above := part.LineOffset + value.Line - 1
 		r := region{file: f.name}
@@ -85,7 +85,7 @@ func (m *manifest) files(f file, part decode.Part) (files []file, regions []regi
 	return files, regions
 }
 
-// shift adds the indentation of a text in the manifest to the column of each problem in it.
+// shift adds the indentation of the text in the manifest to the column of each problem in this text.
 func shift(problems []policy.Problem, regions []region) {
 	for i := range problems {
 		for _, r := range regions {

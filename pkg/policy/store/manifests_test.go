@@ -9,14 +9,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// configMapManifest returns the manifest of a ConfigMap with the label that teams must set. Its key chat.yaml contains the parameter text.
+// configMapManifest returns the manifest of a ConfigMap with the label that teams must set. The value of its key chat.yaml is text.
 func configMapManifest(namespace, text string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: chat\n  namespace: " + namespace +
 		"\n  labels: {gpuscaler.io/policy: \"true\"}\n" +
 		"data:\n  chat.yaml: |\n    " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n    ") + "\n"
 }
 
-// A team validates the manifest of a ConfigMap. Lines and columns in the problems must be lines and columns of the manifest.
+// A team validates the manifest of a ConfigMap. The lines and columns of problems must be positions in the manifest.
 func TestValidateChecksTheManifestOfAConfigMap(t *testing.T) {
 	check := func(text string) (string, int) {
 		problems, documents := store.ValidateWith([]byte(text), store.Trusted("-")...)

@@ -11,8 +11,8 @@ import (
 const everything = `teams: [{name: chat, namespaces: [team-chat], capacityGroups: [g], bounds: {maxReplicas: 5}}], ` +
 	`capacityGroups: [{name: g, resource: nvidia.com/gpu, nodePools: {spot: s}}]`
 
-// If the file with the PlatformConfig becomes empty or is removed, the last valid version stays in force. Otherwise all bounds and capacity
-// groups would be removed if, for example, a template produces no output or a ConfigMap lacks a key.
+// If the file with the PlatformConfig becomes empty or is removed, the last valid version must stay in force. Otherwise all bounds and
+// capacity groups would be removed if, for example, a template produces no output or a ConfigMap lacks a key.
 func TestAnEmptyOrMissingPlatformConfigKeepsItsLastVersion(t *testing.T) {
 	const head = "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: prod}\n"
 	for name, c := range map[string]struct {
@@ -78,7 +78,7 @@ func TestAPlatformConfigMayBeEmptyFromTheStart(t *testing.T) {
 	}
 }
 
-// If the PlatformConfig moves to a file with another name, it stays in force, and no problem is reported.
+// If the PlatformConfig is moved to a file with another name, it must stay in force, and no problem may be reported.
 func TestAPlatformConfigCanMoveToAnotherFile(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})
@@ -91,8 +91,8 @@ func TestAPlatformConfigCanMoveToAnotherFile(t *testing.T) {
 	}
 }
 
-// An empty file removes the policy and also its last valid version. If the policy is then written again with a mistake, it is refused, and
-// no version of it is in force.
+// An empty file removes the policy and also its last valid version. If the file then contains the policy again with a mistake, the policy
+// must be refused, and no version of it may be in force.
 func TestAPolicyThatIsRefusedAfterItWasEmptyIsReported(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})

@@ -15,7 +15,7 @@ import (
 // mistake is one mistake in a valid document: the text old is replaced with the text wrong.
 type mistake struct{ name, old, wrong string }
 
-// Mistakes that add an objective replace these lines of the valid document.
+// Mistakes about an objective replace one of these lines of the valid document by an objective.
 const (
 	withoutObjective = "  activation: any\n"
 	firstSignal      = "  signals:\n  - {name: gateway, type: prometheus, queryRef: gateway-queue, target: 10}\n"
@@ -257,7 +257,8 @@ var platformMistakes = []mistake{
 	{"an invalid pod label", "interval: 15s, timeout: 10s", "podLabel: pod-name, interval: 15s, timeout: 10s"},
 }
 
-// Each mistake is tested alone. The golden file contains everything that validate reports about it. UPDATE_GOLDEN=1 rewrites the file.
+// Each mistake is tested separately. The golden file contains the complete output of validate for each mistake. UPDATE_GOLDEN=1 rewrites
+// the file.
 func TestEachMistakeIsReportedWithItsPlaceAndWhatIsAllowed(t *testing.T) {
 	good := map[string]string{}
 	for _, name := range []string{"policy.yaml", "platform.yaml"} {
@@ -299,7 +300,8 @@ func TestEachMistakeIsReportedWithItsPlaceAndWhatIsAllowed(t *testing.T) {
 	golden.Compare(t, "testdata/mistakes/golden.txt", out.String())
 }
 
-// validateTexts writes files with these names to a temporary directory and validates them. It removes the directory from the problems.
+// validateTexts writes files with these names to a temporary directory and validates them. It removes the path of the directory from the
+// problems.
 func validateTexts(t *testing.T, files map[string]string) []policy.Problem {
 	t.Helper()
 	dir := t.TempDir()

@@ -87,7 +87,8 @@ func TestWhatEachSignalIsEvidenceOf(t *testing.T) {
 	}
 }
 
-// A policy whose only evidence is inFlight is accepted with a warning. In a replay, its target stayed at one replica while requests waited.
+// A policy whose only evidence of load is inFlight must be accepted with a warning. In a replay, the target of such a policy stayed at one
+// replica while requests waited.
 func TestAnObjectiveWithOnlyInFlightHasAWarning(t *testing.T) {
 	const running, waiting = "{name: running, type: vllm, metric: requestsRunning}", "{name: waiting, type: vllm}"
 	const warning = "policy.yaml:9:12: warning: spec.signals: measures only inFlight for the objective, so the target does not increase when"
@@ -99,8 +100,8 @@ func TestAnObjectiveWithOnlyInFlightHasAWarning(t *testing.T) {
 	}
 }
 
-// A policy with an objective has no windows, tolerances, rates and cooldown, except if the policy itself sets them. The defaults are only
-// for policies with explicit targets.
+// A policy with an objective has no windows, tolerances, rates and cooldown, unless the policy itself sets them. The defaults apply only to
+// policies with explicit targets.
 func TestAnObjectiveHasNoDefaultWindows(t *testing.T) {
 	const signals = "  signals: [{name: jobs, type: redis, listName: jobs}]\n"
 	compiled, problems := objectivePolicy(t, "  objective: {deadline: 30m}\n"+signals)
@@ -127,7 +128,7 @@ func TestAnObjectiveHasNoDefaultWindows(t *testing.T) {
 	}
 }
 
-// The annotation with the objective and a queue without a target are sufficient for a policy, on an HPA and on a ScaledObject.
+// The annotation with the objective and a queue without a target must be sufficient for a policy, on an HPA and on a ScaledObject.
 func TestAnObjectiveInAnnotations(t *testing.T) {
 	for _, kind := range []string{"HorizontalPodAutoscaler", "ScaledObject"} {
 		s := store.New(store.Options{})

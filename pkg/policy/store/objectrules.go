@@ -6,8 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// checkBase rejects an object with no other annotation than gpuscaler.io/policy, if no file contains a policy with the name in this
-// annotation.
+// checkBase rejects an object whose only annotation is gpuscaler.io/policy, if no file contains a policy with the name in this annotation.
 func (o *object) checkBase(f *decode.Collector) {
 	if o.base != nil {
 		return
@@ -25,15 +24,15 @@ func (o *object) checkBase(f *decode.Collector) {
 	}
 }
 
-// checkActivator rejects activate: true for a ScaledObject, because KEDA itself scales a ScaledObject between 0 and 1.
+// checkActivator rejects activate: true for a ScaledObject, because KEDA scales the workload of a ScaledObject between 0 and 1.
 func (o *object) checkActivator(f *decode.Collector, written *spec.Policy) {
 	if o.Kind == "ScaledObject" && written.Activate != nil && *written.Activate {
 		f.Reject(decode.Spec.Key("activate"), "KEDA writes 0 to 1 and back for a ScaledObject", "false")
 	}
 }
 
-// takeBounds sets minReplicas, maxReplicas and the cooldownPeriod of the policy to the values of the object. It rejects annotations that
-// set minReplicas, maxReplicas or scaleTargetRef. It also rejects a cooldownPeriod in both the annotations and the object.
+// takeBounds sets minReplicas, maxReplicas and cooldownPeriod of the policy to the values of the object. It rejects annotations that set
+// minReplicas, maxReplicas or scaleTargetRef. It also rejects a cooldownPeriod that both the annotations and the object set.
 func (o *object) takeBounds(f *decode.Collector, written *spec.Policy) {
 	own := "in spec of the " + o.Kind + " itself"
 	if written.MinReplicas != nil {

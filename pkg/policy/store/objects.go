@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Object is a ScaledObject or an HPA that may carry a policy in its annotations.
+// Object is a ScaledObject or an HPA whose annotations may define a policy.
 type Object struct {
 	Kind, Namespace, Name string // Kind: ScaledObject or HorizontalPodAutoscaler
 	Target                scaling.Target
@@ -28,10 +28,10 @@ type Object struct {
 	// MinReplicas and MaxReplicas are the values of the object. If the object does not set them, they are the defaults of its API
 	// (ScaledObject: 0 and 100; HPA: at least 1).
 	MinReplicas, MaxReplicas int32
-	// CooldownPeriod is spec.cooldownPeriod of a ScaledObject, or nil if it is not set. If it is above 0, KEDA waits for this time before it
-	// scales to zero. The cooldownPeriod of the policy is then set to 0, so that the workload does not wait twice.
+	// CooldownPeriod is spec.cooldownPeriod of a ScaledObject. nil: it is not set. If it is above 0, KEDA waits for this time before it scales
+	// to zero, and the store sets the cooldownPeriod of the policy to 0, so that the workload does not wait twice.
 	CooldownPeriod *time.Duration
-	// Triggers contains the names of a ScaledObject's triggers. It is nil if they are unknown.
+	// Triggers contains the names of a ScaledObject's triggers. nil: they are unknown.
 	Triggers []string
 }
 
@@ -39,22 +39,22 @@ type objectKey struct{ kind, namespace, name string }
 
 func (o *Object) key() objectKey { return objectKey{o.Kind, o.Namespace, o.Name} }
 
-// object is an Object with the version of its policy that is in force.
+// object is an Object together with the version of its policy that is in force.
 type object struct {
 	Object
 	problems []policy.Problem
-	compiled *policy.Compiled // the last valid version; nil if there is none
-	platform *policy.Platform // the PlatformConfig with which problems and compiled were determined
-	base     *document
-	blocked  bool // another object defines a policy with the same name, or another policy already scales the same target
+	compiled *policy.Compiled // the last valid version of the policy; nil: no version was valid
+	platform *policy.Platform // the PlatformConfig with which problems and compiled were computed
+	base     *document        // the document of the policy that the annotations extend; nil: they extend no policy
+	blocked  bool             // whether another object defines a policy with the same name, or another policy scales the same target
 	conflict string
 	state    State
 	since    time.Time // time at which the state began
 }
 
 // SetObject adds or updates an object and compiles the policy in its annotations and trigger metadata. It returns the problems of the
-// policy, which the caller publishes as an Event. If the policy is refused, its last valid version stays in force. If the object no longer
-// defines a policy, it is removed from the store. The change becomes visible to readers with the next Publish.
+// policy, which the caller reports as an Event. If the policy is refused, its last valid version stays in force. If the object no longer
+// defines a policy, it is removed from the store. Readers receive the change with the next Publish.
 func (s *Store) SetObject(o Object) []policy.Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,8 @@ func (s *Store) SetObject(o Object) []policy.Problem {
 	return slices.Clone(have.problems)
 }
 
-// release gives up the policy name and the scale target that an object has claimed. It is called before the object changes or is deleted.
+// release gives up the policy name and the scale target that an object has claimed, so that other policies can use them. It is called
+// before the object changes or is deleted.
 func (s *Store) release(o *object) {
 	keys := []scaling.Key{o.policyKey()}
 	if o.compiled != nil {
@@ -92,8 +93,8 @@ func (s *Store) release(o *object) {
 	}
 }
 
-// blocked returns the objects that cannot claim their policy name or scale target, because another object or policy has claimed it. They
-// are sorted by kind, namespace and name.
+// blocked returns the objects that cannot claim their policy name or scale target, because another object or policy has claimed it. The
+// objects are sorted by kind, namespace and name.
 func (s *Store) blocked() (keys []objectKey) {
 	for key, o := range s.objects {
 		if o.blocked {
@@ -106,7 +107,7 @@ func (s *Store) blocked() (keys []objectKey) {
 	return keys
 }
 
-// DeleteObject removes an object and its policy. The change becomes visible to readers with the next Publish.
+// DeleteObject removes an object and its policy. Readers receive the change with the next Publish.
 func (s *Store) DeleteObject(kind, namespace, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +122,8 @@ func (s *Store) deleteObject(key objectKey) {
 	}
 }
 
-// compileObjects compiles the policies of objects again if the PlatformConfig changed, or if the policy of a file that they extend changed.
+// compileObjects compiles the policies of objects again if the PlatformConfig changed, or if the policy in a file that an object extends
+// changed.
 func (s *Store) compileObjects() {
 	for _, o := range s.objects {
 		if o.platform != s.platform || o.base != s.baseOf(o) {
@@ -130,7 +132,7 @@ func (s *Store) compileObjects() {
 	}
 }
 
-// policyKey returns the key of an object's policy: the name in its annotations or, without such a name, the name of the object.
+// policyKey returns the key of an object's policy: the name in the object's annotations or, without such a name, the name of the object.
 func (o *object) policyKey() scaling.Key {
 	name := o.Name
 	for _, w := range o.layers() {
@@ -146,7 +148,7 @@ func (o *object) layers() []annotations.Layer {
 	return []annotations.Layer{annotations.FromAnnotations(o.Annotations), annotations.FromMetadata(o.Metadata)}
 }
 
-// baseOf returns the policy of a file or ConfigMap that an object's annotations extend, or nil if there is none.
+// baseOf returns the policy of a file or ConfigMap that an object's annotations extend, or nil if they extend no policy.
 func (s *Store) baseOf(o *object) *document {
 	if h := s.policies[spec.KindScalingPolicy+" "+o.policyKey().String()]; h != nil {
 		return h.lastValid
@@ -174,7 +176,7 @@ func (s *Store) compileObject(o *object) {
 	if o.compiled == nil {
 		return
 	}
-	// The last valid version can have another name than the one in the current annotations. The object must claim that name too.
+	// The last valid version can have another policy name than the current annotations. The object must also claim that name.
 	key, target := o.compiled.Workload.Key, targetOf(o.compiled)
 	if _, carried := s.carriers[key]; !carried {
 		s.carriers[key] = o.key()
@@ -184,8 +186,8 @@ func (s *Store) compileObject(o *object) {
 	}
 }
 
-// assemble composes the policy of an object from several sources and compiles it. In the order of precedence, these are the metadata of the
-// trigger, the annotations, the policy of a file, and the defaults.
+// assemble composes the policy of an object from several sources and compiles it. In the order of precedence, the sources are the metadata
+// of the trigger, the annotations, the policy of a file, and the defaults.
 func (s *Store) assemble(o *object, f *decode.Collector) *policy.Compiled {
 	defer f.Recover(new(bool))
 	written, from := &spec.Policy{}, o.Kind+" "+o.Name
@@ -207,7 +209,7 @@ func (s *Store) assemble(o *object, f *decode.Collector) *policy.Compiled {
 }
 
 // claimPolicy records that the object defines the policy with this key. It returns false and records a problem in three cases: the name is
-// not valid, another object defines the policy, or another policy already scales the same target and does not give it up.
+// not valid, another object defines the policy, or another policy scales the same target and need not leave it to this object.
 func (s *Store) claimPolicy(o *object, key scaling.Key, f *decode.Collector) bool {
 	if faults := append(validation.IsDNS1123Subdomain(key.Name), validation.IsValidLabelValue(key.Name)...); len(faults) > 0 {
 		f.RejectText(annotations.FieldOf(annotations.Policy), key.Name, "is not a valid name", wording.NameAllowed)

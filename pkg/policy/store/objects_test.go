@@ -162,7 +162,7 @@ func TestAnEditOfAFileAppliesToThePolicyThatExtendsIt(t *testing.T) {
 	}
 }
 
-// Each case sets an annotation to a valid value, then to an invalid value, and then removes it. The invalid value must return a problem.
+// Each case sets an annotation to a valid value, then to an invalid value, and then removes it. The invalid value must cause a problem.
 func TestEachAnnotationValidInvalidAndRemoved(t *testing.T) {
 	base := map[string]string{"gpuscaler.io/queue-source": "keda/sqs", "gpuscaler.io/queue-depth-per-replica": "10"}
 	for _, c := range []struct {
@@ -345,7 +345,7 @@ func TestTwoObjectsForOneTargetOrPolicyAreRefused(t *testing.T) {
 		t.Errorf("over a file's target: %s", policy.Render(problems))
 	}
 	expect(t, policies, "all objects", "filed 3, llama 10")
-	// The problem of a refused object names the policy that scales its target.
+	// The problem of a refused object must contain the policy that scales its target.
 	for name, want := range map[string]store.State{"llama": store.InForce, "second": store.Refused, "over": store.Refused} {
 		if st := state(policies, "ScaledObject team-chat/"+name); st.State != want || (st.InForce != "") != (want == store.InForce) {
 			t.Errorf("%s: %+v, want the state %v", name, st, want)
@@ -418,7 +418,7 @@ func TestTheStatusOfAnObjectFollowsItsChanges(t *testing.T) {
 	}
 }
 
-// A target that is not a number has no value. This must not be reported as a second mistake.
+// A target that is not a number leaves the signal without a target. The missing target must not be reported as a second mistake.
 func TestMistakeInAnAnnotatedSpecIsReportedOnce(t *testing.T) {
 	policies, _ := storeWith(t)
 	problems := setObject(policies, scaledObject(map[string]string{"gpuscaler.io/spec": "signals:\n- {name: queue, type: vllm, target: ten}"}))

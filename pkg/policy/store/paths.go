@@ -16,12 +16,12 @@ import (
 const AnyNamespace = "*"
 
 // Path is a file or directory to load. It defines which kinds and namespaces of documents are accepted from it. Any other document is
-// reported as a problem and has no effect. In particular, it does not replace a document with the same name from another path.
+// reported as a problem and has no effect. In particular, it does not replace a document of the same name from another path.
 type Path struct {
 	Name       string
-	Platform   bool     // a PlatformConfig is accepted
-	Namespaces []string // policies of these namespaces are accepted
-	configMap  bool     // the path is a ConfigMap of a team
+	Platform   bool     // whether a PlatformConfig is accepted
+	Namespaces []string // namespaces whose policies are accepted
+	configMap  bool     // whether the path is a ConfigMap of a team
 }
 
 // everything is a path from which every document is accepted.
@@ -37,8 +37,8 @@ func Trusted(names ...string) (paths []Path) {
 	return paths
 }
 
-// ParsePath parses text of the form NAMESPACE[,NAMESPACE...]=PATH. Policies of these namespaces are accepted from the path. * means every
-// namespace.
+// ParsePath parses text of the form NAMESPACE[,NAMESPACE...]=PATH. Policies of these namespaces are accepted from the path. The namespace *
+// means every namespace.
 func ParsePath(text string) (p Path, err error) {
 	list, name, found := strings.Cut(text, "=")
 	if !found || name == "" {
@@ -56,7 +56,7 @@ func ParsePath(text string) (p Path, err error) {
 	return p, nil
 }
 
-// CheckPaths returns an error if two paths are equal or one contains the other. In this case it would not be clear which documents are
+// CheckPaths returns an error if two paths are equal or one path contains the other. In this case it would be unclear which documents are
 // accepted from the inner path.
 func CheckPaths(paths []Path) error {
 	for i, a := range paths {

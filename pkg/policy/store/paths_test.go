@@ -23,8 +23,8 @@ func policyText(namespace, name string, most string) string {
 		", schedules: [{name: s, timezone: UTC, from: 2020-01-01, until: 2099-12-31, minReplicas: 1}]}\n"
 }
 
-// tree is a directory with a PlatformConfig and the files of two tenants. From the path of each tenant, only policies of the tenant's own
-// namespaces are accepted.
+// tree is a directory with a PlatformConfig and the files of two tenants. The path of each tenant accepts only policies of the tenant's own
+// namespaces.
 type tree struct {
 	t     *testing.T
 	dir   string
@@ -85,7 +85,7 @@ func (x tree) refused(problems []policy.Problem, want policy.Problem) {
 }
 
 // A tenant writes a PlatformConfig, or a policy of another namespace, into its own file. The document must be refused and must have no
-// other effect. This must also be true after a restart and after the file is removed.
+// other effect, even after a restart and after the file is removed.
 func TestAFileOfATenantAffectsOnlyItsNamespaces(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
@@ -135,8 +135,8 @@ func TestAFileOfATenantAffectsOnlyItsNamespaces(t *testing.T) {
 	}
 }
 
-// The cluster has no PlatformConfig. An unreadable file of a tenant must not cause a hold, because the tenant's path does not permit a
-// PlatformConfig.
+// The cluster has no PlatformConfig. An unreadable file of a tenant must not set all policies to mode hold, because the tenant's path does
+// not permit a PlatformConfig.
 func TestAnUnreadableFileOfATenantIsNoMissingPlatform(t *testing.T) {
 	for name, text := range map[string]string{"not YAML, with the kind": "kind: PlatformConfig\n  broken: [\n",
 		"too large": strings.Repeat("#", 16<<20+1)} {

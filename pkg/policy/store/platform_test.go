@@ -122,8 +122,8 @@ func TestBoundsNarrowAndNeverWiden(t *testing.T) {
 	}
 }
 
-// A policy with minReplicas 0 is accepted only if a signal has a value at zero replicas, or if a schedule has minReplicas above 0. Whether
-// a query has a value at zero replicas is derived from the names of its metrics, except if the query sets existsAtZero.
+// A policy with minReplicas 0 must be accepted only if a signal has a value at zero replicas, or if a schedule has minReplicas above 0. If
+// a query does not set existsAtZero, the names of its metrics determine whether it has a value at zero replicas.
 func TestAPolicyWithMinReplicasZeroNeedsASignalAtZero(t *testing.T) {
 	for _, c := range []struct {
 		name, query, signals, schedules string
@@ -224,8 +224,8 @@ func TestAMetricOfATenantSelectsOnlyItsNamespace(t *testing.T) {
 	}
 }
 
-// The platform team changes fields of the PlatformConfig on which no policy depends. The policies are not compiled again: they keep their
-// compiled form, which the decisions use to recognize an edited policy. A change of a bound compiles them.
+// The platform team changes fields of the PlatformConfig on which no policy depends. The policies must not be compiled again, because
+// decisions recognize an edited policy by its new compiled form. After a change of a bound, they must be compiled.
 func TestFieldsWithoutInfluenceOnPoliciesDoNotCompileThem(t *testing.T) {
 	f := newFolder(t)
 	f.write("a.yaml", simple("a", 3))
@@ -255,8 +255,8 @@ func TestFieldsWithoutInfluenceOnPoliciesDoNotCompileThem(t *testing.T) {
 	}
 }
 
-// A document that is not valid YAML must not affect other documents. There is one exception: if it may be the PlatformConfig, all policies
-// are in mode hold.
+// A document that is not valid YAML must not affect other documents, with one exception: if it may be the PlatformConfig, all policies must
+// have mode hold.
 func TestAnUnreadableDocumentCausesAHoldOnlyIfItMayBeThePlatform(t *testing.T) {
 	for text, want := range map[string]scaling.Mode{"{not yaml": scaling.Auto, "kind: PlatformConfig\nspec: {": scaling.Hold} {
 		f := newFolder(t)

@@ -9,19 +9,19 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// policyFor returns a policy whose workload has another name than the policy.
+// policyFor returns a policy whose scale target has another name than the policy.
 func policyFor(target, name string, maxReplicas int) string {
 	return strings.Replace(simple(name, maxReplicas), "scaleTargetRef: {name: "+name+"}", "scaleTargetRef: {name: "+target+"}", 1)
 }
 
-// extends annotates the HPA of the Deployment llama, so that it extends a policy. The maxReplicas of the HPA is 6.
+// extends sets annotations on the HPA of the Deployment llama, so that the HPA extends a policy. maxReplicas of the HPA is 6.
 func (a applied) extends(name string) {
 	setObject(a.Store, store.Object{Kind: "HorizontalPodAutoscaler", Namespace: "team-chat", Name: "llama", MinReplicas: 1, MaxReplicas: 6,
 		Target:      scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama"},
 		Annotations: map[string]string{"gpuscaler.io/policy": name, "gpuscaler.io/mode": "advisory"}})
 }
 
-// older and newer create a ConfigMap with a policy. The names of the ConfigMaps have the opposite order of their ages.
+// older and newer create a ConfigMap with a policy. If the ConfigMaps were sorted by name instead of age, their order would be reversed.
 func (a applied) older(text string) { a.aged("z-older", 1, text) }
 func (a applied) newer(text string) { a.aged("a-newer", 2, text) }
 
@@ -46,9 +46,9 @@ func orders(steps []func(a applied), visit func(order []func(a applied))) {
 	next(nil, steps)
 }
 
-// A policy keeps its precedence if the annotations of an HPA extend it: a file of the platform team before ConfigMaps, and an older
-// ConfigMap before a newer one. The order in which the documents and the HPA appear must not matter, because it is another one after a
-// restart.
+// A policy must keep its precedence if the annotations of an HPA extend it: a file of the platform team takes precedence over ConfigMaps,
+// and an older ConfigMap takes precedence over a newer ConfigMap. The order in which the documents and the HPA are read must have no
+// effect, because it differs after a restart.
 func TestPrecedenceDoesNotDependOnTheOrder(t *testing.T) {
 	file := func(text string) func(a applied) {
 		return func(a applied) {

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// broken returns the invariants of package scaling that a compiled policy does not satisfy.
+// broken returns a text for each invariant of package scaling that a compiled policy violates.
 func broken(c *policy.Compiled) (faults []string) {
 	p := c.Workload.Policy
 	check := func(ok bool, format string, args ...any) {
@@ -90,7 +90,7 @@ var wellPlatform = func() string {
 }()
 
 // pick draws one of the values. In 95% of the draws it uses only the first half of the list. The second half contains mostly invalid
-// values. They must be rare, because otherwise almost no whole policy would be valid.
+// values. Invalid values must be rare, because a policy with one invalid value is invalid.
 func pick(t *rapid.T, label string, values ...any) any {
 	most := (len(values) - 1) / 2
 	if rapid.IntRange(0, 19).Draw(t, label+" wild") == 7 {
@@ -223,7 +223,7 @@ func TestAPolicyIsValidOrRefusedWithAReason(t *testing.T) {
 	}
 }
 
-// If two stores load the same files, they must report the same problems and have the same number of policies in force.
+// Two stores that load the same files must report the same problems and have the same number of policies in force.
 func TestLoadingIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text, err := yaml.Marshal(drawPolicy(t))

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// While files are loaded and objects change, a reader must always see both policies of a file in the same version.
+// While files are loaded and objects change, a reader must always receive both policies of a file in the same version.
 func TestReadersSeeACompleteVersionDuringChanges(t *testing.T) {
 	f := newFolder(t)
 	f.write("p.yaml", platform(objectsPlatform))

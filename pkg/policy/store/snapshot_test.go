@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// policiesOf returns files with n policies, which all have the same maxReplicas.
+// policiesOf returns files with n policies that all have the given maxReplicas.
 func policiesOf(n, maxReplicas int) fstest.MapFS {
 	var text strings.Builder
 	for i := range n {
@@ -26,7 +26,7 @@ var annotated = Object{Kind: "HorizontalPodAutoscaler", Namespace: "team-chat", 
 	Target:      scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "annotated"},
 	Annotations: map[string]string{"gpuscaler.io/spec": "signals: [{name: queue, type: vllm, target: 10}]"}}
 
-// readSnapshot calls every method that reads the policies in force. None of them may wait for the lock of the store.
+// readSnapshot calls every method that reads the policies in force. None of these methods may wait for the lock of the store.
 func readSnapshot(s *Store) (workloads int, generation uint64) {
 	s.Platform()
 	s.Groups()
@@ -45,7 +45,7 @@ func TestReadingTakesNoLock(t *testing.T) {
 	done := make(chan int)
 	go func() {
 		n, _ := readSnapshot(s)
-		s.Publish() // does not wait, because the load will publish the changes
+		s.Publish() // must not wait, because the load will publish the changes
 		done <- n
 	}()
 	select {
@@ -74,7 +74,7 @@ func TestReadingHasNoSideEffect(t *testing.T) {
 	}
 }
 
-// While a file is loaded repeatedly, a reader must always see all policies in the same version.
+// While a file is loaded repeatedly, a reader must always receive all policies in the same version.
 func TestReadersSeeACompleteSnapshotDuringAReload(t *testing.T) {
 	s := New(Options{})
 	s.LoadFS(policiesOf(50, 1))

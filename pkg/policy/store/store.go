@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// State is the state of a document. It shows which version of the document is in force.
+// State is the state of a document: which of its versions is in force (used by the engine).
 type State string
 
 // Possible values of State.
@@ -34,17 +34,17 @@ type Status struct {
 	InForce  string           `json:"inForce,omitempty"` // Origin of the version in force
 	Since    time.Time        `json:"since"`             // time at which the state began; zero without a clock
 	Problems []policy.Problem `json:"problems,omitempty"`
-	Waits    string           `json:"waits,omitempty"` // what the document waits for if it is not in force and has no problem
+	Waits    string           `json:"waits,omitempty"` // what the document waits for, if it is not in force although it has no problem
 
-	duplicate bool // another document with the same name takes precedence
+	duplicate bool // whether another document with the same name takes precedence
 }
 
 // Report is the result of a load.
 type Report struct {
 	Problems   []policy.Problem // all problems and warnings, in the order of the files
-	Notices    []policy.Problem // events of this load that are not problems of a document; each event is reported once
+	Notices    []policy.Problem // events that are not problems of a document, such as the end of a hold; each is reported once
 	Outcomes   []policy.Problem // one problem for each document that this load refused; each refusal is reported once
-	Changed    bool             // the policies or the PlatformConfig in force changed
+	Changed    bool             // whether the policies or the PlatformConfig in force changed
 	Generation uint64           // how often the policies in force have changed
 }
 
@@ -52,9 +52,9 @@ type Report struct {
 type Options struct {
 	// Clock returns the time for Status.Since. If it is nil, Status.Since is zero.
 	Clock func() time.Time
-	// Prepare is called with the policies and the PlatformConfig before readers see them. The poller uses it to start reading the signals of a
-	// new policy before the first decision. The lock of the store is held during the call. Prepare must therefore do no I/O and must not call
-	// a method of the store. It may be nil.
+	// Prepare is called with the new policies and the new PlatformConfig before readers receive them. The poller uses it to start reading the
+	// signals of a new policy before the first decision. The lock of the store is held during the call, so Prepare must do no I/O and must not
+	// call a method of the store. Prepare may be nil.
 	Prepare func(policies []*policy.Compiled, platform *policy.Platform)
 }
 
@@ -65,21 +65,21 @@ type Store struct {
 	clock   func() time.Time
 	prepare func([]*policy.Compiled, *policy.Platform)
 
-	// platformElsewhere is set by ValidatePolicies: a PlatformConfig exists that is not among the documents.
+	// platformElsewhere is set by ValidatePolicies. It means that a PlatformConfig exists that is not among the documents.
 	platformElsewhere bool
 
 	mu                sync.Mutex
-	loaded            bool   // whether there was a load
+	loaded            bool   // whether Load was called
 	mounted           []file // files of the last load, without their text
 	configMaps        map[configMapKey]*configMap
-	unreported        Report                 // results of changes of ConfigMaps since the last load, without problems
+	unreported        Report                 // results of changes of ConfigMaps since the last load, for the report of the next load
 	files             map[string]*loadedFile // key: name of the file
 	order             []string               // names of files, in the order of Load
 	policies          map[string]*entry      // key: ID of the document
 	config            entry                  // document of the PlatformConfig
 	lastValidPlatform *policy.Platform       // last valid version of the PlatformConfig
-	platform          *policy.Platform       // current PlatformConfig: lastValidPlatform, or a substitute if there is none; never nil
-	missing           *policy.Problem        // problem if no file contains the current PlatformConfig any more; otherwise nil
+	platform          *policy.Platform       // current PlatformConfig: lastValidPlatform, or unknownPlatform or noPlatform; never nil
+	missing           *policy.Problem        // problem if no file contains the current PlatformConfig any more; nil otherwise
 	holds             holder
 	objects           map[objectKey]*object
 	carriers          map[scaling.Key]objectKey // object whose annotations define each policy
@@ -87,19 +87,19 @@ type Store struct {
 	// target that no other policy scales.
 	owners map[targetKey]string
 	// status contains the status of documents. The key is Status.Document, or the file if the file cannot be read. Documents that are in force
-	// without a problem have no entry.
+	// without a problem are not in the map.
 	status     map[string]Status
 	interner   *compile.Interner
 	compressor *compressor // compresses the texts of documents
 
 	dirty             atomic.Bool
-	configMapsChanged atomic.Bool // SetConfigMap or DeleteConfigMap was called since the last load
-	reloaded          atomic.Bool // unreported is not empty
+	configMapsChanged atomic.Bool // whether SetConfigMap or DeleteConfigMap was called since the last load
+	reloaded          atomic.Bool // whether unreported is not empty
 	current           atomic.Pointer[snapshot]
 	statusRevision    atomic.Uint64 // see StatusRevision
 }
 
-// snapshot contains the policies in force. It is immutable. A new snapshot is published by replacing one pointer.
+// snapshot contains the policies in force. It is immutable. To publish a new snapshot, one pointer is replaced.
 type snapshot struct {
 	workloads  []scaling.Workload
 	compiled   []*policy.Compiled // in the same order as workloads, sorted by key
@@ -159,7 +159,7 @@ func (s *Store) Compiled() []*policy.Compiled { return s.current.Load().compiled
 // Platform returns the current PlatformConfig. It is never nil.
 func (s *Store) Platform() *policy.Platform { return s.current.Load().platform }
 
-// Find returns the policy in force with the given key, or nil if there is none.
+// Find returns the policy in force with the given key, or nil if no such policy is in force.
 func (s *Store) Find(key scaling.Key) *policy.Compiled {
 	v := s.current.Load()
 	i, ok := slices.BinarySearchFunc(v.compiled, key,
@@ -188,7 +188,7 @@ func (s *Store) Statuses() []Status {
 	return out
 }
 
-// Refusal returns why no version of a policy is in force although a file or an object defines the policy. Otherwise it returns "".
+// Refusal returns why no version of a policy is in force although a file or an object defines the policy. It returns "" in all other cases.
 func (s *Store) Refusal(key scaling.Key) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,6 +239,6 @@ func (s *Store) publish() bool {
 	return true
 }
 
-// Groups returns the capacity groups in the order of the current PlatformConfig. The pointers remain the same until another PlatformConfig
-// is in force. The caller must not change the groups.
+// Groups returns the capacity groups in the order of the current PlatformConfig. The pointers do not change until the PlatformConfig
+// changes. The caller must not change the groups.
 func (s *Store) Groups() []*capacity.Group { return s.current.Load().platform.NodeGroups }

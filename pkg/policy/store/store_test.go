@@ -197,8 +197,8 @@ func TestUnchangedPoliciesKeepTheirValue(t *testing.T) {
 	}
 }
 
-// The state of a signal is stored under its Source. If only the name, the target or other fields of a policy change, Source must not
-// change. If the signal reads something else, Source must change.
+// The state of a signal is stored under its Source. An edit of the name, the target or other fields of a policy must not change Source. If
+// the signal reads other data, Source must change.
 func TestTheSourceOfASignalIsTheSameThroughOtherEdits(t *testing.T) {
 	f := newFolder(t)
 	s := store.New(store.Options{})
@@ -227,8 +227,8 @@ func TestTheSourceOfASignalIsTheSameThroughOtherEdits(t *testing.T) {
 	}
 }
 
-// Policies with equal signals share one list of signals in memory. If the PlatformConfig forbids one of the policies to read the source,
-// the other policy must not change.
+// Policies with equal signals share one list of signals in memory. If the PlatformConfig forbids one of these policies to read the source,
+// the other policies must not change.
 func TestPoliciesOfOneTemplateShareOnlyTheirLists(t *testing.T) {
 	f := newFolder(t)
 	s := store.New(store.Options{})
@@ -310,13 +310,14 @@ func TestHoldAppliesFromADocumentWithAnotherProblem(t *testing.T) {
 	}
 }
 
-// The end of a hold must be reported once, with the name of the file. If the file with mode: hold is removed, the hold does not end.
+// The end of a hold (mode hold of all policies) must be reported once, with the name of the file. Removing the file with mode: hold must
+// not end the hold.
 func TestTheEndOfAHoldIsReportedOnceWithItsCause(t *testing.T) {
 	const hold, auto, broken = "mode: hold", "mode: auto", "bounds: {maxReplicas: two}"
 	for _, c := range []struct {
 		name, first string
 		end         func(f folder)
-		want        string // "" if nothing must be reported
+		want        string // part of the notice; empty: nothing must be reported
 	}{
 		{"deleted: the hold continues", hold, func(f folder) { f.remove("stop.yaml") }, ""},
 		{"removed", hold, func(f folder) { f.write("stop.yaml", platform(auto)) },
@@ -503,7 +504,7 @@ func TestALargeCalendarIsLoadedInTime(t *testing.T) {
 	expect(t, policies, "with the calendar", "a 30")
 }
 
-// If a policy has no version in force, Refusal must return its problem, so that the user can see why the policy has no target.
+// If a policy has no version in force, Refusal must return its problem, so that a user can find out why the policy has no target.
 func TestARefusedPolicyNamesItsReason(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// busyCluster is a cluster in which every workload needs 500 replicas, and each replica requests one GPU.
+// busyCluster simulates a cluster in which every workload needs 500 replicas, and each replica requests one GPU.
 type busyCluster struct{ now time.Time }
 
 func (c *busyCluster) Read(_ *scaling.Workload, out []scaling.Reading) {
@@ -36,7 +36,7 @@ func (*busyCluster) Request(_ *scaling.Workload, resource string) (int64, bool, 
 
 func (*busyCluster) Unmanaged(*scaling.Team, []*scaling.Workload, string) int64 { return 0 }
 
-// targets returns the sum of the served targets after ten minutes with the store's policies.
+// targets returns the sum of the served targets after ten simulated minutes with the policies of the store.
 func targets(t *testing.T, s *store.Store) (sum int32) {
 	t.Helper()
 	c := &busyCluster{now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}

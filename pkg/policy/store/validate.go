@@ -10,23 +10,23 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// Validate checks files and directories in the same way as a new store loads them. It returns all problems in the order of the files.
-// policy.Errors returns how many of them cause a document to be refused. Validate also reports a path without documents, because in CI the
-// usual reason is a renamed directory. It checks a file with a price book as a price book.
+// Validate checks files and directories as a new store loads them. It returns all problems in the order of the files. policy.Errors returns
+// how many of the problems cause a document to be refused. Validate also reports a path without documents, because in CI this is usually a
+// renamed directory. It checks a file with a price book as a price book.
 func Validate(paths ...string) []policy.Problem {
 	problems, _ := ValidateWith(nil, Trusted(paths...)...)
 	return problems
 }
 
-// ValidateWith is like Validate, but accepts from each path only the documents that the Path permits, and also returns the number of
-// documents. For a path with the name "-", it checks the parameter text instead of a file.
+// ValidateWith does the same as Validate, but accepts from each path only the documents that the Path permits, and also returns the number
+// of documents. For a path with the name "-", it checks text instead of a file.
 func ValidateWith(text []byte, paths ...Path) (problems []policy.Problem, documents int) {
 	return validateAll(New(Options{}), text, paths)
 }
 
-// ValidatePolicies is like ValidateWith, but if the documents contain no PlatformConfig, it accepts names that a PlatformConfig declares:
-// the names of data sources, queries and capacity groups. A team that does not have the file of the PlatformConfig checks its policies in
-// this way. Bounds and permissions of the PlatformConfig are not checked.
+// ValidatePolicies does the same as ValidateWith. In addition, if the documents contain no PlatformConfig, it accepts all names that a
+// PlatformConfig could declare: names of data sources, queries and capacity groups. A team without the file of the PlatformConfig can check
+// its policies in this way. Bounds and permissions of the PlatformConfig are not checked.
 func ValidatePolicies(text []byte, paths ...Path) (problems []policy.Problem, documents int) {
 	s := New(Options{})
 	s.platformElsewhere = true
@@ -44,7 +44,7 @@ func validateAll(s *Store, text []byte, paths []Path) (problems []policy.Problem
 	return problems, documents
 }
 
-// readPaths is like readAll, but uses the parameter text as the file of the path "-".
+// readPaths reads files and directories as readAll does, but uses text as the content of the path "-".
 func readPaths(text []byte, paths []Path) (files []file) {
 	for i := range paths {
 		if paths[i].Name == "-" {

@@ -18,12 +18,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// values is a row of the table of values: values of one field that are accepted, and values that are refused. For a number, these are the
-// least and the greatest accepted value, one between them, and the refused values next to them.
+// values is a row of a table of test values for one field: accepted values and refused values. For a number, accepted contains the lowest
+// and the highest accepted value and one value between them, and refused contains the values just outside this range.
 type values struct {
 	field    string // with the name of the document: "policy.objective.wait"
-	with     string // the lines of the spec that contain the field; $ is the value. They replace lines of the base document with the same key.
-	accepted string // separated by spaces; if it is empty, all values of an enumeration or both booleans
+	with     string // the lines of the spec that contain the field; $ is the value; they replace lines of the base document with the same key
+	accepted string // separated by spaces; empty: all values of an enumeration, or both booleans
 	refused  string
 }
 
@@ -40,7 +40,7 @@ teams: [{name: chat, namespaces: [team-chat], capacityGroups: [chat]}]
 capacityGroups: [{name: chat, resource: nvidia.com/gpu, nodePools: {spot: s, on-demand: o}}]`
 )
 
-// documents returns both documents with lines of the spec replaced in one of them.
+// documents returns the base documents. In the document of the given kind, the given lines replace lines of the spec.
 func documents(kind, lines string) map[string]string {
 	specs := map[string]string{"policy": basePolicy, "platform": basePlatform}
 	written := map[string]bool{}
@@ -62,7 +62,8 @@ func documents(kind, lines string) map[string]string {
 	}
 }
 
-// load returns the problems of documents and, if there are only warnings, the values that the engine and the adapters receive from them.
+// load returns the problems of documents. If there are only warnings, it also returns the values that the engine and the adapters receive
+// from the documents.
 func load(t *testing.T, texts map[string]string) ([]policy.Problem, map[string]string) {
 	t.Helper()
 	files := fstest.MapFS{}
@@ -80,12 +81,12 @@ func load(t *testing.T, texts map[string]string) ([]policy.Problem, map[string]s
 	return report.Problems, compiled
 }
 
-// untested are the types of fields that this test does not show: compiled windows, and parts of the documents that compiled fields repeat.
+// untested are the types of fields that this test omits: compiled windows, and fields that repeat parts of the documents.
 var untested = map[reflect.Type]bool{
 	reflect.TypeFor[calendar.Window](): true, reflect.TypeFor[spec.Group](): true, reflect.TypeFor[spec.Defaults](): true,
 }
 
-// flatten stores the exported fields below v that are not zero, each with its path.
+// flatten stores the exported fields below v that are not zero. The key of each field is its path.
 func flatten(out map[string]string, path string, v reflect.Value) {
 	if s, ok := v.Interface().(fmt.Stringer); ok && v.Kind() != reflect.Pointer && v.Kind() != reflect.Struct {
 		out[path] = s.String()
@@ -118,10 +119,10 @@ func flatten(out map[string]string, path string, v reflect.Value) {
 	}
 }
 
-// hashes are the parts of a version and of a source that identify the text and not its meaning.
+// hashes matches the paths of fields that identify the text of a document instead of its meaning.
 var hashes = regexp.MustCompile(`\.Origin$|\.Signals\[\d+\]\.Source$`)
 
-// change returns the lines that differ between two compiled forms.
+// change returns the lines that differ between the flattened values of two documents.
 func change(from, to map[string]string) (lines []string) {
 	all := maps.Clone(from)
 	maps.Copy(all, to)
@@ -133,9 +134,9 @@ func change(from, to map[string]string) (lines []string) {
 	return lines
 }
 
-// Each value of the table is written in a valid document. A refused value must be the only problem and name the field. The golden file
-// contains what each accepted value changes in the compiled documents: the first value of a row is compared with the base documents, the
-// others with the first value. The table must contain every number, enumeration and boolean of the format.
+// Each value of the table is written into a valid document. A refused value must cause only one problem, about the field. The golden file
+// contains how each accepted value changes the compiled documents. The first value of a row is compared with the base documents, and the
+// other values with the first value. The table must contain every number, enumeration and boolean of the format.
 func TestEveryFieldAcceptsItsRangeAndNothingElse(t *testing.T) {
 	problems, base := load(t, documents("policy", ""))
 	if len(problems) > 0 {
@@ -188,7 +189,7 @@ func (v *values) documents(value string) map[string]string {
 
 var index = regexp.MustCompile(`\[[^\]]*\]`)
 
-// names reports whether there is one problem, and it is about the field or an entry of it.
+// names reports whether there is exactly one problem, and whether it is about the field or an element of the field.
 func names(problems []policy.Problem, field string) bool {
 	_, path, _ := strings.Cut(field, ".")
 	return len(problems) == 1 && strings.HasPrefix(index.ReplaceAllString(problems[0].Field, "")+".", "spec."+path+".")

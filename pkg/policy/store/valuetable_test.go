@@ -2,7 +2,7 @@ package store_test
 
 import "slices"
 
-// Parts of documents that several rows use.
+// Parts of documents that several rows of the table use.
 const (
 	objectiveOf = "signals: [{name: s, type: vllm}]\nobjective: "
 	latencyOf   = "signals: [{name: s, type: vllm, metric: timeToFirstToken, target: 2s, "
@@ -123,7 +123,7 @@ func signalValues(p string) []values {
 	}
 }
 
-// directionValues returns the rows of scaleUp and scaleDown of behavior.
+// directionValues returns the rows of the table for scaleUp and scaleDown of behavior.
 func directionValues(p, before, after string) []values {
 	row := func(field, with, accepted, refused string) values {
 		return values{p + "." + field, before + with + after, accepted, refused}
@@ -138,7 +138,7 @@ func directionValues(p, before, after string) []values {
 	}
 }
 
-// reactionValues returns the rows of the panic window and the fallback.
+// reactionValues returns the rows of the table for the panic window and the fallback.
 func reactionValues(p, before, after string) []values {
 	row := func(field, with, accepted, refused string) values {
 		return values{p + "." + field, before + with + after, accepted, refused}

@@ -14,24 +14,24 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// unknownPlatform is used if a PlatformConfig exists but no version of it was ever valid. Its bounds and permissions are unknown. Its mode
+// unknownPlatform is used if a PlatformConfig exists but none of its versions was valid. Its bounds and permissions are unknown. Its mode
 // is therefore hold: every HPA and ScaledObject keeps its replicas.
 var unknownPlatform = &policy.Platform{Mode: scaling.Hold, Unreadable: true}
 
 // noPlatform is used if there is no PlatformConfig. It has no bounds, teams or data sources, and its mode is auto.
 var noPlatform = &policy.Platform{}
 
-// entry is a document together with the version of it that is in force.
+// entry contains a document and the version of the document that is in force.
 type entry struct {
-	doc       *document        // the document in its file; nil if the file cannot be read
-	lastValid *document        // the version in force; nil if there is none
+	doc       *document        // the document in its current file; nil: the file cannot be read
+	lastValid *document        // the version in force; nil: no version is in force
 	compiled  *policy.Compiled // result of compiling lastValid
 	platform  *policy.Platform // the PlatformConfig with which lastValid was compiled
 	conflict  string           // name of the policy that scales the target instead; empty if this policy scales it
 }
 
-// choosePlatform sets s.platform, the current PlatformConfig. This is the PlatformConfig in the files if there is exactly one and it is
-// valid. Otherwise it is the last valid version. If no version was ever valid, it is unknownPlatform or noPlatform.
+// choosePlatform sets s.platform, the current PlatformConfig. If the files contain exactly one PlatformConfig and it is valid, it is the
+// current one. Otherwise it is the last valid version. If no version was valid, it is unknownPlatform or noPlatform.
 func (s *Store) choosePlatform() {
 	all := s.documents(spec.KindPlatformConfig)
 	s.missing = nil
@@ -57,7 +57,7 @@ func (s *Store) choosePlatform() {
 		s.platform = unknownPlatform
 	}
 	if slices.ContainsFunc(all, (*document).setsHold) && s.platform.Mode != scaling.Hold {
-		// A hold must take effect immediately, even if another part of the document has a mistake.
+		// A hold must take effect immediately, even if another field of the document has a mistake.
 		stop := *s.platform
 		stop.Mode = scaling.Hold
 		s.platform = &stop
@@ -65,7 +65,8 @@ func (s *Store) choosePlatform() {
 }
 
 // withoutPlatform handles a load in which the files contain no PlatformConfig. If there was no PlatformConfig before, or only one with an
-// empty spec, it sets noPlatform and returns true. Otherwise the last valid version stays in force, and it returns false.
+// empty spec, withoutPlatform sets noPlatform and returns true. Otherwise the last valid version stays in force, and withoutPlatform
+// returns false.
 func (s *Store) withoutPlatform() bool {
 	config := &s.config
 	if s.platformElsewhere {
@@ -84,11 +85,11 @@ func (s *Store) withoutPlatform() bool {
 	return false
 }
 
-// acceptPlatform brings the only PlatformConfig in the files into force. It returns false if the document is refused.
+// acceptPlatform puts the only PlatformConfig in the files into force. It returns false if the document is refused.
 func (s *Store) acceptPlatform(d *document) bool {
 	config := &s.config
 	config.doc = d
-	if config.lastValid == d && !d.Failed() { // already accepted; Failed is true while the files contain two PlatformConfigs
+	if config.lastValid == d && !d.Failed() { // accepted by an earlier load; Failed is true while the files contain two PlatformConfigs
 		s.platform = s.lastValidPlatform
 		return true
 	}
@@ -106,12 +107,12 @@ func (s *Store) acceptPlatform(d *document) bool {
 	return true
 }
 
-// howToRemove is the text of Problem.Allowed if a PlatformConfig stays in force although its document became empty or is missing. It says
-// how to remove the configuration intentionally.
+// howToRemove is the text of Problem.Allowed if a PlatformConfig stays in force although its document became empty or is missing. The text
+// says how to remove the configuration intentionally.
 const howToRemove = "the configuration; or `mode: auto` alone, which drops data sources, teams, groups and bounds on purpose"
 
-// missing returns the problem that no file contains the current PlatformConfig any more. The PlatformConfig stays in force, because all
-// bounds and capacity groups would be removed otherwise, for example if a template produces no output or a ConfigMap lacks a key.
+// missing returns the problem that no file contains the current PlatformConfig any more. The PlatformConfig stays in force. Otherwise all
+// bounds and capacity groups would be removed if, for example, a template produces no output or a ConfigMap lacks a key.
 func (h *entry) missing() *policy.Problem {
 	return &policy.Problem{File: h.lastValid.File, Document: h.lastValid.Document,
 		Message: "the file no longer contains a PlatformConfig: " + h.lastValid.origin() + " stays in force until this process ends",
@@ -125,8 +126,8 @@ func (d *document) isEmpty() bool {
 
 func (d *document) setsHold() bool { return d.platformSpec != nil && d.platformSpec.Mode == "hold" }
 
-// compileAll compiles those ScalingPolicies of the files whose document changed. It compiles all of them if the current PlatformConfig
-// changed.
+// compileAll compiles the ScalingPolicies in files and ConfigMaps whose document changed. If the current PlatformConfig changed, it
+// compiles all of them.
 func (s *Store) compileAll() {
 	next := map[string]*entry{}
 	for _, d := range s.documents(spec.KindScalingPolicy) {
@@ -164,7 +165,8 @@ func (s *Store) compileAll() {
 	s.policies = next
 }
 
-// precedence says which document takes precedence over a document with the same name, and whether a version of it is in force.
+// precedence returns a text that says which document takes precedence over another document of the same name, and whether a version of the
+// first document is in force.
 func (h *entry) precedence() string {
 	first := fmt.Sprintf("%s:%d has the same name", h.doc.File, h.doc.LineOffset+1)
 	switch {
@@ -176,8 +178,8 @@ func (h *entry) precedence() string {
 	return first + " and is in force"
 }
 
-// isDeleted reports whether the last valid version d was in a ConfigMap that no longer contains it. Such a version must not stay in force
-// just because an invalid document in a file has the same name.
+// isDeleted reports whether the last valid version d was in a ConfigMap that no longer contains it. An invalid document of the same name in
+// a file must not keep such a version in force.
 func (s *Store) isDeleted(d *document) bool {
 	if d == nil || !d.path.configMap || s.mayExist(d.File) {
 		return false
@@ -186,8 +188,8 @@ func (s *Store) isDeleted(d *document) bool {
 	return f == nil || !slices.Contains(f.docs, d)
 }
 
-// reconcile updates h.compiled to the current PlatformConfig. It compiles the current document or, if that has a problem, the last valid
-// version.
+// reconcile updates h.compiled to the current PlatformConfig. It compiles the current document. If the current document has an error, it
+// compiles the last valid version.
 func (s *Store) reconcile(h *entry) {
 	if h.compiled != nil && h.lastValid == h.doc && s.rebase(h) {
 		return
@@ -220,8 +222,8 @@ func (s *Store) compile(d *document) *policy.Compiled {
 		Interner: s.interner})
 }
 
-// rebase updates h.compiled without compiling the policy again. This is possible if the current PlatformConfig differs from the previous
-// one at most in its mode. Otherwise rebase returns false.
+// rebase updates h.compiled without compiling the policy again. This is possible if the current PlatformConfig has the same effect as the
+// previous PlatformConfig, except for the mode. Otherwise rebase returns false.
 func (s *Store) rebase(h *entry) bool {
 	if h.platform == s.platform {
 		return true
@@ -241,7 +243,8 @@ func targetOf(c *policy.Compiled) targetKey {
 	return targetKeyOf(c.Workload.Key.Namespace, c.Workload.Target)
 }
 
-// targetKeyOf returns the key of a scale target. It ignores the version of the API, because apps/v1 and apps/v1beta2 are the same object.
+// targetKeyOf returns the key of a scale target. It ignores the API version, because apps/v1 and apps/v1beta2 are versions of the same
+// object.
 func targetKeyOf(namespace string, t scaling.Target) targetKey {
 	group, _, found := strings.Cut(t.APIVersion, "/")
 	if !found {

@@ -10,11 +10,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// rereadEvery is the number of polls after which the files are read even if no size or modification time has changed. A file can be
-// replaced by a file of the same size within the time resolution of the file system. This change would not be detected otherwise.
+// rereadEvery is the number of polls after which the files are read even if no size or modification time has changed. Otherwise a file that
+// is replaced by a file of the same size within the time resolution of the file system would not be noticed.
 const rereadEvery = 10
 
-// Watch is like WatchPaths, but accepts all documents from the paths.
+// Watch does the same as WatchPaths, and accepts all documents from the paths.
 func (s *Store) Watch(ctx context.Context, interval time.Duration, report func(Report), paths ...string) {
 	s.WatchPaths(ctx, interval, report, Trusted(paths...)...)
 }
@@ -27,14 +27,14 @@ func (s *Store) Watch(ctx context.Context, interval time.Duration, report func(R
 func (s *Store) WatchPaths(ctx context.Context, interval time.Duration, report func(Report), paths ...Path) {
 	ticker := time.NewTicker(interval) // may use the clock: interval between polls of the files
 	defer ticker.Stop()
-	var previous map[string]fileState // nil makes the first poll detect a change since the caller's own Load
+	var previous map[string]fileState // nil: the first poll detects a change since the caller's Load
 	for known, n := "", 1; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		s.Publish() // a standby has no ticks that call Publish, but its poller needs the policies of annotated objects
+		s.Publish() // a standby runs no ticks, which would call Publish, but its poller needs the policies of annotated objects
 		now := statFiles(paths)
 		if previous != nil && n%rereadEvery != 0 && same(previous, now) && !s.reloaded.Load() {
 			continue
@@ -55,7 +55,7 @@ type fileState struct {
 	changed time.Time
 }
 
-// statFiles returns the state of each file in the paths by its name. It omits files that cannot be read.
+// statFiles returns the state of each file in the paths, by file name. It omits files that cannot be read.
 func statFiles(paths []Path) map[string]fileState {
 	previous := map[string]fileState{}
 	add := func(name string, info fs.FileInfo) {

@@ -11,8 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// configMap writes a volume in the same way as the kubelet: the files are symbolic links that refer to ..data, which is replaced
-// atomically.
+// configMap writes a volume as the kubelet does: the files are symbolic links that refer to ..data, which is replaced atomically.
 func (f folder) configMap(version string, files map[string]string) {
 	f.t.Helper()
 	must := func(err error) {

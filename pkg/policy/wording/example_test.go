@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/wording"
 )
 
-// If the field that was found is a part of exactly one allowed name, this name is suggested even if many letters are missing.
+// If the found field name is a part of exactly one allowed name, this name is suggested even if many letters are missing.
 func ExampleDidYouMean() {
 	fields := []string{"queryRef", "scaleTargetRef", "minReplicas", "maxReplicas", "type"}
 	for _, found := range []string{"query", "targetRef", "replicas", "ref"} {

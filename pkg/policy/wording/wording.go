@@ -1,4 +1,4 @@
-// Package wording formats text for the messages of policy problems: the value that was found, and the values that are allowed.
+// Package wording formats found values and allowed values for the messages of policy problems.
 package wording
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxFound is the maximum number of characters of a found value in a message. It prevents that a pasted file fills the log.
+// maxFound is the maximum number of characters of a found value in a message, so that a pasted file does not fill the log.
 const maxFound = 60
 
 // Quote returns a found value in quotes. It shortens the value to maxFound characters and removes credentials from URLs.
@@ -42,8 +42,7 @@ func nearest(s string, words []string) string {
 // leastPart is the minimum length of the text for which the function containing searches.
 const leastPart = 4
 
-// containing returns the only word that begins or ends with s, such as queryRef for query. It returns "" if there is no such word, or if
-// there are several.
+// containing returns the only word that begins or ends with s, such as queryRef for query. It returns "" if no word or several words do.
 func containing(s string, words []string) string {
 	if len(s) < leastPart {
 		return ""
@@ -60,8 +59,8 @@ func containing(s string, words []string) string {
 	return found
 }
 
-// distance returns the number of insertions, deletions, replacements and swaps of adjacent letters that change one word into the other
-// (optimal string alignment).
+// distance returns how many insertions, deletions, replacements and swaps of adjacent letters change one word into the other (optimal
+// string alignment distance).
 func distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return len(a) + len(b)
@@ -87,7 +86,7 @@ func distance(a, b string) int {
 	return rows[(len(a)+1)%3][len(b)]
 }
 
-// DidYouMean returns the suggestion of the most similar word, such as `, did you mean "maxReplicas"?`, to be appended to a message. It
+// DidYouMean returns text to be appended to a message that suggests the most similar word, such as `, did you mean "maxReplicas"?`. It
 // returns "" if no word is similar.
 func DidYouMean(s string, words []string) string {
 	if w := nearest(s, words); w != "" {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// slowDistance computes the distance from its definition, with one recursive call for each possible last edit.
+// slowDistance computes the distance by its definition, with one recursive call for each possible last edit.
 func slowDistance(a, b string) int {
 	if a == "" || b == "" {
 		return len(a) + len(b)
@@ -23,7 +23,7 @@ func slowDistance(a, b string) int {
 	return least
 }
 
-// words returns all words of the letters with at most a length.
+// words returns all words of the given letters up to the given length.
 func words(letters string, length int) []string {
 	all := []string{""}
 	for from := 0; length > 0; length-- {
@@ -49,8 +49,8 @@ func TestDistanceIsTheLeastNumberOfEdits(t *testing.T) {
 	}
 }
 
-// Two edits are a typo in a word of any length, and one edit for three letters in a longer word. Words of more than 64 letters are not
-// compared, because a pasted text is not a typo.
+// A word of any length may differ by two edits to be suggested, and a longer word by one edit for every three letters. Words of more than
+// 64 letters are not compared, because a pasted text is not a typo.
 func TestSuggestions(t *testing.T) {
 	long := strings.Repeat("abcdefgh", 8)
 	for _, c := range []struct {
@@ -64,7 +64,7 @@ func TestSuggestions(t *testing.T) {
 		{"mooed", []string{"mode"}, "mode"},
 		{"xxde", []string{"mode"}, "mode"},
 		{"xxxe", []string{"mode"}, ""},
-		{"xy", []string{"ab"}, ""}, // every letter differs
+		{"xy", []string{"ab"}, ""}, // every letter differs, so the word is not similar
 		{"xxb", []string{"axb"}, "axb"},
 		{"maxReplicasss", []string{"minReplicas", "maxReplicas"}, "maxReplicas"},
 		{"xxxxeplicas", []string{"maxReplicas"}, "maxReplicas"}, // the third letter is correct, so three letters differ
@@ -81,7 +81,7 @@ func TestSuggestions(t *testing.T) {
 		{long[:63] + "x", []string{long}, long},
 		{long, []string{long[:63] + "x"}, long[:63] + "x"},
 		{long + "x", []string{long}, ""},
-		{long, []string{long + "x"}, long + "x"}, // it begins with what was found
+		{long, []string{long + "x"}, long + "x"}, // the word begins with the found text
 		{"y" + long[1:], []string{long + "x"}, ""},
 	} {
 		want := ""
