@@ -1,5 +1,5 @@
-// Package pkg_test checks the rules of the whole code base: which package may import which, and where the clock may be read. Each
-// failure prints the reason of the rule.
+// Package pkg_test checks rules for the whole code base, for example which packages a package may import and where the clock may be read. A
+// failure prints the reason of the violated rule.
 package pkg_test
 
 import (
@@ -21,9 +21,9 @@ const module = "github.com/gpuscaler/gpuscaler/pkg/"
 // rule defines which packages one package may import.
 type rule struct {
 	name   string
-	ours   []string // packages of this module that it may reach, directly or transitively
-	direct []string // packages that it must not import directly
-	never  []string // prefixes that it must not reach, not even transitively; "." is every package outside the standard library
+	ours   []string // packages of this module that the package may import, directly or transitively
+	direct []string // packages that the package must not import directly
+	never  []string // prefixes of forbidden imports, direct or transitive; "." is every package outside the standard library
 	reason string
 }
 
@@ -114,7 +114,8 @@ func TestObjectiveImportsOnlyTheStandardLibrary(t *testing.T) {
 	}
 }
 
-// TestPackagesOfCapacityImportDownwards checks that capacity and each package below it import only packages that are later in the list.
+// TestPackagesOfCapacityImportDownwards checks the imports among the packages capacity and capacity/*: each package may import only
+// packages that are later in the list.
 func TestPackagesOfCapacityImportDownwards(t *testing.T) {
 	order := []string{"capacity", "capacity/weights", "capacity/override", "capacity/evidence",
 		"capacity/statemachine", "capacity/explain", "capacity/nodepool"}

@@ -13,7 +13,8 @@ import (
 // maxComplexity is the largest cyclomatic complexity of a function.
 const maxComplexity = 20
 
-// TestFunctionsAreSimple fails for a function with too many branches. Closures count as part of their function.
+// TestFunctionsAreSimple fails for a function whose cyclomatic complexity exceeds maxComplexity. Branches in closures count for the
+// enclosing function.
 func TestFunctionsAreSimple(t *testing.T) {
 	for _, root := range []string{".", "../cmd"} {
 		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
@@ -39,7 +40,7 @@ func TestFunctionsAreSimple(t *testing.T) {
 	}
 }
 
-// complexity returns the cyclomatic complexity: 1, plus 1 for each branch and for each operator && or || of a condition.
+// complexity returns the cyclomatic complexity of a function body: 1, plus 1 for each branch and for each operator && or || of a condition.
 func complexity(body *ast.BlockStmt) int {
 	n := 1
 	ast.Inspect(body, func(node ast.Node) bool {

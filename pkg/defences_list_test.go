@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// removal is an edit of the code that disables one defence. Without the defence, each of the listed rows of the table in hostileCases must
-// fail. `make defences` checks this.
+// removal contains edits of the code that disable one defence against hostile input. A row of the table in hostileCases is one attack.
+// Without the defence, each listed row must fail. `make defences` applies the edits and checks this.
 type removal struct {
-	what string   // the defence
+	what string   // name of the disabled defence
 	rows []string // the rows of the table, each as "entrance: row"
-	// overlap is the reason why this removal lists rows that another removal lists too, for example because this defence includes the other
-	// one. Each row is in at most one removal without an overlap.
+	// overlap is the reason why another removal lists the same rows, for example because one defence includes the other. Each row is in at
+	// most one removal with an empty overlap.
 	overlap string
 	edits   []edit
 }
@@ -36,7 +36,7 @@ const (
 	inAPI       = "The external metrics API: "
 )
 
-// of returns the rows, each with the prefix entrance, in the form of removal.rows.
+// of returns the rows with the prefix entrance, which is the form of removal.rows.
 func of(entrance string, rows ...string) []string {
 	out := make([]string, len(rows))
 	for i, row := range rows {
@@ -45,7 +45,7 @@ func of(entrance string, rows ...string) []string {
 	return out
 }
 
-// interfaceRemovals disable the defences of the data sources and of the network ports, one defence each.
+// interfaceRemovals contains removals for the defences of the data sources and of the network ports.
 var interfaceRemovals = []removal{
 	// Pages of pods
 	{what: "the time limit of a pod's page", rows: of(inSources, "a page that drips a byte a second", "a page that never begins"),
@@ -269,8 +269,8 @@ var interfaceRemovals = []removal{
 		edits: []edit{{"pkg/dashboard/api.go", `return namespace != "" && of != namespace`, `return namespace != "" && of == ""`}}},
 }
 
-// heldElsewhere contains the rows of the table in hostileCases that pass even after each removal, because no single edit of our code lets
-// the attack succeed. The value is the reason, for example the library that rejects the attack.
+// heldElsewhere contains the rows of the table in hostileCases that pass after every removal, because the attack succeeds after no single
+// edit of gpuscaler's code. The value is the reason, for example the library that rejects the attack.
 var heldElsewhere = map[string]string{
 	inPorts + "4,000 connections to the port of metrics, for a late liveness probe": "probes have a listener of their own; no single " +
 		"line does it",
@@ -352,7 +352,7 @@ func TestDefencesMatchTheCode(t *testing.T) {
 		_, ok := golden[entrance][cell(name)]
 		return ok
 	}
-	first := map[string]string{} // row -> the removal without an overlap that has it
+	first := map[string]string{} // by row: the removal that lists the row and has an empty overlap
 	held := map[string]bool{}
 	for _, r := range removals {
 		if len(r.rows) == 0 {

@@ -2,8 +2,7 @@ package pkg_test
 
 import "slices"
 
-// removals contains all edits of the code that TestEachRowFailsWithoutItsDefence applies. Each edit disables one check that protects
-// gpuscaler against hostile input.
+// removals contains all removals that TestEachRowFailsWithoutItsDefence applies. Each removal disables one defence against hostile input.
 var removals = slices.Concat(policyRemovals, admissionRemovals, interfaceRemovals)
 
 const (
@@ -25,7 +24,7 @@ const (
 	admissionRows  = "charts/gpuscaler/templates/admission.yaml"
 )
 
-// policyRemovals disable the defences against policy files and annotations, one defence each.
+// policyRemovals contains removals for the defences against hostile policy files and annotations.
 var policyRemovals = []removal{
 	// References to the PlatformConfig
 	{what: "the check that a data source exists", rows: slices.Concat(
@@ -213,7 +212,7 @@ var policyRemovals = []removal{
 		edits: []edit{{operatorText, "o.Paused = paused || err != nil", "o.Paused = paused"}}},
 }
 
-// admissionRemovals disable expressions in the ValidatingAdmissionPolicies of the chart, one expression each.
+// admissionRemovals contains removals for the ValidatingAdmissionPolicies of the chart. Each removal disables one expression.
 var admissionRemovals = []removal{
 	{what: "the consent of a NodePool's owner", rows: of(inAdmission, "a limit of a NodePool without consent",
 		"gpuscaler's record on a NodePool without consent, as the first of two patches",

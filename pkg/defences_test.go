@@ -18,10 +18,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
 
-// TestEachRowFailsWithoutItsDefence applies the removals one after the other and runs the sections of hostileCases that contain its rows.
-// The files of the repository are not changed: the edited copies are passed to the compiler with -overlay, and to the function shipped.
-// Each row of the removal must fail. Other rows that fail are only logged, because rows can share state. The environment variable DEFENCES
-// is a regular expression that selects removals by their text.
+// TestEachRowFailsWithoutItsDefence applies the removals one after the other. For each removal, it runs the sections of hostileCases that
+// contain the rows of the removal, and each of these rows must fail. Other rows that fail are only logged, because rows can share state.
+// The files of the repository are not changed: edited copies are passed to the compiler with -overlay, and to the function shipped. The
+// environment variable DEFENCES is a regular expression that selects removals by their text.
 func TestEachRowFailsWithoutItsDefence(t *testing.T) {
 	chosen := regexp.MustCompile(os.Getenv("DEFENCES"))
 	var all removal
@@ -59,13 +59,13 @@ func TestEachRowFailsWithoutItsDefence(t *testing.T) {
 	}
 }
 
-// uneditedBinary is the path of the tests, built without an edit of Go code; "" before they are built. The first test that needs it builds
-// it in its temporary directory.
+// uneditedBinary is the path of the test binary of this package without an edit of Go code. It is "" until the first test that needs the
+// binary builds it.
 var uneditedBinary string
 
-// runRows builds the tests of this package without one defence, and returns for each row of the table of hostile cases that ran whether it
-// failed. A row that ends the process counts as failed; the other rows then run again without it. The result is nil if the edited code does
-// not compile.
+// runRows builds the tests of this package without one defence, and runs rows of the table in hostileCases. The result is true for each row
+// that failed and false for each row that passed. A row that ends the process counts as failed, and runRows repeats the other rows without
+// it. The result is nil if the edited code does not compile.
 func runRows(t *testing.T, r removal) map[string]bool {
 	t.Helper()
 	dir := t.TempDir()

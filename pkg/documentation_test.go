@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The documentation of each package must begin with "Package NAME " or "Command NAME ", as `go doc` prints it. A package of this directory
-// that the binary links must also have an Example.
+// The documentation of each package must begin with "Package NAME " or "Command NAME ". Each package below pkg that the binary links must
+// also have an Example.
 func TestEveryPackageHasDocumentationAndAnExample(t *testing.T) {
 	linked := dependenciesOf(t, []string{"../cmd/gpuscaler"})
 	for dir, p := range documentedPackages(t) {
@@ -28,7 +28,7 @@ func TestEveryPackageHasDocumentationAndAnExample(t *testing.T) {
 // documentedPackage records whether a package has files other than tests, documentation and an Example.
 type documentedPackage struct{ product, documented, example bool }
 
-// documentedPackages returns the packages of pkg and cmd by their directories.
+// documentedPackages returns what each package below pkg and cmd contains, by directory.
 func documentedPackages(t *testing.T) map[string]documentedPackage {
 	t.Helper()
 	all := map[string]documentedPackage{}

@@ -18,8 +18,8 @@ var untransformed = map[string]string{
 	"cluster/apiservice/guard.go": "its informer reads one object, the registration of the metrics API",
 }
 
-// TestInformersHaveTransforms checks that every informer has a transform. Without one, the cache contains objects as the API server sends
-// them, with the managed fields and the status, and with the pod templates of all workloads.
+// TestInformersHaveTransforms checks that every informer has a transform, which removes unused fields. Without a transform, the cache
+// contains whole objects, with the managed fields, the status and the pod templates of all workloads.
 func TestInformersHaveTransforms(t *testing.T) {
 	files, informers := token.NewFileSet(), 0
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -52,9 +52,9 @@ func TestInformersHaveTransforms(t *testing.T) {
 // newInformer matches the functions of client-go that create an informer or another cache of objects.
 var newInformer = regexp.MustCompile(`^New\w*(Informer|InformerWithOptions|InformerFactory|InformerFactoryWithOptions|Reflector)$`)
 
-// informersWithoutTransform returns the number of informers that a file creates, and a text for each one without a transform. An informer
-// has a transform if its function calls SetTransform or creates a value of the type watched with all three fields. An informer.Kind has
-// one if its field Trim is set.
+// informersWithoutTransform returns the number of informers that a file creates, and a text for each informer without a transform. An
+// informer has a transform if the function that creates it calls SetTransform or creates a value of the type watched with all three fields.
+// An informer.Kind has a transform if its field Trim is set.
 func informersWithoutTransform(file *ast.File) (found int, problems []string) {
 	for _, d := range file.Decls {
 		f, is := d.(*ast.FuncDecl)

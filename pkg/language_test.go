@@ -15,9 +15,9 @@ import (
 	"testing"
 )
 
-// bannedWords are words that make a sentence hard to read for an engineer who did not write it: verbs that engineers do not use for
-// software, pronouns without an antecedent, and metaphors. Each has the replacement that the failure message suggests. The list is not
-// complete: a sentence without these words can still be unclear.
+// bannedWords contains words that make a sentence hard to understand: verbs that engineers do not use for software, pronouns without an
+// antecedent, and metaphors. The value is the replacement that the failure message suggests. The list is not complete: a sentence without
+// these words can also be unclear.
 var bannedWords = map[string]string{
 	"stand": "is, is set, exists", "stands": "is, is set, exists", "stood": "was, was set", "standing": "current, existing",
 	"tell": "report, return, log", "tells": "reports, returns, logs", "told": "reported, passed, given",
@@ -36,8 +36,8 @@ var bannedWords = map[string]string{
 	"hands": "writer", "eyes": "cache", "mouth": "output", "doors": "entry points", "rooms": "packages",
 }
 
-// bannedPhrases are phrases of Go comments and strings that refer to an earlier noun without naming it, so that a reader must search
-// for the noun. Each has the replacement that the failure message suggests.
+// bannedPhrases contains phrases that refer to an earlier noun without naming it, so that a reader must search for the noun. They are
+// banned in Go comments and strings. The value is the replacement that the failure message suggests.
 var bannedPhrases = map[string]string{
 	"the former": "repeat the noun", "the latter": "repeat the noun", "that of": "repeat the noun", "those of": "repeat the noun",
 	"of those": "repeat the noun", "those whose": "repeat the noun", "the one that": "repeat the noun", "the ones that": "repeat the noun",
@@ -75,7 +75,8 @@ func TestListOfExceptionsIsShort(t *testing.T) {
 	}
 }
 
-// TestPlainWords reads every comment and string of the Go files, and every line of documents, templates, pages and YAML.
+// TestPlainWords searches for bannedWords in every comment and string of the Go files, and in every line of documents, templates, pages and
+// YAML.
 func TestPlainWords(t *testing.T) {
 	total := 0
 	for _, file := range textFiles(t) {
@@ -98,7 +99,7 @@ func TestPlainWordsFindsABannedWord(t *testing.T) {
 	}
 }
 
-// TestPlainPhrases reads every comment and string of the Go files. A phrase can continue in the next line of a comment.
+// TestPlainPhrases searches for bannedPhrases in every comment and string of the Go files, also across the lines of a comment.
 func TestPlainPhrases(t *testing.T) {
 	for _, file := range textFiles(t) {
 		if !strings.HasSuffix(file, ".go") || isAllowed(file, "") {
@@ -181,7 +182,7 @@ func TestIdentifierWords(t *testing.T) {
 	}
 }
 
-// TestFieldNames compares every identifier with the banned names of its directory.
+// TestFieldNames compares every identifier with the bannedIdentifiers of its directory.
 func TestFieldNames(t *testing.T) {
 	for _, file := range textFiles(t) {
 		if !strings.HasSuffix(file, ".go") {

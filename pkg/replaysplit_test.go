@@ -8,18 +8,18 @@ import (
 	"testing"
 )
 
-// evaluationPackages are the packages that compare policies with other autoscalers. Such a comparison uses all CPU cores for minutes, so
+// evaluationPackages contains the packages that compare policies with other autoscalers. A comparison uses all CPU cores for minutes, so
 // the controller must not import these packages.
 var evaluationPackages = []string{
 	"replay/evaluate", "replay/search", "replay/lowerbound", "replay/simulator", "replay/hpa", "replay/scenario", "replay/report",
 	"replay/spotbench", "replay/tune", "replay/advise", "replay/demo", "replay/decisions",
 }
 
-// commands is the import path of the packages of commands, and of commandline, which they share.
+// commands is the prefix of the import paths of the command packages and of the package commandline, which all of them import.
 const commands = "github.com/gpuscaler/gpuscaler/cmd/gpuscaler/"
 
-// commandsWithoutEvaluation are the packages of commands that must not reach evaluationPackages. The packages costs and evaluate may reach
-// them; costs needs them because an audit replays traffic.
+// commandsWithoutEvaluation contains the command packages that must not import evaluationPackages, directly or through another package. The
+// packages evaluate and costs may import them: `gpuscaler audit` in package costs replays traffic.
 var commandsWithoutEvaluation = []string{"commandline", "controller", "inspect", "policies"}
 
 // TestControllerDoesNotImportEvaluation checks that no package of commandsWithoutEvaluation imports an evaluation package, directly or
@@ -41,8 +41,8 @@ func TestControllerDoesNotImportEvaluation(t *testing.T) {
 	}
 }
 
-// TestCommandsShareOnlyCommandline checks that a package of commands imports no other package of commands, so that a change affects only
-// the commands of its own package.
+// TestCommandsShareOnlyCommandline checks that a command package imports no other command package, so that a change affects only the
+// commands of one package.
 func TestCommandsShareOnlyCommandline(t *testing.T) {
 	for _, name := range []string{"controller", "costs", "evaluate", "inspect", "policies"} {
 		own := commands + name
@@ -80,7 +80,7 @@ func dependenciesOf(t *testing.T, paths []string) []string {
 	return all
 }
 
-// evaluationIn returns the evaluation packages among paths, and the packages in their directories, each once.
+// evaluationIn returns the import paths in paths that are evaluation packages or packages below them, without duplicates.
 func evaluationIn(paths []string) (found []string) {
 	for _, path := range paths {
 		name, ours := strings.CutPrefix(path, module)

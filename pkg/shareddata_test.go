@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// sharedFiles are the files of the shared data directory that tests read. The directory is next to the repository and is not part of it.
+// sharedFiles contains the paths of the files that tests read in the shared data directory, which is next to the repository.
 var sharedFiles = []string{
 	"metrics/dcgm_mig_h100_issue512.prom", "metrics/vllm_v1_docs.prom",
 	"requests/AzureLLMInferenceTrace_conv.csv", "requests/servegen_deepseek-r1_traces.tar.gz", "requests/servegen_m-large_traces.tar.gz",
 	"spot/bamboo_aws_g4dn-trace.csv", "spot/bamboo_aws_p3-trace.csv", "spot/bamboo_gcp_a100x1-east1b.txt",
 }
 
-// missingIn returns the shared files that a directory does not contain.
+// missingIn returns the paths of the shared files that do not exist or are empty in a directory.
 func missingIn(dir string) (missing []string) {
 	for _, name := range sharedFiles {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
 
-// state is what the support matrix says about a row.
+// state is what the tests show about a row of the support matrix in config/guides/support.md.
 type state string
 
 const (
@@ -24,12 +24,12 @@ const (
 	untested state = "untested"
 )
 
-// support is a row of the support matrix. A row that works or is refused names the test function that shows it, as DIRECTORY NAME.
+// support is a row of the support matrix. If its state is works or refused, test is the test function that shows this, as "DIRECTORY NAME".
 type support struct {
 	what  string
 	state state
 	test  string
-	note  string // how to use it, or what is missing
+	note  string // how to use this feature, or what is missing
 }
 
 // supportTable is a table of config/guides/support.md.
@@ -38,7 +38,7 @@ type supportTable struct {
 	rows         []support
 }
 
-// supportTables are the tables of config/guides/support.md, except for the versions.
+// supportTables contains the tables of config/guides/support.md, except for the table of versions.
 var supportTables = []supportTable{
 	{"Workloads", "", []support{
 		{"Deployment", works, "e2e/line TestQueueScalesADeploymentFromOneToFiveToTwo", ""},
@@ -170,7 +170,7 @@ const (
 	describedTest = "e2e/cluster TestDescribedKindWithSeveralPodsPerReplicaIsCountedByReplica"
 )
 
-// testedVersions are the components that the end-to-end tests run, with the Go module that determines their version.
+// testedVersions contains the components that the end-to-end tests run, each with the Go module that determines its version.
 var testedVersions = []struct{ what, component, module, test string }{
 	{"Kubernetes", "kubernetes", "k8s.io/kubernetes", "e2e/line TestQueueScalesADeploymentFromOneToFiveToTwo"},
 	{"Karpenter", "karpenter", "sigs.k8s.io/karpenter", "e2e/karpenter TestDayOfOneGroupFromZeroToZero"},
@@ -248,8 +248,8 @@ func versionIn(t *testing.T, component, module string) string {
 	return parts[1][:1] + "." + strings.TrimLeft(parts[1][1:], "0") + "." + parts[2]
 }
 
-// testsByDirectory contains the functions of the test files of each directory, by name, with whether a function skips and which functions
-// it calls.
+// testsByDirectory contains, for each directory, the functions of the test files by name. For each function it contains whether the
+// function skips a test and which functions it calls.
 type testsByDirectory map[string]functions
 
 type functions = map[string]function
@@ -259,7 +259,8 @@ type function struct {
 	calls []string
 }
 
-// problem returns why a test does not show what a row says: it does not exist, or it is a unit test that can be skipped.
+// problem returns why a test is no evidence for a row of the support matrix: the test does not exist, or it is a unit test that can be
+// skipped.
 func (all testsByDirectory) problem(t *testing.T, directory, name string) string {
 	t.Helper()
 	if all[directory] == nil {

@@ -29,7 +29,7 @@ const (
 	activated        = "team-chat" // the only namespace in activator.namespaces
 )
 
-// shipped returns the content of a file of the repository. `make defences` can replace it.
+// shipped returns the content of a file of the repository. `make defences` can replace the content with an edited copy.
 func shipped(t *testing.T, path string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("..", path))
@@ -56,14 +56,14 @@ func shipped(t *testing.T, path string) string {
 	return string(text)
 }
 
-// admissionRules are the ValidatingAdmissionPolicies of the chart and their bindings. They are evaluated with the API server's CEL library.
+// admissionRules contains the chart's ValidatingAdmissionPolicies and their bindings. The API server's CEL library evaluates them.
 type admissionRules struct {
 	policies []*registrationv1.ValidatingAdmissionPolicy
 	denied   map[string]bool // policies with a binding that denies requests
 }
 
-// newAdmissionRules renders the chart's template. The template uses few functions, so this does not need Helm. Helm's own rendering is
-// tested in e2e/chart, and the API server's evaluation in e2e/install.
+// newAdmissionRules renders the chart's template without Helm, because the template uses few functions. Tests in e2e/chart render it with
+// Helm, and tests in e2e/install evaluate the rules in an API server.
 func newAdmissionRules(t *testing.T) admissionRules {
 	t.Helper()
 	funcs := template.FuncMap{
@@ -114,13 +114,14 @@ func newAdmissionRules(t *testing.T) admissionRules {
 	return rules
 }
 
-// apiWrite is a request by gpuscaler's ServiceAccount. before is nil for a CREATE, and after for a DELETE.
+// apiWrite is a write request of gpuscaler's ServiceAccount. before is nil for a CREATE, and after is nil for a DELETE.
 type apiWrite struct {
 	group, resource, subresource, namespace string
 	before, after                           map[string]any
 }
 
-// verdict returns the message of the first rule that refuses the write, or "accepted".
+// verdict returns the message of the first ValidatingAdmissionPolicy that refuses the write. If none refuses it, verdict returns
+// "accepted".
 func (a admissionRules) verdict(t *testing.T, w apiWrite) string {
 	t.Helper()
 	for _, p := range a.policies {
@@ -144,7 +145,7 @@ func (w apiWrite) operation() admissionv1.Operation {
 	return admissionv1.Update
 }
 
-// concerns reports whether the rules of a policy select the resource and the operation of a write.
+// concerns reports whether the match rules of a ValidatingAdmissionPolicy select the resource and the operation of a write.
 func (a admissionRules) concerns(p *registrationv1.ValidatingAdmissionPolicy, w apiWrite) bool {
 	resource := w.resource
 	if w.subresource != "" {
@@ -156,8 +157,8 @@ func (a admissionRules) concerns(p *registrationv1.ValidatingAdmissionPolicy, w 
 	})
 }
 
-// evaluate returns the message of the first validation that refuses a write. It returns "" if there is none, or if a match condition
-// excludes the write.
+// evaluate returns the message of the first validation of the policy p that refuses a write. It returns "" if no validation refuses the
+// write, or if a match condition excludes it.
 func evaluate(t *testing.T, p *registrationv1.ValidatingAdmissionPolicy, w apiWrite) string {
 	t.Helper()
 	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
@@ -199,7 +200,7 @@ func evaluate(t *testing.T, p *registrationv1.ValidatingAdmissionPolicy, w apiWr
 		case refused && i < len(p.Spec.MatchConditions):
 			return ""
 		case r.Error != nil:
-			return r.Error.Error() // failurePolicy is Fail
+			return r.Error.Error() // with failurePolicy Fail, an error of the expression refuses the write
 		case refused:
 			return messages[i]
 		}
@@ -207,7 +208,7 @@ func evaluate(t *testing.T, p *registrationv1.ValidatingAdmissionPolicy, w apiWr
 	return ""
 }
 
-// patched returns an object after JSON merge patches in YAML.
+// patched returns a copy of an object after applying JSON merge patches, which are written in YAML.
 func patched(t *testing.T, object map[string]any, patches ...string) map[string]any {
 	t.Helper()
 	for _, patch := range patches {
@@ -230,8 +231,8 @@ func patched(t *testing.T, object map[string]any, patches ...string) map[string]
 	return object
 }
 
-// admissionEntrance returns the write requests that a test sends as the ServiceAccount of gpuscaler. The roles of the ServiceAccount permit
-// writes to all fields of the resources, so only the admission rules can refuse a request.
+// admissionEntrance returns the attacks with write requests of gpuscaler's ServiceAccount. The roles of the ServiceAccount permit writes to
+// all fields of the resources, so only the admission rules can refuse a request.
 func admissionEntrance(t *testing.T) entrance {
 	rules := newAdmissionRules(t)
 	const (

@@ -10,9 +10,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// teamConfigMaps returns the attacks that the test tries as a tenant that may create ConfigMaps in its own namespace.
+// teamConfigMaps returns the attacks by a tenant that may create ConfigMaps in its own namespace.
 func teamConfigMaps() entrance {
-	// applied applies a ConfigMap, loads the files of the platform team, and returns which policies are accepted, and the first problem.
+	// applied returns an attempt that applies a ConfigMap and loads the files of the platform team. The result is the names of the accepted
+	// policies and the first problem.
 	applied := func(o store.ConfigMap, files string) func(*testing.T) string {
 		return func(t *testing.T) string {
 			return cheaply(t, func() string {

@@ -172,8 +172,8 @@ func metricsAPI(t *testing.T) entrance {
 	}}
 }
 
-// scaler returns the attacks that the test tries on KEDA's external scaler. It is served with mutual TLS, and in plain text as it is behind
-// a service mesh.
+// scaler returns the attacks on KEDA's external scaler. The scaler is served with mutual TLS, and also in plain text, as behind a service
+// mesh.
 func scaler(t *testing.T) entrance {
 	dir := t.TempDir()
 	keys := func(name string) (crt, key string) {

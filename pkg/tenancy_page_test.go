@@ -85,8 +85,8 @@ func newCluster(t *testing.T) *rest.Config {
 	return &rest.Config{Host: server.URL}
 }
 
-// explainAndPage returns the attacks that the test tries on the web page and on explain: through the port for users on the same machine
-// (loopback), and through the port for tenants.
+// explainAndPage returns the attacks on the web page and on explain. The attacker uses the port for users on the same machine (loopback) or
+// the port for tenants.
 func explainAndPage(t *testing.T) entrance {
 	door, err := visitor.New(newCluster(t))
 	if err != nil {
@@ -213,14 +213,14 @@ func saw(t *testing.T, path string, w *httptest.ResponseRecorder) string {
 	switch chat, coded := strings.Contains(body, "llama"), strings.Contains(body, "codestral"); {
 	case code >= 300:
 		text += "nothing"
-		if strings.Contains(body, "alert(1)") && !strings.Contains(path, "alert") { // an error may repeat only a name that the URL contains
+		if strings.Contains(body, "alert(1)") && !strings.Contains(path, "alert") { // an error message may contain only names from the URL
 			t.Errorf("status %d names a workload: %.300s", code, body)
 		}
 	case chat && coded:
 		text += "team-chat and team-code"
 	case chat:
 		text += "team-chat"
-	case coded && !strings.Contains(body, `value="codestral"`): // the search field contains the query
+	case coded && !strings.Contains(body, `value="codestral"`): // the name in the search field is from the query and not a leak
 		text += "team-code"
 	case strings.Contains(body, "team-chat"):
 		text += "team-chat"
@@ -235,8 +235,8 @@ func saw(t *testing.T, path string, w *httptest.ResponseRecorder) string {
 	return text
 }
 
-// raw sends bytes to a real server. It returns the status of the response, and then the status of a second response or that the connection
-// is closed.
+// raw sends the bytes of request to an HTTP server. It returns the status of the response, followed by the status of a second response or
+// by the fact that the connection is closed.
 func raw(t *testing.T, h http.Handler, request string) string {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -267,7 +267,7 @@ func raw(t *testing.T, h http.Handler, request string) string {
 	return text
 }
 
-// flood opens live streams as one client until one is refused.
+// flood opens event streams of the web page as one client, until the server refuses a stream.
 func flood(t *testing.T, h http.Handler) string {
 	t.Helper()
 	server := httptest.NewServer(h)

@@ -51,14 +51,15 @@ spec:
 
 var llama = scaling.Key{Namespace: "team-chat", Name: "llama"}
 
-// signal returns tenantPolicy with another signal.
+// signal returns a copy of tenantPolicy with the signal in text.
 func signal(text string) string {
 	return strings.Replace(tenantPolicy, signalLine, "  - "+text+"\n", 1)
 }
 
 const signalLine = "  - {name: queue, type: prometheus, metric: http_requests, matchLabels: {app: chat}, target: 10}\n"
 
-// loaded loads the platform's file and a tenant's file. It returns a description of the accepted policy, or else of the first problem.
+// loaded loads the platform's file and a tenant's file. It returns a description of the accepted policy or, if the policy is refused, of
+// the first problem.
 func loaded(t *testing.T, text string) string {
 	t.Helper()
 	return cheaply(t, func() string {
@@ -326,7 +327,7 @@ func annotationEntrance(t *testing.T) entrance {
 			}
 		})
 	}
-	// many returns an attempt with an annotation of n lines, after the given first lines.
+	// many returns an attempt with an annotation that contains the lines in first, followed by n copies of line.
 	many := func(n int, annotation, line string, first ...string) func(*testing.T) string {
 		text := strings.Join(first, "")
 		for i := range n {

@@ -55,8 +55,8 @@ func occupy(t *testing.T, address, text string, n int) {
 	}
 }
 
-// ports returns the attacks that the test tries on the ports of metrics and probes. The metrics are served in plain text, as in the chart,
-// and with TLS and authorization.
+// ports returns the attacks on the ports of metrics and probes. The metrics are served in plain text, as in the chart's defaults, and also
+// with TLS and authorization.
 func ports(t *testing.T) entrance {
 	registry := prometheus.NewRegistry()
 	for _, c := range metrics.NewPolicyCollectors(newBoard()) {
@@ -144,7 +144,7 @@ func ports(t *testing.T) entrance {
 	}}
 }
 
-// counting counts how often metrics are gathered.
+// counting is a gatherer that counts how often metrics are gathered.
 type counting struct {
 	prometheus.Gatherer
 	n *atomic.Int32
@@ -155,8 +155,8 @@ func (c counting) Gather() (families []*dto.MetricFamily, err error) {
 	return c.Gatherer.Gather()
 }
 
-// streams returns attacks that try to use up the memory of KEDA's external scaler. Its limits in the test are lower than those in the
-// chart.
+// streams returns attacks that open many calls and streams to exhaust the memory of KEDA's external scaler. The scaler's limits are lower
+// than in the chart, so that the test is fast.
 func streams(t *testing.T) []attempt {
 	const limit = 100
 	var refused, closed atomic.Int32

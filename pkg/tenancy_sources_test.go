@@ -30,7 +30,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 )
 
-// podAt lists one ready pod for every workload. Its value is the IP address of the pod.
+// podAt returns one ready pod for every workload. The value of a podAt is the IP address of this pod.
 type podAt string
 
 func (a podAt) Pods(*scaling.Workload) []engine.Pod {
@@ -95,8 +95,8 @@ func endless(first, line string) http.HandlerFunc {
 	}
 }
 
-// redisSays returns an attempt that reads the length of a list from a server with the given reply to every LLEN. The result is "source
-// unreachable" if only the timeout of the data source ended the attempt, and another text if a limit on replies did.
+// redisSays returns an attempt that reads the length of a list from a Redis server with the given reply to every LLEN. The result is
+// "source unreachable" if the timeout of the data source ended the attempt. It is another text if a limit on replies ended the attempt.
 func redisSays(reply string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -188,8 +188,8 @@ func sources(t *testing.T) entrance {
 		return `{"status":"success","data":{"resultType":"vector","result":[` + result + `]}}`
 	}
 	denied := "unknown: " + scaling.CauseDenied.String()
-	// bounded replaces the cause of an unknown reading by "stopped". The attempt reaches one of several limits first (bytes, series or
-	// time), and which one can differ from run to run.
+	// bounded replaces the cause of an unknown reading by "stopped", because the cause differs from run to run: the attempt reaches one of
+	// several limits first (bytes, series or time).
 	bounded := func(try func(*testing.T) string) func(*testing.T) string {
 		return func(t *testing.T) string {
 			result := try(t)
@@ -200,8 +200,8 @@ func sources(t *testing.T) entrance {
 			return result
 		}
 	}
-	// sent fails an attempt in which gpuscaler reads more than limit MiB from the server. It proves that the limit of bytes ends the request,
-	// and not the time limit.
+	// sent fails an attempt in which gpuscaler reads more than limit MiB from the server. Below this value, the limit of bytes ended the
+	// request, and not the time limit.
 	sent := func(limit int64, h http.HandlerFunc, try func(http.HandlerFunc) func(*testing.T) string) func(*testing.T) string {
 		return func(t *testing.T) string {
 			var n atomic.Int64
@@ -212,7 +212,7 @@ func sources(t *testing.T) entrance {
 			return text
 		}
 	}
-	// soon fails an attempt that only the timeout of the data source ends, which is 50 s. The time limit of one pod is 2 s.
+	// soon fails an attempt that the data source's timeout of 50 s ends. The time limit of one pod, 2 s, must end it earlier.
 	soon := func(try func(*testing.T) string) func(*testing.T) string {
 		return func(t *testing.T) string {
 			began := time.Now()

@@ -14,10 +14,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
 
-// attempt is one attack and its expected result.
+// attempt is one attack. It is a row of the table in hostileCases.
 type attempt struct {
 	what string
-	fell string // a similar vulnerability of another project, by its CVE or issue
+	fell string // CVE or issue of a similar vulnerability in another project; empty: none known
 	gets string // text that the result must contain; the table of attempts prints it
 	try  func(t *testing.T) string
 }
@@ -30,8 +30,9 @@ type entrance struct {
 
 const hostileCases = "../config/security/hostile-cases.md"
 
-// TestHostileCases runs every attempt against the real code. A row fails if its result differs from that in the table of hostileCases;
-// UPDATE_GOLDEN=1 writes the table. `make defences` removes the defences one at a time and checks that the rows of each fail without it.
+// TestHostileCases runs every attempt against the real code. A row fails if its result differs from the result in the table in
+// hostileCases. UPDATE_GOLDEN=1 writes the table. `make defences` disables one defence at a time, and checks that the rows of the defence
+// then fail.
 func TestHostileCases(t *testing.T) {
 	entrances := []entrance{policyFiles(t), annotationEntrance(t), teamConfigMaps(), operators(), admissionEntrance(t),
 		explainAndPage(t), metricsAPI(t), ports(t), scaler(t), sources(t)}
@@ -61,13 +62,13 @@ func TestHostileCases(t *testing.T) {
 	if n < 100 {
 		t.Errorf("%d attempts, want at least 100", n)
 	}
-	if ran == n && !t.Failed() { // otherwise -run selects some rows
+	if ran == n && !t.Failed() { // if -run selects only some rows, the table cannot be compared
 		golden.Compare(t, hostileCases, table(entrances, got, n))
 	}
 }
 
-// watchRow supports `make defences`. It appends the beginning and the result of each row to the file HOSTILE_ROWS, and skips the rows in
-// HOSTILE_SKIP, which crashed the process in an earlier run.
+// watchRow appends the beginning and the result of a row to the file in the environment variable HOSTILE_ROWS, which `make defences` reads.
+// It skips the rows in HOSTILE_SKIP, which crashed the process in an earlier run.
 func watchRow(t *testing.T, entrance, row string) {
 	t.Helper()
 	file := os.Getenv("HOSTILE_ROWS")
@@ -156,8 +157,8 @@ The last column names a similar vulnerability of another project.
 	return b.String()
 }
 
-// cheaply fails an attempt that uses more than five seconds of processor time. It does not limit the elapsed time, which depends on what
-// else the machine does.
+// cheaply fails an attempt that uses more than five seconds of processor time. It does not limit the elapsed time, which depends on the
+// load of the machine.
 func cheaply(t *testing.T, f func() string) string {
 	t.Helper()
 	before := processorTime(t)

@@ -6,10 +6,11 @@ import (
 	"testing"
 )
 
-// testSupport are the packages that only tests import.
+// testSupport contains the packages that only tests may import.
 var testSupport = []string{"golden", "cluster/fixture", "dashboard/explain/explaintest", "telemetry/promtest"}
 
-// TestBinaryContainsNoTestSupport checks that the binary links neither a package of testSupport nor the package testing, which adds flags.
+// TestBinaryContainsNoTestSupport checks that the binary links no package of testSupport. It also must not link the package testing, which
+// would add flags to the commands.
 func TestBinaryContainsNoTestSupport(t *testing.T) {
 	if found := testSupportIn(dependenciesOf(t, []string{"../cmd/gpuscaler"})); len(found) > 0 {
 		t.Errorf("cmd/gpuscaler links %v: only tests may import them", found)
