@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// requestTimeout is the maximum duration of a call that is not a stream. Calls are answered from memory, so nearly all of this time is
-	// available for the request to arrive.
+	// requestTimeout is the maximum duration of a call that is not a stream. The server responds from memory at once, so nearly all of this
+	// time is available for receiving the request.
 	requestTimeout = 5 * time.Second
 	// refusalTimeout is the time after which a call that exceeds a limit is canceled if its request has not arrived.
 	refusalTimeout = 100 * time.Millisecond
 )
 
-// callLimits limits the number of calls and of streams that are open at a time, over all connections. A call is counted from the arrival of
-// its headers, so that a client that sends headers but no request is limited, too.
-//
-// gRPC's own limit, MaxConcurrentStreams, applies to one connection, and a client that reaches it waits without an error.
-// MaxConcurrentStreams is therefore set above the sum of the limits of callLimits, and only these apply. A call that exceeds them ends with
+// callLimits limits the number of calls and of streams that are open at the same time on all connections. A call counts from the arrival of
+// its headers, so that the limits also apply to a client that sends headers but no request. A call that exceeds a limit ends with
 // ResourceExhausted. KEDA logs this error and retries the call.
+//
+// gRPC also has a limit, MaxConcurrentStreams, which applies to one connection. A client that reaches this limit waits without an error.
+// MaxConcurrentStreams is therefore set above the sum of the limits of callLimits, so that it never applies.
 type callLimits struct {
 	maxStreams     int64
 	streams, calls atomic.Int64
@@ -61,10 +61,9 @@ func (l *callLimits) options() []grpc.ServerOption {
 // excessKey marks the context of a call that exceeds a limit.
 type excessKey struct{}
 
-// count is called when the headers of a call have arrived, and returns the context of the call. For a call that exceeds a limit, it only
-// marks the context, and an interceptor then rejects the call. If count rejected the call itself, gRPC would not include the call in the
-// limit of the connection, and a client that sends calls but does not read the rejections could make the server buffer them without a
-// limit.
+// count is called when the headers of a call have arrived, and returns the context of the call. For a call that exceeds a limit, count only
+// marks the context, and an interceptor rejects the call later. If count rejected the call, gRPC would not count the call for the limit of
+// the connection. A client that sends calls and does not read the rejections could then make the server buffer rejections without a limit.
 func (l *callLimits) count(ctx context.Context, info *tap.Info) (context.Context, error) {
 	open, limit := &l.calls, int64(maxCalls)
 	streams := strings.Contains(info.FullMethodName, "/Stream")
@@ -86,7 +85,7 @@ func (l *callLimits) count(ctx context.Context, info *tap.Info) (context.Context
 	return ctx, nil
 }
 
-// excess returns the error for a call that exceeds a limit, or nil.
+// excess returns the error for the context of a call that exceeds a limit, and nil for every other context.
 func excess(ctx context.Context) error {
 	if limit := ctx.Value(excessKey{}); limit != nil {
 		return status.Errorf(codes.ResourceExhausted, "the limit of %d open calls of this kind is reached: raise --scaler-max-streams to "+

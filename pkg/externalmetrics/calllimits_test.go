@@ -47,8 +47,8 @@ func reads(t *testing.T, address string) {
 	}
 }
 
-// An attacker opens thousands of streams. Streams beyond the limit are refused, a new stream is accepted when one ends, and targets can
-// always be read.
+// An attacker opens thousands of streams. The server must refuse streams beyond the limit and accept a new stream when another stream ends.
+// KEDA must be able to read targets at any time.
 func TestStreamsAreLimitedAndTargetsAreRead(t *testing.T) {
 	const limit, attempts = 50, 5000
 	var refused atomic.Int32
@@ -95,12 +95,12 @@ func TestStreamsAreLimitedAndTargetsAreRead(t *testing.T) {
 	}
 }
 
-// An attacker sends the headers of calls but no requests. gRPC runs no handler and no interceptor for such calls, but each needs a
-// goroutine. The number of these calls is limited, and they time out.
+// An attacker sends the headers of calls but no requests. gRPC runs no handler and no interceptor for these calls, but each call needs a
+// goroutine. The server must limit the number of these calls, and the calls must time out.
 func TestCallsWithoutRequestTimeOut(t *testing.T) {
 	var refused atomic.Int32
 	address := limitedScaler(t, ScalerConfig{MaxStreams: 10, Refused: func() { refused.Add(1) }})
-	const attempts = maxCalls + 400 // gRPC's limit for the connection is higher
+	const attempts = maxCalls + 400 // below gRPC's limit for one connection
 	ended := headersOnly(t, address, "/externalscaler.ExternalScaler/GetMetrics", attempts)
 	for range attempts - maxCalls {
 		if err := <-ended; err != nil {
@@ -174,8 +174,8 @@ func headersOnly(t *testing.T, address, method string, n int) <-chan error {
 	return ended
 }
 
-// An attacker opens thousands of connections from one address and does not finish their handshakes. The server closes the excess
-// connections, and KEDA can still connect.
+// An attacker opens thousands of connections from one address and does not finish their handshakes. The server must close the excess
+// connections, and KEDA must be able to connect.
 func TestConnectionsAreLimitedAndKEDAConnects(t *testing.T) {
 	var closed atomic.Int32
 	address := limitedScaler(t, ScalerConfig{Closed: func() { closed.Add(1) }})

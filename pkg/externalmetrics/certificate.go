@@ -14,9 +14,9 @@ type Certificate struct {
 	own      *selfSigned // nil if the certificate and the key are read from files
 }
 
-// Bundle returns a function that returns the CA bundle to write to the APIService. For a self-signed certificate, this is the bundle of the
-// certificate. For a certificate from files, it is the contents of caFile, or nil if caFile is empty or cannot be read. An empty caFile
-// means that another program, such as cert-manager, writes the bundle.
+// Bundle returns a function that returns the CA bundle to write to the APIService. For a self-signed certificate, the bundle contains the
+// CAs of this certificate. For a certificate from files, the bundle is the content of caFile, or nil if caFile is empty or cannot be read.
+// An empty caFile means that another program, such as cert-manager, writes the bundle to the APIService.
 func (c Certificate) Bundle(caFile string) func() []byte {
 	return func() []byte {
 		if c.own != nil {
@@ -33,8 +33,8 @@ func (c Certificate) Bundle(caFile string) func() []byte {
 	}
 }
 
-// Trusted records the CA bundle that the APIService contains at present. Package apiservice calls it at each check of the APIService. A
-// renewed self-signed certificate is served only after this bundle contains its CA.
+// Trusted records the current CA bundle of the APIService. Package apiservice calls it at each check of the APIService. A renewed
+// self-signed certificate is served only after this bundle contains its CA.
 func (c Certificate) Trusted(bundle []byte) {
 	if c.own != nil {
 		c.own.trusted(bundle)
@@ -50,7 +50,8 @@ func FileCertificate(certFile, keyFile string) (Certificate, error) {
 	return Certificate{provider: p}, nil
 }
 
-// SelfSigned returns a certificate with a key pair in memory for the given DNS names. Each process creates its own and renews it.
+// SelfSigned returns a self-signed certificate for the given DNS names. Each process creates a certificate, keeps the key only in memory,
+// and renews both.
 func SelfSigned(names ...string) (Certificate, error) {
 	own, err := newSelfSigned(selfSignedLife, time.Now, names...) // may use the clock: a certificate expires in real time
 	if err != nil {

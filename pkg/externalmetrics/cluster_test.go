@@ -35,7 +35,7 @@ func (a *authority) client(t testing.TB, name string) *tls.Config {
 type front struct {
 	proxy      *authority
 	kubeconfig string
-	listable   chan struct{} // the test closes it to let the watch of the ConfigMap begin
+	listable   chan struct{} // the list of the ConfigMap waits until the test closes this channel
 	reviews    atomic.Int64  // number of TokenReviews and SubjectAccessReviews
 }
 
@@ -98,7 +98,7 @@ func newFront(t testing.TB) *front {
 	server := httptest.NewUnstartedServer(mux)
 	server.Start()
 	t.Cleanup(server.Close)
-	t.Cleanup(server.CloseClientConnections) // watches of the server never end by themselves
+	t.Cleanup(server.CloseClientConnections) // ends the watches, which would otherwise never end
 	f.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}],
   users: [{name: u, user: {}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`, server.URL)
@@ -132,8 +132,8 @@ func guarded(t testing.TB, f *front) (*Server, string) {
 	}})
 }
 
-// The server receives the CA of the front proxy by a watch. Before that it must not be ready, because it would reject the requests that the
-// API server forwards.
+// The server receives the CA of the front proxy by a watch. Until the CA has arrived, the server must not be ready, because it would reject
+// the requests that the API server forwards.
 func TestServerIsNotReadyWithoutTheCAOfTheFrontProxy(t *testing.T) {
 	f := newFront(t)
 	server, address := guarded(t, f)
@@ -191,7 +191,7 @@ func TestOnlyAuthorizedUsersRead(t *testing.T) {
 	}
 }
 
-// An HPA reads four times a minute, so the results of TokenReviews and SubjectAccessReviews are cached for a minute.
+// The server must cache the results of TokenReviews and SubjectAccessReviews for a minute, because an HPA reads four times a minute.
 func TestReviewsAreCachedForAMinute(t *testing.T) {
 	f := newFront(t)
 	close(f.listable)
@@ -208,8 +208,8 @@ func TestReviewsAreCachedForAMinute(t *testing.T) {
 	}
 }
 
-// Each HPA reads with the selector of its own policy, but the policies of a namespace share one SubjectAccessReview. Otherwise 10,000 HPAs
-// would cause 10,000 reviews a minute, and their results would exceed the 8,192 that the library can cache.
+// Each HPA reads with the selector of its policy, but the policies of a namespace must share one SubjectAccessReview. Otherwise, 10,000
+// HPAs would cause 10,000 reviews a minute, and the library can cache only 8,192 results.
 func TestPoliciesOfANamespaceShareAReview(t *testing.T) {
 	f := newFront(t)
 	close(f.listable)
@@ -229,7 +229,7 @@ func TestPoliciesOfANamespaceShareAReview(t *testing.T) {
 	}
 }
 
-// Explanations are served through the API server, as JSON, to authorized users.
+// The server must serve explanations as JSON to authorized users whose requests the API server forwards.
 func TestExplanationsAreServedThroughTheAPIServer(t *testing.T) {
 	f := newFront(t)
 	close(f.listable)

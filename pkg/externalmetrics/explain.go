@@ -12,15 +12,16 @@ import (
 //
 //	kubectl get --raw /apis/external.metrics.k8s.io/v1beta1/namespaces/team-chat/gpuscaler-explain/llama-chat
 //
-// An RBAC rule grants access by namespace: get and list of gpuscaler-explain in external.metrics.k8s.io. There is no separate APIService
-// for it, because an unavailable APIService prevents namespaces from being deleted.
+// RBAC rules grant access by namespace, with the verbs get and list for gpuscaler-explain in external.metrics.k8s.io. Explanations have no
+// separate APIService, because an unavailable APIService prevents namespaces from being deleted.
 const ExplainResource = "gpuscaler-explain"
 
 // ExplainHeader is a header that gpuscaler sets on its responses. A response without it is from the API server, or from another server that
 // serves external.metrics.k8s.io.
 const ExplainHeader = "Gpuscaler-Explain"
 
-// explain is a handler that serves explanations and passes other requests to next. The caller must have been authenticated and authorized.
+// explain is a handler that serves explanations and passes other requests to next. An earlier handler must have authenticated and
+// authorized the caller.
 type explain struct {
 	of   func(namespace, name string) http.Handler
 	next http.Handler

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 )
 
-// frontProxy authenticates the requests that the API server forwards. The library verifies the certificate of the API server in each
-// request, which takes several times as long as the rest of the request. frontProxy verifies a certificate once and remembers the result
-// until the certificate or its CA expires, or the configured CA changes. All other requests are authenticated by the library.
+// frontProxy authenticates the requests that the API server forwards. The API server library would verify the API server's client
+// certificate for each request, which takes several times as long as the rest of the request. frontProxy verifies a certificate once, and
+// caches the result until the certificate or its CA expires or the configured CA changes. The library authenticates all other requests.
 type frontProxy struct {
 	library authenticator.Request
 	config  *authenticatorfactory.RequestHeaderConfig
@@ -24,7 +24,7 @@ type frontProxy struct {
 	last    atomic.Pointer[verified]
 }
 
-// verified is a client certificate that was signed by the CA of the front proxy.
+// verified is a cached client certificate that the CA of the front proxy signed.
 type verified struct {
 	certificate, ca []byte
 	until           time.Time
@@ -67,7 +67,7 @@ func (p *frontProxy) trusts(r *http.Request) bool {
 	if err != nil {
 		return false
 	}
-	// If the CA changed after ca was read, the certificate was verified with the new CA. The result is then not remembered for the old CA.
+	// If the configured CA changed after ca was read, the certificate was verified with the new CA. The result must then not be cached for ca.
 	if bytes.Equal(ca, p.config.CAContentProvider.CurrentCABundleContent()) {
 		p.last.Store(&verified{certificate: leaf.Raw, ca: ca, until: validUntil(chains)})
 	}

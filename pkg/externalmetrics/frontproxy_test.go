@@ -38,8 +38,8 @@ func (c *changingCA) set(t *testing.T, a *authority) {
 	}
 }
 
-// proxies returns the CA that both authenticators use, the library's authenticator, and gpuscaler's own authenticator, which remembers
-// verified certificates.
+// proxies returns a CA, the library's authenticator with this CA, and gpuscaler's authenticator with this CA, which caches verified
+// certificates.
 func proxies(t *testing.T, a *authority, names ...string) (ca *changingCA, library authenticator.Request, remembering *frontProxy) {
 	t.Helper()
 	ca = &changingCA{}
@@ -113,7 +113,8 @@ func TestExpiredCertificateIsVerifiedAgain(t *testing.T) {
 	}
 }
 
-// For a remembered certificate and for every other request, the result must be the same as the result of the library.
+// gpuscaler's authenticator must return the same result as the library's authenticator, for a cached certificate and for every other
+// request.
 func TestFrontProxyAuthenticatesLikeTheLibrary(t *testing.T) {
 	a, other := newAuthority(t), newAuthority(t)
 	_, library, remembering := proxies(t, a, "front-proxy-client", "second-proxy")

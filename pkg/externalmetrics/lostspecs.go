@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// lostSpecs notifies the streams of a ScaledObject when KEDA requests the metric specs with GetMetricSpec. KEDA does so only after it has
-// lost the streamed specs: an error of any trigger clears KEDA's cache. The zero value is ready to use.
+// lostSpecs notifies the streams of a ScaledObject when KEDA requests the metric specs with GetMetricSpec. KEDA sends this request only
+// after it has lost the streamed specs, because an error of any trigger clears KEDA's cache. The zero value is ready to use.
 type lostSpecs struct {
 	mu      sync.Mutex
 	streams map[scaling.Key]map[chan struct{}]struct{}
@@ -31,8 +31,8 @@ func (l *lostSpecs) notify(ref *externalscaler.ScaledObjectRef) {
 	}
 }
 
-// listen registers a stream of a ScaledObject. The channel that it returns receives a value when the stream must send the specs one more
-// time. The stream is registered until the caller calls forget.
+// listen registers a stream of a ScaledObject until the caller calls forget. The returned channel receives a value when the stream must
+// send the specs one more time.
 func (l *lostSpecs) listen(ref *externalscaler.ScaledObjectRef) (again <-chan struct{}, forget func()) {
 	key, stream := keyOf(ref), make(chan struct{}, 1)
 	l.mu.Lock()

@@ -35,7 +35,7 @@ type Provider struct {
 	clock     func() time.Time
 }
 
-// NewProvider returns a provider of the given decisions; clock is the clock of the process (the demo's clock runs faster).
+// NewProvider returns a provider of the given decisions. clock returns the current time. In `gpuscaler demo`, this is the simulated time.
 func NewProvider(d Decisions, clock func() time.Time) *Provider {
 	return &Provider{decisions: d, clock: clock}
 }
@@ -43,8 +43,8 @@ func NewProvider(d Decisions, clock func() time.Time) *Provider {
 var metricResource = external.Resource("externalmetrics")
 
 // GetExternalMetric returns exactly one item, because an HPA adds up the values of all items. It returns a bad request error if the
-// selector does not select one policy by name. An HPA without a selector sends an empty selector. If there is no target that may be used,
-// it returns an error and never the value 0, because an HPA would scale down to 0.
+// selector does not select one policy by name, for example an empty selector of an HPA. If no target is available, it returns an error. It
+// never replaces a missing target by 0, because the HPA would then scale down.
 func (p *Provider) GetExternalMetric(
 	_ context.Context, namespace string, selector labels.Selector, info provider.ExternalMetricInfo,
 ) (*external.ExternalMetricValueList, error) {
@@ -72,8 +72,8 @@ func (p *Provider) GetExternalMetric(
 	}}}, nil
 }
 
-// onePolicy returns the name of the policy that a selector requires. ok is false unless the selector has exactly one requirement on
-// PolicyLabel and that requirement allows exactly one value.
+// onePolicy returns the name of the policy that a selector selects. ok is true only if the selector has exactly one requirement on
+// PolicyLabel and this requirement allows exactly one value.
 func onePolicy(s labels.Selector) (name string, ok bool) {
 	requirements, _ := s.Requirements()
 	named := 0
@@ -94,7 +94,7 @@ func quantity(s engine.Served) resource.Quantity {
 	return *resource.NewQuantity(int64(s.Replicas), resource.DecimalSI)
 }
 
-// ListAllExternalMetrics returns the metrics for API discovery. There is one metric, which all policies share.
+// ListAllExternalMetrics returns the metrics for API discovery: one metric, which all policies share.
 func (p *Provider) ListAllExternalMetrics() []provider.ExternalMetricInfo {
 	return []provider.ExternalMetricInfo{{Metric: MetricName}}
 }

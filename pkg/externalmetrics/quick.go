@@ -13,17 +13,17 @@ import (
 	"sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
 )
 
-// Parts of the URL with which an HPA reads the metric, four times a minute for each policy. For such a read, the API server library spends
-// three quarters of its time on routing, on parsing the selector three times and on converting the response between versions. The fast path
-// in this file recognizes the URL by its text. The library handles all other requests, and all responses that are not a target. A test
-// compares both paths.
+// These constants are parts of the URL with which an HPA reads the metric, four times a minute for each policy. For this request, the API
+// server library spends three quarters of its time on routing, on parsing the selector three times and on converting the response between
+// versions. The fast path in this file recognizes the URL by its text and responds without the library. The library handles all other
+// requests, and all responses that are not a target. A test compares the responses of the fast path and of the library.
 const (
 	readPath  = "/apis/external.metrics.k8s.io/v1beta1/namespaces/"
 	readEnd   = "/" + MetricName
 	readQuery = "labelSelector=gpuscaler.io%2Fpolicy%3D"
 )
 
-// parseRead parses the request path and query; ok is false if they are not exactly what an HPA sends.
+// parseRead parses the path and the query of a URL. ok is false if the URL differs from the form that an HPA sends.
 func parseRead(u *url.URL) (namespace, policy string, ok bool) {
 	rest, isPath := strings.CutPrefix(u.Path, readPath)
 	namespace, isMetric := strings.CutSuffix(rest, readEnd)
@@ -49,10 +49,10 @@ func plain(name, others string) bool {
 	return true
 }
 
-// quickInfo resolves the request info of a read for authentication and authorization. The result is the same as the result of the library,
-// but without selectors: a caller is authorized for all policies of a namespace. RBAC ignores selectors. With them in the
-// SubjectAccessReview, each policy would need a review of its own once a minute, and more than 8,192 policies would exceed the library's
-// cache, so that each read would cause a review.
+// quickInfo resolves the request info of a read for authentication and authorization. The result is the same as the library's result, but
+// without selectors, so a caller is authorized for all policies of a namespace. RBAC ignores selectors. With selectors, each policy would
+// need a separate SubjectAccessReview once a minute, and more than 8,192 policies would exceed the library's cache, so that each read would
+// cause a review.
 type quickInfo struct{ library request.RequestInfoResolver }
 
 func (q quickInfo) NewRequestInfo(r *http.Request) (*request.RequestInfo, error) {
@@ -71,7 +71,7 @@ func (q quickInfo) NewRequestInfo(r *http.Request) (*request.RequestInfo, error)
 }
 
 // quick is a handler that responds to the read of an HPA (see parseRead) if a target is available, and passes all other requests to the
-// library. The caller must have been authenticated and authorized.
+// library. An earlier handler must have authenticated and authorized the caller.
 type quick struct {
 	provider *Provider
 	library  http.Handler
@@ -104,6 +104,6 @@ func (q quick) answer(w http.ResponseWriter, r *http.Request, namespace, policy 
 		return false
 	}
 	w.Header().Set("Content-Type", info.MediaType)
-	_, _ = w.Write(body.Bytes()) // an error means that the client is gone
+	_, _ = w.Write(body.Bytes()) // an error means that the client has closed the connection
 	return true
 }

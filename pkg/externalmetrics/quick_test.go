@@ -66,7 +66,7 @@ var (
 	encodings = rapid.SampledFrom([]string{"", "gzip"})
 )
 
-// anyRead generates a read of an HPA in which no part, one part or all parts of the URL are unusual.
+// anyRead generates the request with which an HPA reads a metric. No part, one part or all parts of the URL are unusual.
 func anyRead(t *rapid.T) *http.Request {
 	odd, part := rapid.IntRange(-1, 6).Draw(t, "odd"), 0
 	draw := func(from []string) string {
@@ -141,7 +141,7 @@ func benchmarkRead(b *testing.B, handler http.Handler, edit func(*http.Request))
 	start := cpu()
 	for b.Loop() {
 		w := httptest.NewRecorder()
-		edit(request) // set the headers of the front proxy again: authentication removes them
+		edit(request) // sets the headers of the front proxy for each request, because authentication removes them
 		if handler.ServeHTTP(w, request); w.Code != http.StatusOK {
 			b.Fatalf("%d %s", w.Code, w.Body)
 		}
@@ -164,8 +164,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// throughFrontProxy returns a server with authentication and authorization, and a function that gives a request the form in which the front
-// proxy forwards it for the user anna.
+// throughFrontProxy returns a server with authentication and authorization. It also returns a function that adds to a request the
+// certificate and the headers with which the front proxy forwards requests of the user anna.
 func throughFrontProxy(t testing.TB) (*Server, func(*http.Request)) {
 	f := newFront(t)
 	close(f.listable)
@@ -182,15 +182,15 @@ func throughFrontProxy(t testing.TB) (*Server, func(*http.Request)) {
 	}
 }
 
-// BenchmarkReadThroughTheFrontProxy measures a read with authentication and authorization. The verified certificate of the front proxy is
-// remembered, and the permission is cached.
+// BenchmarkReadThroughTheFrontProxy measures a read with authentication and authorization. The verified certificate of the front proxy and
+// the permission of the user are cached.
 func BenchmarkReadThroughTheFrontProxy(b *testing.B) {
 	server, forwarded := throughFrontProxy(b)
 	benchmarkRead(b, server.library.Handler, forwarded)
 }
 
-// The three reads make 60, 58 and 72 allocations. The limits are higher, because a garbage collection empties the library's pools of
-// reusable objects.
+// The three measured reads make 60, 58 and 72 allocations. The limits in this test are higher, because a garbage collection empties the
+// library's pools of reusable objects.
 func TestReadAllocatesLittle(t *testing.T) {
 	quickly, _ := both(t)
 	proxied, forwarded := throughFrontProxy(t)
@@ -227,7 +227,7 @@ func TestReadAllocatesLittle(t *testing.T) {
 	}
 }
 
-// The HPA controller uses the k8s.io/metrics client with protobuf; kubectl uses JSON. Both use the fast path.
+// The HPA controller reads with the k8s.io/metrics client and protobuf, and kubectl reads JSON. The fast path must serve both forms.
 func TestClientOfTheHPAControllerUsesTheFastPath(t *testing.T) {
 	certificate, err := SelfSigned("localhost")
 	if err != nil {

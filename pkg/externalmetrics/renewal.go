@@ -18,7 +18,8 @@ const (
 	// selfSignedLife is the lifetime of a self-signed certificate. It is short, so that each installation renews its certificate regularly
 	// and a defect in the renewal is found early.
 	selfSignedLife = 90 * 24 * time.Hour
-	// backdating is how far before the current time the library sets the start of a certificate's validity, for clients with a slow clock.
+	// backdating is the time by which the library sets the start of a certificate's validity before the current time, for clients with a slow
+	// clock.
 	backdating = time.Hour
 )
 
@@ -27,14 +28,14 @@ const (
 //
 //	2/3 of its life   the next pair of certificate and key is created, and the bundle contains both certificates
 //	then              the next pair is served as soon as the APIService has that bundle
-//	5/6 of its life   the next pair is served in any case, because a standby does not read the APIService (nor does mode off)
+//	5/6 of its life   the next pair is served in any case, because a standby and mode off do not read the APIService
 type selfSigned struct {
 	names []string
 	life  time.Duration
 	clock func() time.Time
 
 	mu            sync.Mutex
-	current, next *pair // next: a pair that was created and is not served yet
+	current, next *pair // next: a created pair that is not served yet; nil: none
 	listeners     []dynamiccertificates.Listener
 }
 
@@ -88,7 +89,7 @@ func (s *selfSigned) step(now time.Time) error {
 	next := s.next
 	s.mu.Unlock()
 	if next == nil && age >= s.life*2/3 {
-		made, err := s.make(now) // outside of the lock, because it takes up to a second and no handshake must wait for it
+		made, err := s.make(now) // without the lock, because it takes up to a second and handshakes must not wait for the lock
 		if err != nil {
 			return err
 		}
@@ -100,8 +101,8 @@ func (s *selfSigned) step(now time.Time) error {
 	return nil
 }
 
-// turn stores the next pair, and serves it if the API server trusts it or if the parameter late is true (5/6 of the lifetime has passed).
-// It returns the listeners to notify, or nil if the served pair did not change.
+// turn stores the next pair. It serves the next pair if the API server trusts it, or if late is true because 5/6 of the lifetime has
+// passed. turn returns the listeners to notify, or nil if the served pair did not change.
 func (s *selfSigned) turn(next *pair, late bool) []dynamiccertificates.Listener {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,8 +130,8 @@ func (s *selfSigned) CurrentCertKeyContent() (certificate, key []byte) {
 
 func (s *selfSigned) RunOnce(context.Context) error { return nil }
 
-// Run renews the pair until ctx ends. It calls step once a minute. All API servers therefore have time to read a new bundle before the new
-// pair is served.
+// Run renews the certificate until ctx ends. It calls step once a minute, so that all API servers have time to read a new bundle before the
+// new certificate is served. For a lifetime below 50 minutes, it calls step more often.
 func (s *selfSigned) Run(ctx context.Context, _ int) {
 	ticker := time.NewTicker(min(time.Minute, s.life/50)) // may use the clock: paces certificate checks
 	defer ticker.Stop()

@@ -48,14 +48,14 @@ func TestCertificateIsServedOnlyWhenTrusted(t *testing.T) {
 		t.Fatal("day 61, trusted: the second is not served, or the first is still in the bundle")
 	}
 
-	pass(75) // no bundle was read: the third pair is served at 5/6 of the second pair's life, before it expires
+	pass(75) // Trusted was not called with the new bundle: the third pair is served at 5/6 of the second pair's lifetime
 	if bytes.Equal(served(), second) {
 		t.Error("day 136: a certificate that ends in 15 days is served")
 	}
 }
 
-// The certificate has a lifetime of 15 seconds. A client that trusts the current bundle can connect at any time during the renewal, and
-// then receives the renewed certificate.
+// The certificate has a lifetime of 15 seconds. A client that trusts the current bundle must be able to connect at any time during the
+// renewal, and must receive the renewed certificate after it.
 func TestRenewalDoesNotInterruptClients(t *testing.T) {
 	t.Parallel()
 	own, err := newSelfSigned(15*time.Second, time.Now, "localhost")

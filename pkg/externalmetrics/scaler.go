@@ -21,19 +21,19 @@ const PolicyMetadata = "policy"
 const (
 	// pushInterval is the interval at which a push stream reads the decision. KEDA receives a change within this time.
 	pushInterval = 250 * time.Millisecond
-	// repeatInterval is the interval at which `true` is sent again after a workload became active, and repeats is the number of times. KEDA
-	// acts on each `true`. If one is lost while its operator restarts, KEDA would otherwise act only after the polling interval. After that,
-	// `true` is sent every keepAliveInterval, so that KEDA's cooldown does not end before the next poll of a trigger with a long polling
-	// interval. It is not sent more often, because KEDA writes the status of the ScaledObject for each `true`.
+	// repeatInterval is the interval at which `true` is repeated after a workload became active, and repeats is the number of repetitions.
+	// KEDA acts on each `true`. If KEDA's operator restarts and loses a `true`, KEDA would act only at its next poll without the repetitions.
+	// After the repetitions, `true` is sent every keepAliveInterval, so that KEDA's cooldown does not end before the next poll of a trigger
+	// with a long polling interval. `true` is not sent more often, because KEDA writes the status of the ScaledObject for each `true`.
 	repeatInterval, repeats, keepAliveInterval = 15 * time.Second, 4, time.Minute
 	// specsPause is the delay before lost specs are sent again. KEDA reconciles the ScaledObject after each send, so all requests for specs
 	// in this time cause only one send.
 	specsPause = 2 * time.Second
 )
 
-// Scaler is the external scaler for KEDA. KEDA's calls have no deadline and hold locks in its operator, so each call is answered from
-// memory. If a target must not be used, the error has codes.Unavailable. KEDA treats that as a failed trigger, which never lowers the
-// replicas.
+// Scaler is the external scaler for KEDA. KEDA's operator calls it without a deadline and with a lock, so Scaler responds to each call from
+// memory. If no target may be used, the response is an error with codes.Unavailable. KEDA handles this error as a failed trigger, which
+// never decreases the replicas.
 type Scaler struct {
 	externalscaler.UnimplementedExternalScalerServer
 	decisions Decisions
@@ -41,7 +41,7 @@ type Scaler struct {
 	lost      lostSpecs
 }
 
-// NewScaler returns a scaler of the given decisions; clock is the clock of the process.
+// NewScaler returns a scaler of the given decisions. clock returns the current time.
 func NewScaler(d Decisions, clock func() time.Time) *Scaler {
 	return &Scaler{decisions: d, clock: clock}
 }
@@ -78,10 +78,11 @@ type (
 	activeStream = grpc.ServerStreamingServer[externalscaler.IsActiveResponse]
 )
 
-// StreamMetricSpec sends the specs when the stream opens, and again when KEDA requests them although they were streamed. The specs never
-// change. With streamed specs KEDA makes one call less in each HPA sync, and it still has the specs while gpuscaler is unavailable. If KEDA
-// has no spec for one trigger, it returns an error for every metric of the ScaledObject. Then the other triggers cannot scale either, for
-// example the trigger on a queue that scales the workload while gpuscaler is unavailable (see package migrate).
+// StreamMetricSpec sends the specs when the stream opens. It repeats them when KEDA calls GetMetricSpec, because KEDA has then lost the
+// streamed specs. The specs never change. With streamed specs, KEDA makes one call less in each HPA sync, and it has the specs while
+// gpuscaler is unavailable. If KEDA has no spec for one trigger, it returns an error for every metric of the ScaledObject. Then the other
+// triggers cannot scale either, for example the trigger on a queue that scales the workload while gpuscaler is unavailable (see package
+// migrate).
 func (s *Scaler) StreamMetricSpec(ref *externalscaler.ScaledObjectRef, stream specStream) error {
 	again, forget := s.lost.listen(ref)
 	defer forget()
@@ -122,9 +123,9 @@ func (s *Scaler) IsActive(_ context.Context, ref *externalscaler.ScaledObjectRef
 	return &externalscaler.IsActiveResponse{Result: served.Replicas > 0}, nil
 }
 
-// StreamIsActive sends whether the workload is active when the stream opens and on each change. While the workload stays active, it sends
-// `true` again after 15, 30, 45 and 60 seconds and then once a minute. It sends nothing while there is no target to serve, so that KEDA
-// keeps its last state.
+// StreamIsActive sends whether the workload is active: when the stream opens and after each change. While the workload stays active, it
+// repeats `true` after 15, 30, 45 and 60 seconds and then once a minute. It sends nothing while no target may be served, so that KEDA keeps
+// its last state.
 func (s *Scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream activeStream) error {
 	look, repeat := time.NewTicker(pushInterval), time.NewTicker(repeatInterval) // may use the clock: paces pushes
 	defer look.Stop()
@@ -147,13 +148,13 @@ func (s *Scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream acti
 		case <-stream.Context().Done():
 			return nil
 		case <-repeat.C:
-			sent = sent && !last // if the last state that was sent is active, it is sent again
+			sent = sent && !last // if the last sent state is active, it is sent once more
 		case <-look.C:
 		}
 	}
 }
 
-// pause returns the time to wait before `true` is sent again. The parameter again is the number of repetitions that were already sent.
+// pause returns the time until the next repetition of `true`. again is the number of repetitions that were sent.
 func pause(again int) time.Duration {
 	if again < repeats {
 		return repeatInterval

@@ -134,7 +134,7 @@ func TestStreamSendsTheStateAndEachChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	decisions.set(0, nil) // the first target
+	decisions.set(0, nil) // the first target is 0
 	for i, want := range []bool{false, true, false} {
 		got, err := stream.Recv()
 		if err != nil || got.Result != want {
@@ -146,8 +146,8 @@ func TestStreamSendsTheStateAndEachChange(t *testing.T) {
 	}
 }
 
-// KEDA calls GetMetricSpec only after it lost the streamed specs. Then the specs are sent again on the stream of that ScaledObject, but not
-// on the streams of others.
+// KEDA calls GetMetricSpec only after it lost the streamed specs. The stream of this ScaledObject must then repeat the specs, and the
+// streams of other ScaledObjects must not.
 func TestSpecsAreStreamedAgainOnlyWhenKEDALostThem(t *testing.T) {
 	c := dial(t, decisions, ScalerTLS{}, insecure.NewCredentials())
 	chat, err := c.StreamMetricSpec(soon(t), ref("chat"))

@@ -25,9 +25,10 @@ const (
 	// DefaultMaxStreams is the default of MaxStreams. It is enough for 4,000 ScaledObjects, with two streams each. A stream takes about 14
 	// KiB of memory.
 	DefaultMaxStreams = 8192
-	// maxCalls is the maximum number of calls in progress, not counting streams. It can be low, because calls are answered from memory.
+	// maxCalls is the maximum number of calls in progress, without streams. It can be low, because the server responds to calls from memory.
 	maxCalls = 512
-	// maxScalerConnections is the maximum number of connections. KEDA's operator opens one for each address and credential of its triggers.
+	// maxScalerConnections is the maximum number of connections. KEDA's operator opens one connection for each pair of address and
+	// credential in its triggers.
 	maxScalerConnections = 64
 	// maxConnectionAge is the time after which the server closes a connection. KEDA then connects again through the Service, which selects
 	// the current leader.
@@ -46,8 +47,8 @@ type ScalerConfig struct {
 	// MaxStreams is the maximum number of open streams, summed over all connections; 0 means DefaultMaxStreams. Other calls have a separate
 	// limit, so that open streams never prevent KEDA from reading a target.
 	MaxStreams int
-	// Closed is called for each connection that is closed because there are too many. Refused is called for each call or stream that is
-	// refused. Both may be nil.
+	// Closed is called for each connection that the server closes because there are too many connections. Refused is called for each call or
+	// stream that the server refuses because of a limit. Both functions may be nil.
 	Closed, Refused func()
 }
 
@@ -82,7 +83,7 @@ func ServeScaler(ctx context.Context, l net.Listener, c ScalerConfig, s *Scaler)
 	}
 	server := grpc.NewServer(options...)
 	externalscaler.RegisterExternalScalerServer(server, s)
-	defer context.AfterFunc(ctx, server.Stop)() // Stop and not GracefulStop: streams never end by themselves, and KEDA can repeat every call
+	defer context.AfterFunc(ctx, server.Stop)() // not GracefulStop, which would wait for streams forever; KEDA can repeat every call
 	if err := server.Serve(serve.Limit(l, maxScalerConnections, c.Closed)); ctx.Err() == nil {
 		return fmt.Errorf("external scaler: %w", err)
 	}
@@ -99,7 +100,7 @@ func (t *ScalerTLS) config(ctx context.Context) (*tls.Config, error) {
 	if t.ClientCAFile == "" {
 		return base, nil
 	}
-	if _, err := t.clientCAs(); err != nil { // returns an error at startup if the CA cannot be read
+	if _, err := t.clientCAs(); err != nil { // the CA is read for each connection; this call only detects an invalid file at startup
 		return nil, err
 	}
 	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -127,8 +128,8 @@ func (t *ScalerTLS) clientCAs() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// verifyName rejects a client certificate that has none of the accepted names. This is necessary because the CA of a cluster signs
-// certificates of many clients.
+// verifyName rejects a client certificate that has none of the accepted names. The CA alone is not sufficient, because the CA of a cluster
+// signs certificates of many clients.
 func (t *ScalerTLS) verifyName(c tls.ConnectionState) error {
 	if len(t.ClientNames) == 0 {
 		return nil

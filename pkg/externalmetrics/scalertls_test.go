@@ -35,7 +35,7 @@ func newAuthority(t testing.TB) *authority {
 
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
-// sign writes NAME.crt and NAME.key.
+// sign issues a certificate and writes it and its key to NAME.crt and NAME.key.
 func (a *authority) sign(t testing.TB, name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -110,8 +110,8 @@ func TestMutualTLSAcceptsOnlyTheNamedClient(t *testing.T) {
 	}
 }
 
-// The certificate files are replaced while the server runs, as cert-manager does. The next connection uses the new server certificate and
-// the new client CA.
+// The certificate files are replaced while the server runs, as cert-manager does. The next connection must use the new server certificate
+// and the new client CA.
 func TestRenewedCertificatesAreUsedByNewConnections(t *testing.T) {
 	ours, next := newAuthority(t), newAuthority(t)
 	first, _ := ours.sign(t, "server", &x509.Certificate{DNSNames: []string{"scaler"}})

@@ -22,7 +22,7 @@ import (
 type shop struct {
 	mu       sync.Mutex
 	workload []scaling.Workload
-	uid      string // UID of the Deployment; empty: it does not exist
+	uid      string // UID of the Deployment; empty: the Deployment does not exist
 	replicas int32
 	backlog  float64
 	panics   bool
@@ -67,7 +67,7 @@ func (s *shop) TargetUID(*scaling.Workload) (string, bool) {
 
 func (s *shop) Apply(context.Context, []engine.Change) error { return nil }
 
-// is replaces the Deployment and the backlog. An empty UID deletes the Deployment.
+// is sets the Deployment's UID and replicas, and the backlog, which is the reading of the signal. An empty UID deletes the Deployment.
 func (s *shop) is(uid string, replicas int32, backlog float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *shop) Lookup(k scaling.Key, _ time.Time) (engine.Served, error) {
 	return s.engine.Decisions().Lookup(k, s.clock())
 }
 
-// entrances has clients of all interfaces that serve a target: the external metrics API and the external scaler.
+// entrances contains clients of all interfaces that serve a target: the external metrics API and the external scaler.
 type entrances struct {
 	t   *testing.T
 	get func(path string, edit ...func(*http.Request)) (int, []byte)
@@ -104,7 +104,7 @@ func (s *shop) entrances(t *testing.T) entrances {
 	return entrances{t, serveWith(t, NewProvider(s, s.clock)), dial(t, s, ScalerTLS{}, insecure.NewCredentials())}
 }
 
-// serve fails the test unless every interface serves the target n. The push stream must send whether n is above 0.
+// serve fails the test unless every interface serves the target n, and the push stream sends whether n is above 0.
 func (e entrances) serve(when string, n int64) {
 	e.t.Helper()
 	code, body := e.get(metricPath(MetricName, PolicyLabel+"=chat"))
@@ -124,7 +124,7 @@ func (e entrances) serve(when string, n int64) {
 	}
 }
 
-// refuse requires that every interface returns an error with the reason, and that the push stream sends nothing.
+// refuse fails the test unless every interface returns an error with the reason why, and the push stream sends nothing.
 func (e entrances) refuse(when, why string) {
 	e.t.Helper()
 	code, body := e.get(metricPath(MetricName, PolicyLabel+"=chat"))
@@ -143,7 +143,8 @@ func (e entrances) refuse(when, why string) {
 	}
 }
 
-// pushed opens a push stream and returns the first value that it sends within the given time. sent is false if it sends none.
+// pushed opens a push stream and returns the first value that the server sends within the given time. sent is false if the server sends
+// none.
 func (e entrances) pushed(within time.Duration) (sent, active bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()

@@ -24,8 +24,8 @@ import (
 	openapiexternal "sigs.k8s.io/custom-metrics-apiserver/pkg/generated/openapi/externalmetrics"
 )
 
-// authCacheTTL is how long the results of TokenReview and SubjectAccessReview are cached, so that the 15 s sync of an HPA does not query
-// the API server each time.
+// authCacheTTL is the time for which the results of TokenReview and SubjectAccessReview are cached. HPAs read every 15 s, and without the
+// cache each read would cause a request to the API server.
 const authCacheTTL = 60 * time.Second
 
 // ServerConfig configures the aggregated API: its listener and its authorization.
@@ -36,18 +36,18 @@ type ServerConfig struct {
 	// Open disables authorization for the demo, which has no cluster. NewServer returns an error if Open is set and the listener is not on
 	// a loopback address.
 	Open bool
-	// Standby reports whether another process is the leader. The server then closes the connection after each response, because the API server
-	// reuses connections and would not connect to the leader otherwise. If it is nil, this process is always the leader.
+	// Standby reports whether another process is the leader. The server then closes the connection after each response. Otherwise, the API
+	// server would reuse the connection and not connect to the leader. nil: this process is always the leader.
 	Standby func() bool
-	// Explain returns the handler for the explanation of one policy. If name is empty, it explains all policies of the namespace; if
-	// namespace is empty too, all policies. nil: explanations are not served.
+	// Explain returns the handler for the explanation of one policy. If name is empty, the handler explains all policies of the namespace. If
+	// both are empty, it explains all policies. nil: explanations are not served.
 	Explain func(namespace, name string) http.Handler
 	// Kubeconfig is the kubeconfig file of the cluster that authenticates callers (front proxy, TokenReview) and authorizes them
-	// (SubjectAccessReview). Empty means the cluster of the pod.
+	// (SubjectAccessReview). Empty: the cluster of the pod.
 	Kubeconfig string
 }
 
-// Server is the aggregated API.
+// Server serves the aggregated API external.metrics.k8s.io.
 type Server struct {
 	library *genericapiserver.GenericAPIServer
 	// proxy authenticates the requests that the API server forwards; nil if Open is set.
@@ -98,8 +98,8 @@ func newServer(c ServerConfig, shortcut func(g *genericapiserver.Config, api htt
 // Run serves until ctx ends, then drains the requests in flight.
 func (s *Server) Run(ctx context.Context) error { return s.library.PrepareRun().RunWithContext(ctx) }
 
-// Ready returns nil, or an error while requests that the API server forwards would be rejected. They would be rejected until a watch has
-// delivered the CA of the front proxy: before that every caller is anonymous, and an HPA receives "forbidden".
+// Ready returns an error until a watch has delivered the CA of the front proxy. Without the CA, every caller is anonymous, and an HPA would
+// receive "forbidden".
 func (s *Server) Ready() error {
 	if s.proxy == nil {
 		return nil
@@ -110,7 +110,7 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// guard configures authentication and authorization of the callers by the cluster. If Open is set, every client on loopback may read.
+// guard configures the authentication and authorization of the callers by the cluster. If c.Open is set, every client on loopback may read.
 func guard(config *genericapiserver.RecommendedConfig, c ServerConfig) error {
 	if c.Open {
 		if ip := c.Listener.Addr().(*net.TCPAddr).IP; !ip.IsLoopback() {
@@ -130,9 +130,9 @@ func guard(config *genericapiserver.RecommendedConfig, c ServerConfig) error {
 	return authorization.ApplyTo(&config.Authorization)
 }
 
-// chain wraps the handler of the API with authentication, authorization and a limit of the requests in flight. It omits filters of the
-// library that a read from memory does not need (audit, tracing, impersonation, a goroutine for the deadline). With these filters, a read
-// would need five times as much CPU time.
+// chain wraps the handler of the API with authentication, authorization and a limit of concurrent requests. It omits filters of the library
+// that a read from memory does not need (audit, tracing, impersonation, a goroutine for the deadline). With these filters, a read would
+// need five times as much CPU time.
 func chain(api http.Handler, c *genericapiserver.Config, standby func() bool) http.Handler {
 	h := genericapifilters.WithAuthorization(api, c.Authorization.Authorizer, c.Serializer)
 	h = genericfilters.WithMaxInFlightLimit(h, c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, c.LongRunningFunc)
@@ -154,8 +154,8 @@ func chain(api http.Handler, c *genericapiserver.Config, standby func() bool) ht
 	})
 }
 
-// maxAddress is the maximum length of a URL in bytes. A selector is parsed before authentication, and one with a hundred thousand
-// requirements takes seconds to parse. The URL of an HPA has about 150 bytes.
+// maxAddress is the maximum length of a URL in bytes. The library parses the selector before authentication, and parsing a hundred thousand
+// requirements takes seconds. The URL of an HPA has about 150 bytes.
 const maxAddress = 4 << 10
 
 func small(next http.Handler) http.Handler {
@@ -168,7 +168,7 @@ func small(next http.Handler) http.Handler {
 	})
 }
 
-// describe adds the OpenAPI documents. Without them the aggregator logs an error each minute.
+// describe adds the OpenAPI documents. Without these documents, the API server's aggregator logs an error each minute.
 func describe(config *genericapiserver.RecommendedConfig) {
 	definitions := func(ref openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
 		all := openapicore.GetOpenAPIDefinitions(ref)

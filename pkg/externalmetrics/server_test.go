@@ -75,8 +75,8 @@ func runWith(t testing.TB, c ServerConfig, p *Provider) (server *Server, address
 	return server, l.Addr().String()
 }
 
-// reader returns a function that requests a path of a server and returns the status code and the body. c is the client's TLS configuration,
-// or nil.
+// reader returns a function that requests a path of a server and returns the status code and the body. c can contain a client certificate.
+// The client does not verify the server's certificate.
 func reader(t testing.TB, address string, c *tls.Config) func(path string, edit ...func(*http.Request)) (int, []byte) {
 	if c == nil {
 		c = &tls.Config{}

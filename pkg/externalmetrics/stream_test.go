@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// recordedStream is a stream that records what it sends, and when.
+// recordedStream is a stream that records each sent value and the time.
 type recordedStream struct {
 	grpc.ServerStream
 	ctx   context.Context
@@ -29,8 +29,8 @@ func (s *recordedStream) Send(r *externalscaler.IsActiveResponse) error {
 	return nil
 }
 
-// `true` is sent again every 15 s for a minute and then once a minute: KEDA acts on each `true`, but loses it if its operator restarts at
-// that time. It is not sent more often, because KEDA writes a status for each one. `false` is sent once.
+// The stream must repeat `true` every 15 s for a minute and then once a minute, because KEDA loses a `true` if its operator restarts. It
+// must not send `true` more often, because KEDA writes a status for each `true`. It must send `false` once.
 func TestActiveStateIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithCancel(context.Background())
@@ -40,7 +40,7 @@ func TestActiveStateIsRepeated(t *testing.T) {
 		time.Sleep(200 * time.Second)
 		decisions.set(0, nil)
 		time.Sleep(100 * time.Second)
-		decisions.set(0, engine.ErrStale) // without a target nothing is sent
+		decisions.set(0, engine.ErrStale) // while no target may be served, the stream sends nothing
 		time.Sleep(20 * time.Second)
 		decisions.set(1, nil)
 		time.Sleep(20 * time.Second)

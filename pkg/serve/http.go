@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// headerTimeout is the maximum time in which a client must send the headers of a request.
+	// headerTimeout is the time within which a client must send the headers of a request.
 	headerTimeout = 5 * time.Second
-	// writeTimeout is the maximum time for writing a response. After it, the server closes the connection of a client that does not read. A
-	// handler that streams sets its own deadline before each write.
+	// writeTimeout is the maximum time for writing a response. If a client does not read the response in this time, the server closes the
+	// connection. A handler of a stream sets a separate deadline before each write.
 	writeTimeout = 30 * time.Second
-	// idleTimeout is the maximum time between two requests of a connection. Prometheus scrapes at least once in two minutes.
+	// idleTimeout is the maximum time between two requests of a connection. Prometheus must scrape at least once in two minutes.
 	idleTimeout = 2 * time.Minute
-	// drainTimeout is how long requests in progress may continue when the server ends.
+	// drainTimeout is the time for which requests in progress may continue when the server ends.
 	drainTimeout = 5 * time.Second
 	// maxHeaderBytes is the maximum size of the headers of a request.
 	maxHeaderBytes = 16 << 10
 )
 
 // HTTP serves requests on l until ctx ends, and then waits up to drainTimeout for the requests in progress. It does not limit the number of
-// connections; use Limit for that.
+// connections; pass a listener of Limit to limit them.
 func HTTP(ctx context.Context, l net.Listener, h http.Handler) error {
 	return run(ctx, l, &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
@@ -47,7 +47,7 @@ func run(ctx context.Context, l net.Listener, s *http.Server) error {
 	return nil
 }
 
-// withoutHandshakes is a log writer that drops the lines about failed TLS handshakes, because a client could fill the log with them.
+// withoutHandshakes is a log writer that drops the lines about failed TLS handshakes, because a client could fill the log with these lines.
 type withoutHandshakes struct{ io.Writer }
 
 func (w withoutHandshakes) Write(line []byte) (int, error) {

@@ -9,7 +9,7 @@ import (
 type Limited struct {
 	net.Listener
 	limit  int
-	closed func() // called for each connection that is closed for a new one
+	closed func() // called for each connection that is closed in favor of a new connection
 
 	mu        sync.Mutex
 	total     int
@@ -17,10 +17,10 @@ type Limited struct {
 	accepted  uint64                   // number of accepted connections, by which connections are ordered by age
 }
 
-// Limit returns a listener that accepts connections from l and limits the number of open connections to the parameter limit. For each
-// further connection, it closes the oldest connection of the address that has the most connections. If it refused new connections instead,
-// or let them wait, one client could prevent all others from connecting. The function closed is called for each connection that the
-// listener closes for this reason; it may be nil.
+// Limit returns a listener that accepts connections from l and limits the number of open connections to limit. For each connection above
+// the limit, it closes the oldest connection of the address that has the most connections. If it refused new connections, or let them wait,
+// one client could prevent all other clients from connecting. The listener calls closed for each connection that it closes because of the
+// limit. closed may be nil.
 func Limit(l net.Listener, limit int, closed func()) *Limited {
 	if closed == nil {
 		closed = func() {}

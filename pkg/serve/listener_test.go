@@ -38,8 +38,7 @@ func start(t *testing.T, l net.Listener, serve func(context.Context, net.Listene
 	return l.Addr().String()
 }
 
-// hold opens n connections to address. The parameter from is the loopback address of the client. hold writes text to each connection and
-// never reads from it.
+// hold opens n connections from the loopback address from to address. It writes text to each connection and reads nothing.
 func hold(t *testing.T, address, from, text string, n int) []net.Conn {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -54,13 +53,13 @@ func hold(t *testing.T, address, from, text string, n int) []net.Conn {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = io.WriteString(c, text) // an error means that the server has already closed the connection
+		_, _ = io.WriteString(c, text) // an error means that the server has closed the connection
 		all = append(all, c)
 	}
 	return all
 }
 
-// get sends one request on a new connection.
+// get sends one GET request on a new connection, and returns the status code and the body.
 func get(t *testing.T, url string, header ...string) (code int, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -111,7 +110,7 @@ func TestOneClientLosesItsOwnOldestConnectionsAndNoOtherClientLosesAny(t *testin
 		}
 	})
 	address := limited.Addr().String()
-	// A long-lived connection of another client is opened first, so it is the oldest of all.
+	// The connection of another client is opened first, so it is the oldest connection.
 	neighbor := hold(t, address, "127.0.0.1", "", 1)[0]
 	eventually(t, "the first connection is accepted", func() bool { return limited.Open() == 1 })
 	greedy := hold(t, address, "127.0.0.2", "", 100)

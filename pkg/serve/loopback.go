@@ -7,7 +7,8 @@ import (
 	"net/http"
 )
 
-// maxForwarded is the maximum number of connections of Loopback. All of them are port-forwards, or are from the same machine.
+// maxForwarded is the maximum number of connections to a server on loopback. The clients are port-forwards and programs on the same
+// machine.
 const maxForwarded = 256
 
 // ListenLoopback listens on an address. It rejects addresses that other machines can reach, because servers on loopback have no

@@ -21,17 +21,18 @@ import (
 )
 
 const (
-	// maxMetricsRequests is the maximum number of concurrent requests for metrics. It is the limit of connections; HTTP/2 is disabled, so each
-	// connection has one request at a time. If a client opens more connections, the server closes the oldest connections of that client, so a
-	// scraper from another address still gets a response.
+	// maxMetricsRequests is the maximum number of concurrent requests for metrics. It is the limit of connections, because without HTTP/2 each
+	// connection has one request at a time. If a client opens more connections, the server closes the oldest connections of this client, so
+	// that a scraper from another address gets its response.
 	maxMetricsRequests = 64
-	// maxSnapshotAge is the maximum age of the metrics in a response. It is short enough, because the engine makes decisions once a second.
+	// maxSnapshotAge is the maximum age of the metrics in a response. The engine makes decisions once a second, so fresher metrics would
+	// contain no newer decision.
 	maxSnapshotAge = time.Second
 )
 
 // Metrics is an HTTP handler that serves the metrics of its gatherers. It gathers at most once a second, one gatherer after the other, and
-// keeps the result as one compressed text for all requests. So CPU use and memory do not grow with the number of requests. A client that
-// does not read its response uses a connection and, until the write deadline, keeps one old text in memory.
+// keeps the result as one compressed text for all requests. CPU time and memory therefore do not grow with the number of requests. A client
+// that does not read its response occupies a connection and, until the write deadline, keeps one old text in memory.
 type Metrics struct {
 	gatherers []prometheus.Gatherer
 	clock     func() time.Time
@@ -41,8 +42,8 @@ type Metrics struct {
 	at   time.Time
 }
 
-// NewMetrics returns a handler for these gatherers, which must not have metrics of the same name. Use a separate gatherer for each large
-// metric family: the gatherers run one after the other, so a scrape uses the memory of the largest one only.
+// NewMetrics returns a handler for the given gatherers. Two gatherers must not have metrics of the same name. Use a separate gatherer for
+// each large metric family: the gatherers run one after the other, so that a scrape uses only the memory of the largest gatherer.
 func NewMetrics(clock func() time.Time, gatherers ...prometheus.Gatherer) *Metrics {
 	return &Metrics{gatherers: gatherers, clock: clock}
 }
@@ -63,7 +64,7 @@ func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Vary", "Accept-Encoding")
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		w.Header().Set("Content-Encoding", "gzip")
-		_, _ = w.Write(text) // an error means that the client is gone
+		_, _ = w.Write(text) // an error means that the client has closed the connection
 		return
 	}
 	plain, err := gzip.NewReader(bytes.NewReader(text))
@@ -114,7 +115,7 @@ type MetricsServer struct {
 	Metrics http.Handler
 	// Certificate returns the TLS certificate; if it is nil, the port uses plain HTTP.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Closed is called for each connection that is closed because the maximum is reached; it may be nil.
+	// Closed is called for each connection that the server closes because of the limit of connections. It may be nil.
 	Closed func()
 }
 
@@ -135,8 +136,8 @@ func (s MetricsServer) Serve(ctx context.Context, l net.Listener) error {
 // Authorized returns a handler that serves only requests with a valid bearer token (TokenReview) whose user may get the path
 // (SubjectAccessReview of the non-resource URL). gpuscaler needs the permission to create tokenreviews and subjectaccessreviews.
 //
-// For an invalid token, the library responds with status 500 and not 401. Refused requests are not logged, because a client could fill the
-// log with them; Prometheus shows the status as the error of the target.
+// For an invalid token, the library responds with status 500 and not 401. The handler does not log refused requests, because a client could
+// fill the log with them. Prometheus shows the status as the error of the scrape target.
 func Authorized(kube *rest.Config, h http.Handler) (http.Handler, error) {
 	client, err := rest.HTTPClientFor(kube)
 	if err != nil {

@@ -45,8 +45,8 @@ func many(name string, n int, gathered *atomic.Int32) prometheus.Gatherer {
 	})
 }
 
-// 4000 connections request the metrics of 10,000 policies and never read the response. They share one text, and a scraper still gets its
-// response.
+// 4000 connections request the metrics of 10,000 policies and never read the response. All responses must share one text in memory, and a
+// scraper must get its response.
 func TestClientsThatNeverReadShareOneTextAndDoNotBlockTheScraper(t *testing.T) {
 	var gathered, closed atomic.Int32
 	clock := &clock{}
@@ -136,7 +136,7 @@ func TestMetricsPortServesOnlyGETOfMetrics(t *testing.T) {
 	answer.Body.Close()
 }
 
-// cluster returns the configuration of a test API server. It accepts the tokens "scraper" and "tenant", and only the first may get
+// cluster returns the configuration of a test API server. It accepts the tokens "scraper" and "tenant", and only the scraper may get
 // /metrics. The map contains the tokens that were reviewed.
 func cluster(t *testing.T) (*rest.Config, *sync.Map) {
 	t.Helper()

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// maxProbeConnections is the maximum number of connections to the probe port. The kubelet needs far fewer: one connection for each
+	// maxProbeConnections is the maximum number of connections to the port of the probes. The kubelet needs only one connection for each
 	// probe.
 	maxProbeConnections = 64
 	// probeTimeout is the maximum time for the request and for the response of a probe, which have a few bytes each.
 	probeTimeout = 3 * time.Second
 )
 
-// Probes contains the functions for the liveness and the readiness probe. Each returns nil if the process is alive or ready, and the
-// reason otherwise.
+// Probes contains the functions for the liveness and the readiness probe. Alive returns nil if the process is alive, and Ready returns nil
+// if the process is ready. Otherwise they return the reason.
 type Probes struct {
 	Alive, Ready func() error
 }
@@ -30,7 +30,7 @@ func (p Probes) Handler() http.Handler {
 	return mux
 }
 
-// Serve serves probes on l until ctx ends, one probe for each connection.
+// Serve serves probes on l until ctx ends. It closes a connection after one probe.
 func (p Probes) Serve(ctx context.Context, l net.Listener) error {
 	s := &http.Server{Handler: p.Handler(), ReadTimeout: probeTimeout, WriteTimeout: probeTimeout, MaxHeaderBytes: maxHeaderBytes}
 	s.SetKeepAlivesEnabled(false)
