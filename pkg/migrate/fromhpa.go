@@ -13,8 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// fromHPA returns a policy with the metrics, bounds and behavior of an HPA. It sets p.Replacement to an HPA that reads the target of the
-// policy.
+// fromHPA converts the metrics, bounds and behavior of an HPA to a policy. It sets p.Replacement to an HPA that reads the policy's target.
 func (p *Plan) fromHPA(u *unstructured.Unstructured) (*spec.Policy, error) {
 	if !strings.HasPrefix(u.GetAPIVersion(), "autoscaling/v2") {
 		return nil, fmt.Errorf("its API version is %s: read it as autoscaling/v2 (kubectl get hpa.v2.autoscaling)", u.GetAPIVersion())
@@ -53,10 +52,10 @@ func (p *Plan) fromHPA(u *unstructured.Unstructured) (*spec.Policy, error) {
 	return out, p.replaceHPA(u)
 }
 
-// hpaMetric converts one metric of an HPA to a signal, and adds the signal to the policy in the parameter out. If the metric cannot be
-// converted, hpaMetric records the reason in p.Lost. It returns ErrManaged if the metric is the target that gpuscaler serves.
+// hpaMetric converts one metric of an HPA to a signal, and adds the signal to the policy out. If the metric cannot be converted, hpaMetric
+// adds the reason to p.Lost. It returns ErrManaged if the metric is the target that gpuscaler serves.
 func (p *Plan) hpaMetric(m *autoscalingv2.MetricSpec, out *spec.Policy) error {
-	switch { // the field named type is not used, because in a file it can contradict the fields that are set
+	switch { // by the fields that are set, because the field named type can contradict them in a file
 	case m.External != nil:
 		if m.External.Metric.Name == metricName {
 			return ErrManaged
@@ -115,8 +114,8 @@ func targetText(t *autoscalingv2.MetricTarget) string {
 	return "no target"
 }
 
-// targetNumber returns the target of a metric as a number for a draft. If the metric has no target, it returns a text that asks the user to
-// choose one.
+// targetNumber returns the target of a metric as a number for the draft of a signal. If the target is no number, it returns a text that
+// asks the user to choose a number.
 func targetNumber(t *autoscalingv2.MetricTarget) string {
 	switch {
 	case t.AverageValue != nil:
@@ -150,8 +149,8 @@ func (p *Plan) externalMetric(m *autoscalingv2.ExternalMetricSource, out *spec.P
 	}
 }
 
-// amount returns the target of a signal. If v is not above 0, it returns nil, and records in p.Lost that the metric was not converted. The
-// parameter what is the name of the metric in p.Lost.
+// amount returns v as the target of a signal. If v is not above 0, it returns nil and adds an entry about the metric, which what names, to
+// p.Lost.
 func (p *Plan) amount(v float64, what string) *spec.Amount {
 	if v > 0 {
 		if a, err := spec.NewAmount(number(v)); err == nil {
@@ -162,7 +161,8 @@ func (p *Plan) amount(v float64, what string) *spec.Amount {
 	return nil
 }
 
-// replaceHPA sets p.Replacement to an HPA that follows the policy exactly. It has the same name, labels and bounds as the original.
+// replaceHPA sets p.Replacement to an HPA that follows the policy exactly. The HPA has the same name, labels and bounds as the original
+// HPA.
 func (p *Plan) replaceHPA(u *unstructured.Unstructured) error {
 	r := withoutServerFields(u)
 	spec := r.Object["spec"].(map[string]any)
@@ -192,8 +192,8 @@ func behaviorMap(v Version) map[string]any {
 	return map[string]any{"scaleUp": side(b.ScaleUp), "scaleDown": side(b.ScaleDown)}
 }
 
-// target returns a reference to a scale target. For a Deployment of apps/v1, only the name is set, because these are the defaults of kind
-// and apiVersion.
+// target returns a reference to a scale target. For a Deployment of apps/v1, only the name is set, because Deployment and apps/v1 are the
+// defaults of a policy.
 func target(apiVersion, kind, name string) *spec.TargetRef {
 	t := &spec.TargetRef{Name: name}
 	if kind != "" && (kind != "Deployment" || apiVersion != "" && apiVersion != "apps/v1") {
@@ -227,8 +227,8 @@ func behaviorOf(b *autoscalingv2.HorizontalPodAutoscalerBehavior) *spec.Behavior
 	return &spec.Behavior{ScaleUp: side(b.ScaleUp), ScaleDown: side(b.ScaleDown)}
 }
 
-// signalName returns a name for a signal that is derived from the parameter from. The name is valid in a formula and unique among the
-// signals of the policy in the parameter out.
+// signalName derives the name of a signal from the text from. The name is valid in a formula and unique among the signals of the policy
+// out.
 func signalName(from string, out *spec.Policy) string {
 	name := strings.ToLower(identifierOf(from))
 	if name == "" || name[0] >= '0' && name[0] <= '9' {

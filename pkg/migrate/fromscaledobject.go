@@ -42,9 +42,9 @@ type scaledObject struct {
 	Triggers []map[string]any
 }
 
-// fromScaledObject returns a policy with the triggers, bounds, behavior and fallback of a ScaledObject, and sets p.Replacement. It converts
+// fromScaledObject converts the triggers, bounds, behavior and fallback of a ScaledObject to a policy, and sets p.Replacement. It converts
 // cron triggers to schedules. For each other trigger, the policy gets a signal of type keda, which reads the value of the trigger through
-// KEDA. No credentials must be copied for this. These triggers remain in the ScaledObject with a higher target (see mirrorTarget).
+// KEDA, so that no credentials must be copied. These triggers remain in the ScaledObject with a higher target (see mirrorTarget).
 func (p *Plan) fromScaledObject(u *unstructured.Unstructured, o Options) (*spec.Policy, error) {
 	so, err := readScaledObject(u)
 	if err != nil {
@@ -75,8 +75,8 @@ func (p *Plan) fromScaledObject(u *unstructured.Unstructured, o Options) (*spec.
 			triggers = append(triggers, kept)
 		}
 	}
-	// The trigger for gpuscaler is added as the last one. KEDA includes the index of a trigger in the name of its metric, so a trigger in the
-	// first place would change the names of all other metrics.
+	// The trigger for gpuscaler is added at the end of the list. KEDA includes the index of a trigger in the name of its metric, so at the
+	// beginning of the list, the new trigger would change the metric names of all other triggers.
 	for _, n := range o.KEDA.notes() {
 		p.lost("%s", n)
 	}
@@ -119,8 +119,8 @@ func Triggers(u *unstructured.Unstructured) ([]map[string]any, error) {
 	return so.Triggers, err
 }
 
-// idle returns the cooldownPeriod of the policy. If the ScaledObject has a cooldownPeriod, the replacement keeps it, and the policy gets 0,
-// so that the workload does not wait twice. Otherwise the policy gets KEDA's default.
+// idle returns the cooldownPeriod of the policy. If the original ScaledObject has a cooldownPeriod, the new ScaledObject keeps it, and the
+// policy gets 0, so that the workload does not wait twice. Otherwise, the policy gets KEDA's default.
 func (so *scaledObject) idle() *spec.Duration {
 	d := spec.Duration(kedaCooldown)
 	if so.CooldownPeriod != nil {
@@ -129,7 +129,7 @@ func (so *scaledObject) idle() *spec.Duration {
 	return &d
 }
 
-// advanced converts the fields behavior and fallback of a ScaledObject.
+// advanced converts the fields behavior and fallback of a ScaledObject to fields of the policy out.
 func (p *Plan) advanced(so *scaledObject, out *spec.Policy) {
 	if a := so.Advanced; a != nil {
 		if a.HorizontalPodAutoscalerConfig != nil {
@@ -149,8 +149,8 @@ func (p *Plan) advanced(so *scaledObject, out *spec.Policy) {
 	}
 }
 
-// trigger converts trigger i to a signal or a schedule of the policy in the parameter out. It returns the trigger that the replacement
-// contains. It returns nil for a trigger that became a schedule, because the replacement does not contain such a trigger.
+// trigger converts the trigger t, which has the index i, to a signal or a schedule of the policy out. It returns the trigger for the new
+// ScaledObject. It returns nil if the trigger became a schedule, because the new ScaledObject does not contain it.
 func (p *Plan) trigger(i int, t map[string]any, out *spec.Policy) map[string]any {
 	kind, _ := t["type"].(string)
 	switch kind {
@@ -167,7 +167,7 @@ func (p *Plan) trigger(i int, t map[string]any, out *spec.Policy) map[string]any
 	}
 	name, _ := t["name"].(string)
 	if name == "" {
-		name = fmt.Sprintf("%s-%d", kind, i) // the signal refers to the trigger by its name, so the trigger must have one
+		name = fmt.Sprintf("%s-%d", kind, i) // the trigger needs a name, because the signal refers to it by name
 		t["name"] = name
 	}
 	_, value, known := targetOf(t)
@@ -196,8 +196,8 @@ func (p *Plan) trigger(i int, t map[string]any, out *spec.Policy) map[string]any
 	return t
 }
 
-// draftKnown adds a draft of a signal to the plan if the query of the trigger contains a known metric of a model server or of DCGM. The
-// user can replace the trigger with this signal, which reads the metric without KEDA.
+// draftKnown adds the draft of a signal to p if the query of the trigger contains a known metric of a model server or of DCGM. The user can
+// replace the trigger with this signal, which reads the metric without KEDA.
 func (p *Plan) draftKnown(name string, t map[string]any, target float64) {
 	metadata, _ := t["metadata"].(map[string]any)
 	series, k, found := knownIn(textOf(metadata["query"]))
@@ -210,12 +210,12 @@ func (p *Plan) draftKnown(name string, t map[string]any, target float64) {
 	}
 }
 
-// mirrorTarget returns the target of a trigger in the replacement. The parameter value is the target of the original trigger. The result is
-// higher, so that the trigger causes a scale-up only while gpuscaler is not available:
+// mirrorTarget returns the target of a trigger in the new ScaledObject. value is the target of the original trigger. The result is higher,
+// so that the trigger causes a scale-up only while gpuscaler is not available:
 //
 //   - For a total, or a mean of 100 or more, the result is mirrorFactor times the value.
-//   - A mean below 1 is considered a fraction, which cannot exceed 1. Any other mean below 100 is considered a percentage, which cannot
-//     exceed 100. The result is halfway between the value and this maximum.
+//   - A mean below 1 is assumed to be a fraction, which cannot exceed 1. Any other mean below 100 is assumed to be a percentage, which
+//     cannot exceed 100. The result is halfway between the value and this maximum.
 func mirrorTarget(t map[string]any, value float64) float64 {
 	if !isMean(t) || value >= 100 {
 		return value * mirrorFactor
@@ -287,7 +287,7 @@ func (p *Plan) replaceScaledObject(u *unstructured.Unstructured, so *scaledObjec
 	return err
 }
 
-// isManaged reports whether a trigger reads its value from gpuscaler. Package cluster uses the same rule.
+// isManaged reports whether a trigger reads its value from gpuscaler. Package cluster recognizes the triggers by the same names.
 func isManaged(t map[string]any) bool {
 	kind, _ := t["type"].(string)
 	metadata, _ := t["metadata"].(map[string]any)

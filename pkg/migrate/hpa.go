@@ -1,5 +1,5 @@
 // Package migrate converts between policies and the objects that scale workloads: HPAs and KEDA's ScaledObjects. It does not read a
-// cluster.
+// cluster. An HPA or ScaledObject follows a policy if it sets exactly the replicas of the policy's target.
 //
 //   - HPA and ScaledObject return the manifest of an object that follows a policy exactly.
 //   - Import returns a policy for an existing object, the manifest that replaces the object, and the manifest that restores it.
@@ -23,7 +23,7 @@ const (
 	triggerName = "gpuscaler"
 )
 
-// object is a manifest. Its fields are in the order of the API documentation, and short maps are on one line.
+// object is a manifest of a Kubernetes object. In YAML, its fields have the order of the API documentation, and short maps are on one line.
 type object struct {
 	APIVersion string   `yaml:"apiVersion"`
 	Kind       string   `yaml:"kind"`
@@ -59,9 +59,9 @@ type rate struct {
 	PeriodSeconds int    `yaml:"periodSeconds"`
 }
 
-// exactBehavior returns a behavior with which an HPA applies each target immediately. This is correct because the policy already limits and
-// stabilizes the target. With the default tolerance of 10%, the HPA would ignore a change from 10 to 11. Its default window of 300 s would
-// delay each decrease a second time.
+// exactBehavior returns a behavior with which an HPA applies each target immediately, because the policy limits and stabilizes the target.
+// With the default tolerance of 10%, the HPA would ignore a change from 10 to 11. Its default stabilization window of 300 s would delay
+// each decrease a second time.
 func exactBehavior(v Version) behavior {
 	none := "0"
 	if v.before(tolerance) {
@@ -106,7 +106,7 @@ type metricTarget struct {
 }
 
 // HPA returns the manifest of a HorizontalPodAutoscaler that follows a policy exactly. The HPA reads external.metrics.k8s.io, so gpuscaler
-// must serve this API. A cluster has only one server of this API, so the manifest cannot be used in a cluster in which KEDA serves it.
+// must serve this API. A cluster has only one server of this API, so the manifest cannot be used in a cluster in which KEDA serves the API.
 func HPA(c *policy.Compiled) (string, error) {
 	w := &c.Workload
 	notes := modeNotes(w)
@@ -137,7 +137,7 @@ func HPA(c *policy.Compiled) (string, error) {
 	})
 }
 
-// modeNotes returns notes about the mode of the policy. They are written into the manifest.
+// modeNotes returns comments about the mode of the policy for the manifest.
 func modeNotes(w *scaling.Workload) (notes []string) {
 	if w.Mode == scaling.Advisory {
 		notes = append(notes, "The policy is advisory: its target is not served, so this object would keep its replicas. Apply it when the "+

@@ -20,7 +20,7 @@ const (
 	kindScaledObject = "ScaledObject"
 )
 
-// ErrManaged is returned for an object that already follows a policy of gpuscaler.
+// ErrManaged is returned for an HPA or ScaledObject that reads its replicas from gpuscaler.
 var ErrManaged = errors.New("it follows gpuscaler already")
 
 // Plan contains the manifests that move a workload from an HPA or a ScaledObject to gpuscaler and back. Each manifest is a whole object.
@@ -40,7 +40,7 @@ type Plan struct {
 	ReadExternalMetrics []string `json:"readExternalMetrics,omitempty"`
 	// Lost contains the settings that could not be converted. Each entry describes what the user can do.
 	Lost  []string `json:"lost"`
-	Steps []Step   `json:"steps"` // steps of the migration in order; the last one describes how to undo it
+	Steps []Step   `json:"steps"` // steps of the migration in order; the last step is the rollback
 
 	key    scaling.Key
 	scales string // the scale target, as kubectl names it: deployment/llama-chat
@@ -58,8 +58,8 @@ type Step struct {
 // Key returns the namespace and the name of the policy.
 func (p *Plan) Key() scaling.Key { return p.key }
 
-// Import returns the plan for one object. It returns ErrManaged if the object already follows a policy, and another error if the kind of
-// the object cannot be imported.
+// Import returns the plan for one object. It returns ErrManaged if the object reads its replicas from gpuscaler, and another error if
+// objects of this kind cannot be imported.
 func Import(u *unstructured.Unstructured, o Options) (*Plan, error) {
 	p := &Plan{
 		Source: fmt.Sprintf("%s %s/%s", u.GetKind(), u.GetNamespace(), u.GetName()),
@@ -97,7 +97,7 @@ func Import(u *unstructured.Unstructured, o Options) (*Plan, error) {
 // upgrade is the beginning of a command that changes a value of the chart.
 const upgrade = "helm upgrade gpuscaler charts/gpuscaler --namespace gpuscaler-system --reuse-values "
 
-// addSteps sets p.Steps.
+// addSteps sets p.Steps, the steps of the migration.
 func (p *Plan) addSteps() {
 	name := p.key.Name
 	step := func(text, command string) { p.Steps = append(p.Steps, Step{text, command}) }
@@ -119,7 +119,7 @@ func (p *Plan) addSteps() {
 		"original rules change them.", "kubectl replace -f "+name+".rollback.yaml")
 }
 
-// InFolder changes the commands of the steps, so that they find the files of the plan in a folder.
+// InFolder changes the commands in p.Steps so that they refer to files in a folder.
 func (p *Plan) InFolder(folder string) {
 	for i := range p.Steps {
 		for _, part := range []string{"policy", "replacement", "rollback"} {

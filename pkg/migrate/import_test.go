@@ -105,8 +105,8 @@ func TestTriggerWithoutNameGetsOne(t *testing.T) {
 	}
 }
 
-// The replacement is applied to the cluster, so it must contain also the fields of a trigger that a newer KEDA added. KEDA's own type would
-// drop them, and would refuse the number in the metadata, which users write in files.
+// The replacement is applied to the cluster, so it must also contain trigger fields that only a newer KEDA has. KEDA's Go type would drop
+// these fields. It would also refuse a number in the metadata, which users write in files.
 func TestUnknownFieldsOfATriggerAreKept(t *testing.T) {
 	plan, err := Import(parse(t, scaledObjectOf("  - {type: prometheus, name: a, newField: {deep: [1]}, metadata: {serverAddress: x, "+
 		"query: up, threshold: 5, newKey: kept}}\n", "")), Options{})
@@ -174,7 +174,7 @@ func TestImportErrors(t *testing.T) {
 	}
 }
 
-// For every known type of trigger, it must be possible to read and to set the target.
+// For every type of trigger in targetFields, targetOf must read the target and setTarget must set it.
 func TestTargetFieldsOfTriggers(t *testing.T) {
 	for kind, fields := range targetFields {
 		for _, f := range fields {

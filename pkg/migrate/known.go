@@ -8,15 +8,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// knownSeries describes a signal that reads a metric of a model server or of DCGM. Such a signal has the type of the model server or the
-// type dcgm. It needs neither a query (type prometheus) nor KEDA (type keda).
+// knownSeries describes a signal that reads a metric of a model server or of DCGM. The signal's type is the model server or dcgm, so it
+// needs no query (type prometheus) and no KEDA (type keda).
 type knownSeries struct {
-	source, metric string  // type and metric of the signal; if metric is empty, the default of the type is used
+	source, metric string  // type and metric of the signal; an empty metric is the default of the type
 	percent        float64 // factor that converts a value of the series to percent; 0 if the value is a count
 }
 
-// seriesTypes maps the names of metrics of model servers and of the DCGM exporter to signals. In the names, colons are replaced with
-// underscores, because Prometheus adapters replace them too.
+// seriesTypes maps the names of metrics of model servers and of the DCGM exporter to signals. The names contain underscores instead of
+// colons, because Prometheus adapters replace colons with underscores.
 var seriesTypes = map[string]knownSeries{
 	"vllm_num_requests_waiting":            {"vllm", "requestsWaiting", 0},
 	"vllm_num_requests_running":            {"vllm", "requestsRunning", 0},
@@ -54,8 +54,8 @@ func knownIn(text string) (name string, series knownSeries, found bool) {
 	return "", knownSeries{}, false
 }
 
-// signal returns a signal that reads the metric. target is the target per replica in the unit of the metric. It returns nil if the target
-// is not above 0, or if it is a percentage above 100%.
+// signal returns a signal that reads the metric. target is the target per replica in the unit of the metric. The result is nil if the
+// target is not above 0, or if it is a percentage above 100%.
 func (k knownSeries) signal(target float64) *spec.Signal {
 	amount, err := spec.NewAmount(k.target(target))
 	if err != nil || target <= 0 || k.percent > 0 && target*k.percent > 100 {
@@ -72,15 +72,15 @@ func (k knownSeries) target(v float64) string {
 	return number(v)
 }
 
-// draft is a signal that the user must complete. It replaces a metric that cannot be converted.
+// draft is a signal that the user must complete. It replaces a metric that Import cannot convert.
 type draft struct {
 	from      string   // the metric that the draft replaces
 	lines     []string // the signal in YAML
 	questions []question
 }
 
-// question is what the user must know to complete a draft. The command prints what the answer follows from; {target} is the scale target
-// and {namespace} its namespace.
+// question asks for a fact that the user must know to complete a draft. The output of the command helps to find the answer. In the command,
+// {target} is replaced with the scale target and {namespace} with its namespace.
 type question struct{ text, command string }
 
 func (p *Plan) draft(from string, lines ...string) {
@@ -109,10 +109,10 @@ func (p *Plan) addDrafts() {
 	p.Policy += out.String()
 }
 
-// draftResource adds drafts for an HPA or trigger that uses CPU or memory: one for the queue of a model server, which is the better signal,
-// and one for GPU activity.
+// draftResource adds two drafts for an HPA or a trigger on CPU or memory: a signal for the queue of a model server, which is the better
+// signal, and a signal for GPU activity.
 func (p *Plan) draftResource(from string) {
-	if p.resources++; p.resources > 1 { // one pair of drafts replaces CPU and memory
+	if p.resources++; p.resources > 1 { // the same two drafts replace CPU and memory
 		for i := range p.drafts {
 			if len(p.drafts[i].questions) > 0 {
 				p.drafts[i].from += " and " + from
@@ -138,8 +138,8 @@ func (p *Plan) draftResource(from string) {
 		lines: []string{"name: gpu", "type: dcgm", "target: 70%   # activity of the GPUs; high with a single request"}})
 }
 
-// draftSeries adds a draft of a prometheus signal for a Pods or Object metric. A draft is necessary because gpuscaler does not read such
-// metrics from custom.metrics.k8s.io. The parameter target is the target of the original metric.
+// draftSeries adds the draft of a prometheus signal for a metric of type Pods or Object. A draft is necessary because gpuscaler does not
+// read the API custom.metrics.k8s.io. target is the target of the original metric.
 func (p *Plan) draftSeries(from, metric, target string) {
 	p.draft(from, "name: "+strings.ToLower(identifierOf(metric)), "type: prometheus",
 		"query: TODO   # PromQL for the same series, for example avg("+strings.ReplaceAll(metric, "\n", " ")+")",

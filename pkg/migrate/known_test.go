@@ -62,8 +62,8 @@ func TestKnownSeriesBecomeSignals(t *testing.T) {
 	}
 }
 
-// Every entry of seriesTypes must have a metric that the policy format permits for its type. Its name must be one that the exposition
-// profile of the type reads.
+// For every entry of seriesTypes, the policy format must permit the metric for the signal type. The exposition profile of this type must
+// read the series.
 func TestKnownSeriesAgreeWithTheProfiles(t *testing.T) {
 	for name, k := range seriesTypes {
 		if !slices.ContainsFunc(policy.Metrics(policy.SourceType(k.source)), func(m policy.Metric) bool { return m.Name == k.metric }) {
@@ -85,8 +85,8 @@ func TestKnownSeriesAgreeWithTheProfiles(t *testing.T) {
 	}
 }
 
-// An object may scale only on CPU, or only on a metric that gpuscaler cannot read. It must become an incomplete policy, with a draft of a
-// signal and an entry in Lost for the original metric.
+// An HPA or ScaledObject that scales only on CPU, or only on a metric that gpuscaler cannot read, must become an incomplete policy. For the
+// original metric, the policy must contain the draft of a signal, and Lost must contain an entry.
 func TestMetricsWithoutEquivalentBecomeDrafts(t *testing.T) {
 	cpu := "{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}"
 	object := "{type: Object, object: {metric: {name: hits}, describedObject: {kind: Service, name: s}, target: {type: Value, value: '20'}}}"
@@ -118,8 +118,8 @@ func commands(p *Plan) string {
 	return strings.Join(all, "\n")
 }
 
-// An HPA on CPU and memory becomes a skeleton: a queue and GPU activity, with the questions that the user must answer and the commands that
-// show the answers. Each missing step is a command. A completed skeleton is a valid policy.
+// An HPA on CPU and memory must become a policy with two drafts: a signal for a queue and a signal for GPU activity. The drafts contain the
+// questions that the user must answer and commands that show the answers. A policy with a completed draft must be valid.
 func TestHPAOnCPUAndMemoryBecomesASkeletonWithQuestions(t *testing.T) {
 	resource := func(name, percent string) string {
 		return "{type: Resource, resource: {name: " + name + ", target: {type: Utilization, averageUtilization: " + percent + "}}}"
@@ -150,8 +150,8 @@ func TestHPAOnCPUAndMemoryBecomesASkeletonWithQuestions(t *testing.T) {
 	}
 }
 
-// ReadExternalMetrics must contain the names of the metrics before and after the replacement. They differ if a cron trigger is removed,
-// because KEDA includes the index of the trigger in the name.
+// ReadExternalMetrics must contain the metric names of the original ScaledObject and of its replacement. The names differ if a cron trigger
+// is removed, because KEDA includes the index of a trigger in the name of its metric.
 func TestPlanNamesTheMetricsToRead(t *testing.T) {
 	external := "{type: External, external: {metric: {name: queue-depth}, target: {type: AverageValue, averageValue: '3'}}}"
 	cron := "  - {type: cron, metadata: {timezone: UTC, start: '0 8 * * *', end: '0 9 * * *', desiredReplicas: '2'}}\n"
@@ -180,8 +180,8 @@ func TestPlanNamesTheMetricsToRead(t *testing.T) {
 	}
 }
 
-// The target of a mean percentage must not be multiplied by four: the result could be above 100, so that KEDA would never scale up with
-// this trigger.
+// The target of a trigger on a mean percentage must not be multiplied by four. The result could be above 100, and KEDA would then never
+// scale up with this trigger.
 func TestMirrorOfAMeanIsReachable(t *testing.T) {
 	for _, c := range []struct{ trigger, want string }{
 		{"{type: prometheus, metricType: Value, metadata: {serverAddress: 'http://p', query: 'avg(x)', threshold: '70'}}", `threshold: "85"`},
@@ -208,7 +208,7 @@ func TestTriggerOnKnownSeriesHasADraft(t *testing.T) {
 	}
 }
 
-// If the target in a draft is not a number, the draft must explain what the user has to choose.
+// If the original metric has no target that is a number, the draft must explain which number the user must choose.
 func TestDraftOfAMetricWithoutATargetValueExplainsWhatToSet(t *testing.T) {
 	got := targetNumber(&autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType})
 	if !strings.HasPrefix(got, "TODO   # ") || !strings.Contains(got, "no target value") {

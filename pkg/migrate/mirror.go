@@ -13,8 +13,8 @@ import (
 )
 
 // mirrorFactor is the target of a mirror trigger (see mirrorTriggers) divided by the target of the signal that reads the same source. With
-// the factor 4, a mirror trigger recommends a quarter of the replicas that the signal recommends. This is above 0 while there is work. It
-// is normally below the policy's target, so the mirror trigger normally has no effect.
+// the factor 4, a mirror trigger recommends a quarter of the replicas that the signal recommends. This recommendation is above 0 while
+// there is work, and it is normally below the policy's target, so that the mirror trigger has no effect.
 const mirrorFactor = 4
 
 // mirrorTriggers contains KEDA triggers that read the same sources as the policy's signals, but without gpuscaler. KEDA uses them to scale
@@ -26,8 +26,8 @@ type mirrorTriggers struct {
 }
 
 // newMirrors returns the mirror triggers of a policy. It mirrors redis and prometheus signals only if they are totals, such as the length
-// of a queue. A mean over the replicas cannot be mirrored: to convert it to a number of replicas, a formula would have to read the current
-// number of replicas, and a formula of KEDA cannot do this.
+// of a queue. It cannot mirror a mean over the replicas, because the conversion to a number of replicas needs the current replicas, which a
+// formula of KEDA cannot read.
 func newMirrors(c *policy.Compiled, p *policy.Platform, o *Options) (m mirrorTriggers, err error) {
 	var left []string
 	for i := range c.Sources {
@@ -51,7 +51,7 @@ func newMirrors(c *policy.Compiled, p *policy.Platform, o *Options) (m mirrorTri
 		}
 		factor := float64(mirrorFactor)
 		if o.Formula {
-			factor = 1 // with a formula, the target of the trigger has no effect on the replicas
+			factor = 1 // with a formula, the target of a trigger has no effect on the replicas, so it needs no increase
 		}
 		setTarget(t, signal.Target*factor, signal.Activation)
 		m.triggers = append(m.triggers, t)
@@ -147,7 +147,7 @@ func (m *mirrorTriggers) prometheus(c *policy.Compiled, source *policy.Source, p
 }
 
 // selectWorkload changes a query that returns series of many workloads, so that it returns only the sum of the series with the given
-// labels. For this it joins the query with a constant vector that has these labels. This works for any query.
+// labels. It joins the query with a constant vector that has these labels, which is possible for any query.
 func selectWorkload(query string, labels map[string]string) string {
 	names := slices.Sorted(maps.Keys(labels))
 	mine := "vector(1)"
@@ -169,7 +169,7 @@ func identifierOf(name string) string {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', 12, 64) }
 
-// copyTrigger returns a copy of a trigger. The metadata is copied too.
+// copyTrigger returns a copy of a trigger, with a copy of its metadata.
 func copyTrigger(t map[string]any) map[string]any {
 	c := maps.Clone(t)
 	if metadata, ok := t["metadata"].(map[string]any); ok {

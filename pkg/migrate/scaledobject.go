@@ -17,7 +17,7 @@ import (
 // gRPC client in KEDA resolves the name again when the leader changes.
 const ScalerAddress = "dns:///gpuscaler-scaler.gpuscaler-system.svc:9090"
 
-// Options configures the manifest of a ScaledObject.
+// Options configures the manifests of ScaledObjects.
 type Options struct {
 	ScalerAddress string // address of gpuscaler's external scaler; if empty, the constant ScalerAddress is used
 	// Authentication is the name of the ClusterTriggerAuthentication with KEDA's client certificate. If it is empty, TLS is not used.
@@ -66,9 +66,9 @@ type modifiers struct {
 	MetricType       string `yaml:"metricType"`
 }
 
-// ScaledObject returns the manifest of a ScaledObject that follows a policy exactly. It has mirror triggers for the queues that the policy
-// reads. With the mirror triggers, KEDA can scale up while gpuscaler is not available. With Options.Formula, KEDA also scales down with
-// them.
+// ScaledObject returns the manifest of a ScaledObject that follows a policy exactly. The ScaledObject has mirror triggers for the queues
+// that the policy reads, with which KEDA can scale up while gpuscaler is not available. With Options.Formula, KEDA also scales down with
+// the mirror triggers.
 func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, error) {
 	w := &c.Workload
 	m, err := newMirrors(c, p, &o)
@@ -112,8 +112,8 @@ func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, er
 	})
 }
 
-// kedaGuard is KEDA's cooldownPeriod in seconds for a policy that already delays the scale to zero itself. It is longer than two polls of
-// KEDA. With a cooldownPeriod of 0, KEDA would scale to zero at once after a single poll without an active trigger. Such a poll can be
+// kedaGuard is KEDA's cooldownPeriod in seconds, longer than two polls of KEDA. It is small because the policy already delays the scale to
+// zero. With a cooldownPeriod of 0, KEDA would scale to zero after a single poll without an active trigger. The result of one poll can be
 // wrong: KEDA 2.21 finds no active trigger while it rebuilds its cache, after an error of any trigger or a change of the spec.
 const kedaGuard = 60
 
@@ -124,14 +124,14 @@ func cooldownOf(minReplicas int32) int {
 	return kedaGuard
 }
 
-// fallbackOf returns the fallback that KEDA applies to the trigger for gpuscaler while gpuscaler is not available. mirror is true if there
-// are mirror triggers.
+// fallbackOf returns the fallback of the ScaledObject. KEDA applies it to the trigger for gpuscaler while gpuscaler is not available.
+// mirror is true if the ScaledObject has mirror triggers.
 //
 // With mirror triggers, failureThreshold is 0, so that the fallback applies at the first error. Without a fallback, KEDA 2.21 handles an
 // error by deleting its cache of the ScaledObject. It then returns no metric of any trigger, and the mirror triggers cannot scale up.
 //
-// The fallback's replicas are never 0. If it were 0 and minReplicaCount is 0, KEDA would scale the workload to zero after an error, even
-// before failureThreshold is reached.
+// The fallback's replicas are never 0. With 0 replicas and a minReplicaCount of 0, KEDA would scale the workload to zero after an error,
+// even before failureThreshold is reached.
 func fallbackOf(minReplicas int32, mirror bool) *fallback {
 	f := &fallback{FailureThreshold: 3, Replicas: max(minReplicas, 1), Behavior: "currentReplicasIfHigher"}
 	if mirror {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// targetFields contains, for each type of KEDA trigger, the metadata fields that can contain the target per replica. If a type has several
-// such fields, targetOf uses the first field that the trigger sets. If the trigger sets none, it uses the first field of the list.
+// targetFields contains, for each type of KEDA trigger, the metadata fields that can contain the target per replica. targetOf uses the
+// first of these fields that the trigger sets. If the trigger sets none of them, targetOf uses the first field of the list.
 var targetFields = map[string][]field{
 	"activemq":               {{"targetQueueSize", 10}},
 	"apache-kafka":           {{"lagThreshold", 10}},
