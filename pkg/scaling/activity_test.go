@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 )
 
-// The workload has 2 replicas, no demand and a cooldown of a minute. A schedule or an override with a minimum above 0 keeps replicas. The
-// cooldown then starts when the schedule or the override ends.
+// The workload has 2 replicas, no demand and a cooldown of a minute. A schedule or an override with a minimum above 0 keeps replicas, and
+// the cooldown starts when the schedule or the override ends.
 func TestWorkloadIsKeptFromZero(t *testing.T) {
 	schedule := func(floor int32) func(*scenario) {
 		return func(w *scenario) { w.p.Schedules = []Schedule{on("window", 0, 10*time.Minute, floor, -1)} }
@@ -19,7 +19,7 @@ func TestWorkloadIsKeptFromZero(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*scenario)
-		zeroAt time.Duration // when the target is 0 for the first time, since the start
+		zeroAt time.Duration // when the target is 0 for the first time, measured from the start
 	}{
 		{"nothing", func(*scenario) {}, time.Minute},
 		{"a schedule floor of 0 keeps nothing", schedule(0), time.Minute},
@@ -52,7 +52,7 @@ func TestSilentPodPreventsScaleToZeroUnlessASignalShowsIdleness(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		activation Activation
-		first      float64 // coverage of the first signal
+		first      float64 // coverage of the first signal: the share of pods that report a value
 		second     float64
 		kept       bool
 	}{
@@ -155,7 +155,8 @@ func TestEditedPolicyKeepsTrendsOfTheSameMeasurements(t *testing.T) {
 	}
 }
 
-// Decision.Proposals has the replicas that each usable signal needs. It is -1 for a signal that cannot be used, and after the last signal.
+// Decision.Proposals contains the number of replicas that each usable signal needs. An element is -1 if the signal cannot be used or does
+// not exist.
 func TestProposalsOfSignalsThatCannotBeUsed(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10), queue(10), queue(10)}, MinReplicas: 1, MaxReplicas: 20}
 	fresh := func(v float64) Reading { return Reading{Value: v, At: nine, Coverage: 1, Known: true} }

@@ -20,7 +20,7 @@ func benchPolicy() *Policy {
 	}
 }
 
-// BenchmarkTenThousandQuietPolicies measures one tick of 10,000 policies in which nothing changes.
+// BenchmarkTenThousandQuietPolicies measures one tick of 10,000 policies whose readings do not change.
 func BenchmarkTenThousandQuietPolicies(b *testing.B) { benchTick(b, func(int) float64 { return 58 }) }
 
 // BenchmarkTenThousandBusyPolicies measures one tick of 10,000 policies in which every demand changes, so that windows and steps are full.
@@ -55,7 +55,7 @@ func benchTick(b *testing.B, load func(i int) float64) {
 }
 
 func TestTickDoesNotAllocateAndStateIsSmall(t *testing.T) {
-	// more than 2 KiB, of which three pointers are 24 bytes: model, plan and CapCause
+	// 2 KiB and 24 bytes for three pointers: model, plan and CapCause
 	if size := unsafe.Sizeof(State{}) + unsafe.Sizeof(Decision{}); size > 2072 {
 		t.Errorf("state and decision take %d bytes", size)
 	}

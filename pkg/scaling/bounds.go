@@ -2,9 +2,10 @@ package scaling
 
 // atRisk adds a replacement for each replica on a node that is about to be interrupted, and the reserve for expected losses. The
 // replacement remains in the target until the replica at risk is gone, even if the replacement is already ready. Otherwise the target would
-// decrease while the replica at risk still exists, and increase again in the next tick. The numbers are from the previous tick and are not
-// compared with the ready replicas of this tick: a replica that is no longer ready would otherwise lower the target before a tick has
-// observed that it is gone. The target may exceed a schedule ceiling, because the old and the new replicas overlap only for a short time.
+// decrease while the replica at risk still exists, and increase again in the next tick. The advice of the capacity group is from the
+// previous tick. Its numbers are not compared with the ready replicas of this tick, because a replica that is no longer ready would then
+// lower the target before a tick has observed that the replica was deleted. The target may exceed a schedule ceiling, because the old and
+// the new replicas overlap only for a short time.
 func (t *tick) atRisk() {
 	t.withoutNodes = t.n
 	if risk, kept := clamp(t.o.Advice.AtRisk, 0, maxReplicas), t.atLeast(t.n); risk > 0 && kept > 0 {
@@ -22,7 +23,7 @@ func (t *tick) atLeast(n int32) int32 {
 	return max(n, min(t.p.MinReplicas, t.maxReplicas()))
 }
 
-// surge adds replicas for a move to other nodes. It adds none to a workload with 0 replicas. While required signals are missing, it
+// surge adds replicas for a move to other nodes. It adds none to a workload with 0 replicas. While required signals are missing, surge
 // keeps the replicas that atRisk and surge added in earlier ticks, because the target must not decrease during this time.
 func (t *tick) surge() {
 	extra := clamp(t.o.Advice.Surge, 0, maxReplicas)
@@ -32,7 +33,7 @@ func (t *tick) surge() {
 	if kept := t.atLeast(t.n); extra > 0 && kept > 0 {
 		t.set(RuleSurge, -1, kept+extra, float64(extra), 0)
 	} else if ended := t.s.extra - (t.n - t.withoutNodes); ended > 0 {
-		// Replicas that atRisk or surge added earlier are not needed any more, so the target decreases. This Reason explains the decrease,
+		// Replicas that atRisk or surge added in earlier ticks are no longer needed, so the target decreases. This Reason explains the decrease,
 		// because no other rule records it.
 		t.set(RuleSurge, -1, t.n, -float64(ended), 0)
 	}

@@ -109,7 +109,7 @@ func TestRate(t *testing.T) {
 	down := func(s SelectPolicy, r ...RatePolicy) func(*Policy) {
 		return func(p *Policy) { p.ScaleDown = Direction{Select: s, Rates: r} }
 	}
-	steps := func(v ...int32) func(*State) { // targets at intervals of ten seconds; the last one was set ten seconds ago
+	steps := func(v ...int32) func(*State) { // targets at intervals of ten seconds, the last of them ten seconds ago
 		return func(s *State) {
 			for i, n := range v {
 				s.steps.Push(history.Stamp(nine.Add(time.Duration(i-len(v))*10*time.Second)), n, 3_600_000)
@@ -187,7 +187,7 @@ func TestForecast(t *testing.T) {
 	})
 }
 
-// on returns a schedule that is open between two times. Both are relative to 09:00, the value of the variable nine.
+// on returns a schedule that is open from the time 09:00 plus from until 09:00 plus to.
 func on(name string, from, to time.Duration, low, high int32) Schedule {
 	return Schedule{Window: calendar.Window{Name: name, From: nine.Add(from), To: nine.Add(to)}, Min: low, Max: high}
 }
@@ -375,7 +375,7 @@ func TestOperator(t *testing.T) {
 	})
 }
 
-// The cause names NodePools, so a team reads it only while the group caps the target of its workload.
+// A cause contains names of NodePools, so a decision contains it only while the group caps the target of the workload.
 func TestCauseOfTheCapIsOnlyOnACappedTarget(t *testing.T) {
 	cause := &capcause.Cause{Group: "shared"}
 	for _, c := range []struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// The golden file shows operators' texts for at least one decision of each rule. In that decision, the rule must have a Reason.
+// The golden file contains the text of at least one decision for each rule. In this decision, the rule must have a Reason.
 func TestDecisionOfEachRuleAsText(t *testing.T) {
 	var out strings.Builder
 	covered := [numRules]bool{RuleNone: true, RulePropose: true} // these rules never have a Reason
@@ -47,8 +47,8 @@ func TestDecisionOfEachRuleAsText(t *testing.T) {
 	golden.Compare(t, "testdata/decisions.golden", out.String())
 }
 
-// decisionCase is a decision in which the given rule has a Reason. The last target and the number of ready replicas are row.replicas before
-// the decision.
+// decisionCase is a decision in which the given rule has a Reason. Before the decision, the last target and the number of ready replicas
+// are row.replicas.
 type decisionCase struct {
 	rule Rule
 	row

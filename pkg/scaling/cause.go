@@ -7,13 +7,13 @@ type Cause uint8
 // Possible values of Cause.
 const (
 	CauseNone        Cause = iota
-	CauseNever             // no poll has returned a response yet
+	CauseNever             // no poll has returned a response so far
 	CauseEmpty             // the response contains no value for this workload
 	CauseUnreachable       // the source did not respond, for a reason that no other cause describes
-	CauseInvalid           // NaN, infinite, negative, implausibly great, or a value that the vendor uses for missing data
+	CauseInvalid           // NaN, infinite, negative, implausibly great, or a value that the vendor defines as "no data"
 	CauseTruncated         // the response exceeded a limit on bytes, or it ended early
-	CauseForbidden         // the source knows the client and does not permit the request (403, NOPERM)
-	CauseSentinel          // the value contradicts the hardware (an activity counter stuck at 0)
+	CauseForbidden         // the source recognizes the client and does not permit the request (403, NOPERM)
+	CauseSentinel          // the value contradicts the hardware, for example an activity counter that is always 0
 	// the values are from a pod that is not declared as an exporter, or from an exporter on another node than the measured pod
 	CauseUndeclared
 	CauseQuota        // the namespace exceeds its quota of selectors at the data source, so the selector of this signal is not queried
@@ -24,7 +24,7 @@ const (
 	CauseTimeout      // the response did not arrive within the time limit
 	CauseRefused      // no process listens at the address and port of the source
 	CauseTLS          // the TLS handshake failed, for example because of a certificate
-	CauseUnresolved   // DNS does not know the host name of the source
+	CauseUnresolved   // DNS has no address for the host name of the source
 	CauseHTTPError    // the source, or a proxy in front of it, responded with an HTTP error that no other cause describes
 	CauseSeries       // the response has more series than the limit
 	CauseMalformed    // the response does not have the format of the source, for example because it is the login page of a proxy
@@ -72,8 +72,8 @@ func (c Cause) String() string { return causes[min(c, Causes-1)].text }
 // Label returns the name of the cause in metrics and logs. It is "ok" for CauseNone.
 func (c Cause) Label() string { return causes[min(c, Causes-1)].label }
 
-// KeepsSample reports whether the source did not respond to the request or refused it. In this case nothing is known about the newest
-// value, so the previous sample remains until it is too old.
+// KeepsSample reports whether the source did not respond to the request or refused it. In this case the newest value is unknown, so the
+// previous sample is kept until it is too old.
 func (c Cause) KeepsSample() bool {
 	switch c {
 	case CauseUnreachable, CauseForbidden, CauseUnauthorized, CauseDenied, CauseTimeout, CauseRefused, CauseTLS, CauseUnresolved,

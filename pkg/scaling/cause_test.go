@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Each cause has its own label, which is the value of a label in metrics, and its own text. A cause of a later version, for example in a
-// recording, is shown like the last one.
+// Each cause has a different label, which is the value of a label in metrics, and a different text. A recording can contain a cause of a
+// later version. It is shown like the last cause in the list.
 func TestLabelsAndTextsOfCauses(t *testing.T) {
 	label := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
 	var labels []string

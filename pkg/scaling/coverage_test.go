@@ -8,7 +8,7 @@ import (
 )
 
 // The value of a Total is the sum of the queues of all pods, but some pods do not report. The test compares two decisions: one for the sum
-// of the pods that reported, and one for the sum of all pods. The first must not have the lower target.
+// of the pods that reported, and one for the sum of all pods. The decision for the pods that reported must not have the lower target.
 func TestTotalOfSomePodsDoesNotScaleBelowTheTotalOfAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const target = 10.0
@@ -30,7 +30,7 @@ func TestTotalOfSomePodsDoesNotScaleBelowTheTotalOfAll(t *testing.T) {
 			}
 		}
 		if answered == 0 {
-			return // if no pod reports, the value is unknown; other tests cover this case
+			return // the value is unknown if no pod reports; other tests cover this case
 		}
 		n := int32(pods)
 		decide := func(value, coverage float64, reported int) Decision {
@@ -53,8 +53,8 @@ func TestTotalOfSomePodsDoesNotScaleBelowTheTotalOfAll(t *testing.T) {
 	})
 }
 
-// One of six pods cannot be scraped, and the queues of the other pods are empty for an hour. The silent pod may be serving requests, so one
-// replica is kept. The cooldown starts when all pods report.
+// One of six pods cannot be scraped, and the queues of the other pods are empty for an hour. The pod that cannot be scraped may be serving
+// requests, so one replica is kept. The cooldown starts when all pods report.
 func TestPodThatDoesNotReportPreventsScaleToZero(t *testing.T) {
 	p := &Policy{Signals: []Signal{{Name: "queue", Kind: Total, Class: Demand, Target: 10, MaxAge: time.Minute, MinCoverage: 0.8}},
 		MaxReplicas: 20, CooldownPeriod: 10 * time.Minute}

@@ -43,8 +43,8 @@ func Without(p *Policy, o Observation, s State, now time.Time, rule Rule, index 
 	return t.n
 }
 
-// tick is the evaluation of one tick. Rules read the state but change only the target. At the end of the tick, the method remember updates
-// the state.
+// tick is the evaluation of one tick. The rules read the state but change only the target. At the end of the tick, the method remember
+// updates the state.
 type tick struct {
 	p       *Policy
 	o       *Observation
@@ -54,7 +54,7 @@ type tick struct {
 	at      int64
 	elapsed int64 // milliseconds since the previous tick
 
-	// These fields do not change during a tick. Decide runs the rules a second time in the same tick, without one of them (see tie).
+	// The next fields do not change during a tick. Decide runs the rules a second time in the same tick, without one of the rules (see tie).
 	current, ready, loading int32 // never negative
 	signals                 int8
 	proposals               [MaxSignals]Proposal
@@ -69,16 +69,16 @@ type tick struct {
 	pass
 }
 
-// pass contains the results of one run of the rules.
+// pass contains the results of one run of all rules. A tick has up to two runs (see tie).
 type pass struct {
 	inputs       inputs
 	active       bool    // demand is above an activation value
 	lastTarget   int32   // the target of the previous tick; the rules compare the new target with it
 	n            int32   // the target so far
 	unrounded    float64 // the target before it is rounded up; equal to n after a rule has changed the target
-	requested    int32   // number of replicas that the signals need; valid if hasRequest
+	requested    int32   // number of replicas that the signals need; valid if hasRequest is true
 	hasRequest   bool
-	proposal     int32 // the recommendation that the stabilization windows store for this tick
+	proposal     int32 // the recommendation of this tick, which the stabilization windows store
 	panic        bool
 	panicUntil   int64
 	floor        int32 // the greatest schedule floor that applies
@@ -101,8 +101,8 @@ func (t *tick) run() {
 	}
 }
 
-// apply runs one rule. It runs the rules that compute what the signals need, and calls the method limit for all other rules. It uses a
-// switch instead of a list of functions, because a call of a function value would move the tick to the heap.
+// apply runs one rule. A rule that computes what the signals need is run directly, and every other rule by the method limit. A list of
+// functions cannot replace the switch, because a call of a function value would move the tick to the heap.
 func (t *tick) apply(rule Rule) {
 	switch rule {
 	case RulePropose:
@@ -176,7 +176,7 @@ func (t *tick) leaveOut(rule Rule, index int8) {
 // skips reports whether this run leaves out a rule (index -1), or one signal or schedule of the rule.
 func (t *tick) skips(rule Rule, index int8) bool { return t.skip == rule && t.skipIndex == index }
 
-// without reports whether this run leaves out signal i.
+// without reports whether this run leaves out signal i, in RulePropose or in RuleCombine.
 func (t *tick) without(i int8) bool { return t.skips(RuleCombine, i) || t.skips(RulePropose, i) }
 
 // set sets the target to the result of a rule. It records a Reason even if the target does not change.
@@ -189,10 +189,10 @@ func (t *tick) set(rule Rule, index int8, to int32, a, b float64) {
 	}
 }
 
-// keepAtLeast raises the target to at least floor and records a Reason. It also raises t.unrounded, the recommendation before rounding, to
-// at least floor, because RuleTolerance reads t.unrounded. Otherwise a smaller recommendation could result in a greater target. For
-// example, with floor 11 and last target 10, a recommendation of 9 is raised to 11, but a recommendation of 10.9, which is rounded up to
-// 11, could be ignored as too small a change.
+// keepAtLeast raises the target to at least floor and records a Reason. It also raises t.unrounded, the target before rounding, to at least
+// floor, because RuleTolerance reads t.unrounded. Otherwise a smaller recommendation could result in a greater target. For example, with
+// floor 11 and last target 10, a recommendation of 9 is raised to 11, but a recommendation of 10.9, which is rounded up to 11, could be
+// ignored as too small a change.
 func (t *tick) keepAtLeast(rule Rule, index int8, floor int32, a, b float64) {
 	unrounded := max(t.unrounded, float64(floor))
 	t.set(rule, index, max(t.n, floor), a, b)

@@ -24,16 +24,16 @@ const (
 	// RuleObjective uses the replicas of Decision.Plan if they exceed the replicas that the signals with a target need. A: the replicas that
 	// the objective needs. B: the objective.SafeReason.
 	RuleObjective
-	// RuleMissing prevents a scale-down while a required signal cannot be used. Index: the first such signal. A: the number of such signals.
-	// B: the SignalStatus of the first one.
+	// RuleMissing prevents a scale-down while a required signal cannot be used. Index: the first signal that cannot be used. A: the number of
+	// required signals that cannot be used. B: the SignalStatus of the first signal that cannot be used.
 	RuleMissing
 	// RuleFallback applies the policy's fallback. Index: the signal that failed. A: failed polls in a row. B: the fallback replicas.
 	RuleFallback
-	// RuleGrowingDemand prevents a scale-down because of low utilization while demand or latency grows. Index: the signal that grows. A: its
-	// mean over the last half minute. B: its mean over the last three minutes.
+	// RuleGrowingDemand prevents a scale-down because of low utilization while demand or latency grows. Index: the signal that grows. A: the
+	// mean of this signal over the last half minute. B: its mean over the last three minutes.
 	RuleGrowingDemand
 	// RuleLoading keeps replicas that are loading. A signal of kind Mean measures only the ready replicas, so without this rule it could
-	// remove the loading ones. Index: the signal of kind Mean that is above its target, or -1. A: the number of loading replicas. B: the
+	// remove the loading replicas. Index: the signal of kind Mean that is above its target, or -1. A: the number of loading replicas. B: the
 	// number of ready replicas.
 	RuleLoading
 	// RuleTolerance ignores a small change. A: the recommendation divided by the last target. B: the tolerance.
@@ -98,7 +98,7 @@ func (r Rule) String() string {
 	return "rule " + strconv.Itoa(int(r))
 }
 
-// SignalStatus describes whether the reading of a signal can be used in a tick, and if not, why.
+// SignalStatus describes whether the reading of a signal can be used in a tick, and why not.
 type SignalStatus uint8
 
 const (
@@ -110,8 +110,8 @@ const (
 	SignalStale
 	// SignalLowCoverage means that too few of the ready pods reported a value. The reading can raise the target but cannot lower it.
 	SignalLowCoverage
-	// SignalUnmeasured means that the signal has no usable value because no replica is ready. Either the source has no data, because no pod
-	// reports yet, or the signal is of kind Mean, which is a value per ready replica.
+	// SignalUnmeasured means that the signal has no usable value because no replica is ready. Either no pod reports to the source so far, or
+	// the signal is of kind Mean, which is a value per ready replica.
 	SignalUnmeasured
 )
 
@@ -123,8 +123,8 @@ func (s SignalStatus) String() string {
 // Unusable reports whether the reading is missing, stale or covers too few pods, so that it cannot lower the target.
 func (s SignalStatus) Unusable() bool { return s != SignalOK && s != SignalUnmeasured }
 
-// Reason is the effect of one rule: the target before the rule and after it. A and B are only for the texts of package explain. Code that
-// needs a number must read a field of Decision.
+// Reason is the effect of one rule: the target before the rule and after it. A and B are numbers for the texts of package explain, and
+// differ for each rule. Code that needs a number must read a field of Decision.
 type Reason struct {
 	Rule     Rule
 	Index    int8 // index of the signal, schedule or limit; -1 if there is none
@@ -182,8 +182,8 @@ type Decision struct {
 	Requested int32
 	// Uncapped is the target without the capacity cap. Capacity groups use it as the demand of the workload.
 	Uncapped int32
-	// Extra is the number of replicas in Uncapped that RuleAtRisk and RuleSurge added. Replicas that a later rule removed again, because of a
-	// bound or a limit, are not included.
+	// Extra is the number of replicas in Uncapped that RuleAtRisk and RuleSurge added. It does not include replicas that a later rule removed
+	// because of a bound or a limit.
 	Extra int32
 	// Room is the number of replicas by which Uncapped could still increase before an override, a pause, the bounds or a team limit prevents a
 	// further increase.

@@ -3,17 +3,17 @@
 //
 // # Rules
 //
-// Decide runs these rules in this order. Each rule starts with the target that the previous rules computed, and adds at most one Reason. If
-// two rules disagree, the later one applies. The order therefore resolves every conflict.
+// Decide runs these rules in this order. Each rule starts with the target that the previous rules computed, and adds at most one Reason,
+// which is the effect of the rule. If two rules disagree, the later one applies. The order therefore resolves every conflict.
 //
 //	signal                computes a proposal for each signal: value / target (Total), ready * value / target (Mean), or the forecast
 //	combine               the greatest proposal, or the result of the formula
-//	objective             the replicas that the objective (SLO) needs; proposals of signals with a target only raise them
+//	objective             the replicas that the objective (SLO) needs; proposals of signals with a target only increase this number
 //	missing signal        a required signal that cannot be used prevents a scale-down
 //	fallback              after failureThreshold failed polls, KEDA's fallback raises the target
 //	growing demand        utilization does not lower the target while demand or latency grows
-//	loading               a Mean does not lower the target below the ready and the loading replicas
-//	tolerance             small changes are ignored
+//	loading               a Mean (a value per replica) does not lower the target below the ready and the loading replicas
+//	tolerance             small changes of the target are ignored
 //	panic window          after a burst nothing lowers the target, and the windows and rates do not limit an increase
 //	stabilization window  the smallest recommendation of the scale-up window, the greatest of the scale-down window
 //	cooldown period       scales to zero after the cooldown, and from zero on the first demand

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 )
 
-// tickMillis is the time between two ticks, in milliseconds. The target changes only in a tick. A rate may permit a decrease only for an
-// interval that is shorter than this. If no tick is in this interval, the target does not decrease.
+// tickMillis is the time between two ticks, in milliseconds. The target changes only in a tick. If a rate permits a decrease only during an
+// interval that is shorter than this time and contains no tick, the target does not decrease.
 const tickMillis = 1000
 
 // earliestScaleDown returns the earliest time at which the target can decrease if there is no demand from now on. It also returns the rule

@@ -9,12 +9,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
-// Packed is a State in a compact encoding. A State always has the size that a policy with the maximum number of signals and schedules
-// needs, but most policies need only a tenth of this. A caller with thousands of states therefore stores them packed. The zero Packed is
-// the zero State. Pack and Unpack reuse memory.
+// Packed is a State in a compact encoding. A State always has the size for the maximum number of signals and schedules, but most policies
+// need only a tenth of this memory. A caller with thousands of states therefore stores them packed. The zero Packed is the zero State. Pack
+// and Unpack reuse memory.
 type Packed struct {
 	policy  *Policy
-	planner *planner.Planner // the pointer of the State: the planner is shared and not copied
+	planner *planner.Planner // the same pointer as in the State: the planner is shared and not copied
 	words   []int64
 }
 
@@ -44,11 +44,11 @@ func (p *Packed) Copy(q *Packed) {
 	p.policy, p.planner, p.words = q.policy, q.planner, append(p.words[:0], q.words...)
 }
 
-// Learned returns the model in the packed state, or nil if there is none. The caller must not change it.
+// Learned returns the model of the objective in the packed state, or nil if there is none. The caller must not change it.
 func (p *Packed) Learned() *objective.Model { return p.planner.Model() }
 
-// Numbers returns the state encoded as integers. A recording that starts while the controller runs contains them. They do not include the
-// schedule cache, because Decide can compute it again from the policy.
+// Numbers returns the state encoded as integers. A recording that starts while the controller runs contains these integers. They do not
+// include the schedule cache, because Decide can compute it again from the policy.
 func (s *State) Numbers() []int64 {
 	out := s.appendWords(nil, 0)
 	if s.planner != nil {

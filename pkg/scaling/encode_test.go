@@ -12,7 +12,7 @@ import (
 )
 
 // Two states receive the same observations, while their policies change. One of the states is packed and unpacked between the ticks. Both
-// must give the same decisions.
+// states must result in the same decisions.
 func TestPackedStateDecidesTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policies := []*Policy{anyPolicy(t, false), anyPolicy(t, false)}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The test checks the fields of a decision that other packages use: Requested, Uncapped, Extra and Room.
+// The test checks the fields Requested, Uncapped, Extra and Room of a decision, which other packages use.
 func TestFieldsOfADecision(t *testing.T) {
 	mean := func(p *Policy) { p.Signals = []Signal{busy(0.7)} }
 	lost := func(o *Observation) { o.Readings[0] = Reading{Cause: CauseUnreachable} }
@@ -52,7 +52,7 @@ func TestFieldsOfADecision(t *testing.T) {
 	}
 }
 
-// One signal raises the target and another is missing. The decision must report the first one as binding.
+// One signal raises the target and another signal is missing. The decision must report the signal that raises the target as binding.
 func TestBindingSignalWhileAnotherIsMissing(t *testing.T) {
 	p, o, s := (&row{replicas: 6, values: []float64{87, 0}, policy: twoSignals, see: func(o *Observation) {
 		o.Readings[1] = Reading{Cause: CauseUnreachable}
@@ -63,8 +63,8 @@ func TestBindingSignalWhileAnotherIsMissing(t *testing.T) {
 	}
 }
 
-// With ActiveByAll, one signal is active. The other signal is not active, but it has values from only half of the pods. The other half of
-// the pods may be serving requests, so the workload must stay active.
+// With ActiveByAll, one signal is active. The second signal is not active, but it has values from only half of the pods. The pods without
+// values may be serving requests, so the workload must stay active.
 func TestSilentPodOfTheQuietSignalMayBeServing(t *testing.T) {
 	p, o, s := (&row{replicas: 1, values: []float64{9, 0}, policy: func(p *Policy) {
 		p.Signals, p.Activation, p.CooldownPeriod = []Signal{queue(10), queue(10)}, ActiveByAll, time.Minute

@@ -12,10 +12,10 @@ import (
 // deviation is small and few additional replicas are kept.
 type Forecast struct {
 	Window     time.Duration // how long a rise of demand has an effect; 0 disables the forecast
-	Deviations float64       // number of deviations above the mean, >= 0; 2 covers 98% of the time for normally distributed demand
-	// If Replaces is set, the forecast is the signal's proposal, and the reading is not. Stabilization windows, tolerances and rates then
-	// apply to the forecast. If it is not set, the forecast only raises the target. The purpose is to start no replica because of noise:
-	// readings of half a minute vary mostly by noise, and a change by noise is over before a replica that was started for it is ready.
+	Deviations float64       // number of deviations above the mean, >= 0; 2 is enough for 98% of the time if demand is normally distributed
+	// If Replaces is true, the forecast replaces the signal's proposal, so that stabilization windows, tolerances and rates apply to the
+	// forecast. The purpose is to start no replica because of noise: readings of half a minute vary mostly by noise, and such a change ends
+	// before a new replica is ready. If Replaces is false, the forecast only raises the target.
 	Replaces bool
 }
 

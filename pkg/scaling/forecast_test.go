@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Every four minutes, demand rises from 2 to 6 replicas for a minute, and a new replica needs a minute to load. With a forecast, 6 replicas
+// Every four minutes, demand increases from 2 to 6 replicas for a minute. A new replica needs a minute to load. With a forecast, 6 replicas
 // must already be ready when a later burst starts.
 func TestForecastHasReplicasReadyForARepeatedBurst(t *testing.T) {
 	short := func(f Forecast) (waiting int) {
@@ -68,7 +68,7 @@ func TestForecastNeverLowers(t *testing.T) {
 				}
 			}
 			with, _ := Decide(p, o, s, now)
-			s.policy = &plain // the policy is set directly: Adopt would reset windows, steps and forecasts
+			s.policy = &plain // the policy is set directly, because Adopt would delete windows, steps and forecasts
 			if without, _ := Decide(&plain, o, s, now); with.Replicas < without.Replicas {
 				t.Fatalf("%d with a forecast, %d without\n%s", with.Replicas, without.Replicas, table(p, &with))
 			}

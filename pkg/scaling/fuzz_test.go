@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// tape decodes a policy and observations from the input of the fuzzer. After the end of the input, it returns only zero values.
+// tape decodes a policy and observations from the input of the fuzzer. At the end of the input, it returns only zero values.
 type tape struct{ rest []byte }
 
 func (t *tape) byte() byte {
@@ -29,7 +29,7 @@ func (t *tape) float() float64          { return math.Float64frombits(t.word()) 
 func (t *tape) int32() int32            { return int32(t.word()) }
 func (t *tape) duration() time.Duration { return time.Duration(t.word()) }
 
-// policy decodes a policy. The policy may be invalid, because nothing validates it.
+// policy decodes a policy, which is not validated and can be invalid.
 func (t *tape) policy() *Policy {
 	p := &Policy{Activation: Activation(t.byte() % 2), MinReplicas: t.int32(), MaxReplicas: t.int32(), CooldownPeriod: t.duration(),
 		Panic:    Panic{t.float(), t.duration()},

@@ -111,8 +111,8 @@ func (h *hpa) downLimit(now time.Time) int32 {
 	return result
 }
 
-// Decide must return the same target as an HPA. One difference is excluded: the type hpa subtracts 1e-9 before it rounds up. In
-// floating-point arithmetic, ceil(110 * 1.1) is 122, although ten percent more than 110 is 121.
+// Decide must return the same target as an HPA. One intended difference is excluded: like Decide, the type hpa subtracts 1e-9 before it
+// rounds up. In floating-point arithmetic, ceil(110 * 1.1) is 122, although ten percent more than 110 is 121.
 func TestBehaviorEqualsTheHPA(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawn := anyPolicy(t, true)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The load needs ten replicas all the time. A new leader has no learned model, or a model that another leader learned hours ago. It must
-// not remove replicas before it has observed the load.
+// The load always needs ten replicas. A new leader has no model of the workload, or a model that another leader saved hours ago. The new
+// leader must not remove replicas before it has observed the load.
 func TestARestartDoesNotLowerAnObjective(t *testing.T) {
 	least := func(w *day, d time.Duration) int32 {
 		t.Helper()
@@ -35,9 +35,9 @@ func TestARestartDoesNotLowerAnObjective(t *testing.T) {
 	}
 }
 
-// A new version serves half as much work per second. The queue grows, and the model must learn the new capacity from it. Work may be late
-// for at most 10 minutes, and after half an hour the replicas must serve all work again. A lower load afterwards must not change the
-// learned capacity.
+// A new version of the server serves half as much work per second. The queue grows, and the model must learn the new capacity from it. Work
+// may be late for at most 10 minutes, and after half an hour the replicas must serve all work again. A lower load afterwards must not
+// change the learned capacity.
 func TestASlowerVersionIsLearned(t *testing.T) {
 	p := chat()
 	p.Objective.Capacity, p.MaxReplicas = 0, 40
@@ -70,7 +70,7 @@ func TestASlowerVersionIsLearned(t *testing.T) {
 	if late := run(2*time.Hour, 8); late > 0 || w.last.Replicas < 8 {
 		t.Errorf("%s late in the next two hours with %d replicas", late, w.last.Replicas)
 	}
-	// The same version has a lower load, from which no new capacity must be learned.
+	// The same version has a lower load, which does not show a new capacity.
 	run(time.Hour, 3)
 	if c := w.s.Learned().Learned().Capacity.P50; !(c >= 0.9 && c <= 1.1) {
 		t.Errorf("the capacity is %v with little load, want 1", c)

@@ -46,7 +46,7 @@ func TestSameReadingLowersOnce(t *testing.T) {
 	r := Reading{Value: 0.5, At: now, Coverage: 1, Reported: 6, Measured: 6, Known: true}
 	o := Observation{Replicas: 6, Ready: 6, Readings: []Reading{r}, Advice: NoAdvice, Operator: NoOperator}
 	d, s := Decide(p, o, State{}, now)
-	for i := 1; i < 14; i++ { // the HPA and the pods follow the target at once, and the next poll is after 15 s
+	for i := 1; i < 14; i++ { // in each second, the HPA and the pods follow the target, and there is no poll for 15 s
 		o.Replicas, o.Ready = d.Replicas, d.Replicas
 		d, s = Decide(p, o, s, now.Add(time.Duration(i)*time.Second))
 	}

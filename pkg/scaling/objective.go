@@ -8,11 +8,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
-// isEvidence reports whether the signal has no target. Such a signal proposes no replicas, and only the model of the objective uses it.
+// isEvidence reports whether the signal has no target. A signal without a target proposes no replicas. Only the model of the objective uses
+// its readings.
 func (s *Signal) isEvidence() bool { return s.Target == 0 && s.Measures != MeasureNone }
 
-// observe adds the readings of this tick to the model of the objective and computes the plan. If it is called again in the same tick, it
-// does nothing.
+// observe adds the readings of this tick to the model of the objective and computes the plan, which is the number of replicas that the
+// objective needs. If it is called again in the same tick, it does nothing.
 func (t *tick) observe() {
 	learned := t.s.planner
 	if t.p.Objective == nil || learned == nil || learned.Observed(t.at) {
@@ -25,9 +26,9 @@ func (t *tick) observe() {
 	learned.Observe(&now, t.p.Objective, limits)
 }
 
-// evidence returns the readings of this tick in the form that the model of the objective reads. A reading that is stale or has low coverage
-// is treated as missing, because it does not show how much load there is. If several signals measure the queue or the work in flight, their
-// values are added. If one of these values is missing, the sum is missing.
+// evidence returns the readings of this tick in the form that the model of the objective reads. A reading that is stale or that covers too
+// few pods is treated as missing, because the total load cannot be computed from it. If several signals measure the queue or the work in
+// flight, their values are added. If one of these values is missing, the sum is missing.
 func (t *tick) evidence() (e objective.Evidence) {
 	e.Version = t.o.Version
 	var missing [MeasureLatency + 1]bool
@@ -75,7 +76,7 @@ func evidenceOf(e *objective.Evidence, m Measure) *objective.Value {
 }
 
 // amount returns the value of a reading for the whole workload, in the unit of the model. If the reading covers only some of the pods,
-// amount assumes the same values for the other pods.
+// amount assumes that the other pods have the same values.
 func (t *tick) amount(sig *Signal, r *Reading) float64 {
 	v := r.Value
 	switch sig.Measures {
@@ -126,7 +127,7 @@ func (t *tick) hasObjective() bool {
 	return t.p.Objective != nil && t.s.planner.Plan() != nil && !t.skips(RuleObjective, -1)
 }
 
-// work contains the measures that define the unit of work.
+// work contains the measures that are counted in the unit of work, for example requests or tokens.
 var work = [...]Measure{MeasureArrivals, MeasureServed, MeasureQueued, MeasureInFlight}
 
 // Work identifies the unit of work that a policy measures. It contains one number for each of arrivals, served, queued and in flight. The
@@ -145,7 +146,7 @@ func (p *Policy) Work() (w Work) {
 	return w
 }
 
-// Same reports whether two policies measure the same unit of work. It ignores measures that only one of the policies has. If a source
+// Same reports whether two policies measure the same unit of work. It compares only measures that both policies contain. If a source
 // changed, for example from requests to tokens, it returns false, because the capacity of a replica is then a different number.
 func (w Work) Same(o Work) bool {
 	for i := range w {

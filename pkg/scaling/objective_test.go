@@ -28,7 +28,7 @@ type day struct {
 	s       State
 	now     time.Time
 	ready   int32
-	asked   []time.Time // when each replica that is not ready yet was requested
+	asked   []time.Time // when each replica that is not ready was requested
 	cold    time.Duration
 	values  []float64
 	version uint64
@@ -68,8 +68,8 @@ func newDay(t *testing.T, p *Policy, ready int32) *day {
 	return &day{t: t, p: p, now: nine, ready: ready, cold: time.Minute, s: Seed(p, ready, nine)}
 }
 
-// When the load rises, the objective must add replicas, the decision must name the objective, and its terms must add up to the target. When
-// the metrics are missing afterwards, no replica may be removed.
+// When the load rises, the objective must add replicas, the decision must name the objective as the binding rule, and the terms of its plan
+// must add up to the target. When the metrics are missing after that, no replica may be removed.
 func TestAnObjectiveFollowsTheLoadAndKeepsReplicasWithoutEvidence(t *testing.T) {
 	w := newDay(t, chat(), 1)
 	w.run(20*time.Minute, 1, 0, 1)
@@ -94,7 +94,7 @@ func TestAnObjectiveFollowsTheLoadAndKeepsReplicasWithoutEvidence(t *testing.T) 
 	}
 }
 
-// The model must learn the cold starts that happened, measured from the decision until the replica is ready.
+// The model must learn the cold starts of the workload, measured from the decision until the replica is ready.
 func TestColdStartsAreLearned(t *testing.T) {
 	w := newDay(t, chat(), 1)
 	w.run(10*time.Minute, 1, 0, 1)
@@ -121,7 +121,7 @@ func TestASignalWithATargetOnlyRaisesTheObjective(t *testing.T) {
 }
 
 // The policy has minReplicas 0 and does not set a cooldown, so only the objective determines when the last replica is removed. Inactivity
-// for one tick must not remove it, and demand must start it at once.
+// for one tick must not remove this replica, and demand must start it immediately.
 func TestTheObjectiveDecidesAboutTheLastReplica(t *testing.T) {
 	p := chat()
 	p.MinReplicas = 0
@@ -141,8 +141,8 @@ func TestTheObjectiveDecidesAboutTheLastReplica(t *testing.T) {
 	}
 }
 
-// After an edit of the policy and after a restart, the learned model must be kept. If the arrivals are then measured in another unit, it
-// must be deleted.
+// After an edit of the policy and after a restart, the learned model must be kept. If a later edit measures the arrivals in another unit,
+// the model must be deleted.
 func TestWhatWasLearnedSurvivesEditsThatMeasureTheSameWork(t *testing.T) {
 	w := newDay(t, chat(), 2)
 	w.run(20*time.Minute, 3, 0, 3)
@@ -169,7 +169,7 @@ func TestWhatWasLearnedSurvivesEditsThatMeasureTheSameWork(t *testing.T) {
 	}
 }
 
-// Restore must continue with the model that another process learned.
+// Restore must continue with the model that another process has saved.
 func TestRestoreContinuesWithWhatWasLearned(t *testing.T) {
 	w := newDay(t, chat(), 2)
 	w.run(20*time.Minute, 3, 0, 3)
@@ -194,9 +194,9 @@ func TestRestoreContinuesWithWhatWasLearned(t *testing.T) {
 	}
 }
 
-// A schedule without a lead time needs 8 replicas at 10:00 and at 12:00. Before the first start of a replica, its cold start is not known,
-// so the replicas are requested at 10:00 and are late. Each takes three minutes. At 12:00 they must be ready, because they are requested
-// earlier by the learned lead time. A lead time in the policy has precedence.
+// A schedule without a lead time needs 8 replicas at 10:00 and at 12:00. Before 10:00, no cold start was observed, so the replicas are
+// requested at 10:00 and become ready three minutes late. At 12:00 the replicas must be ready, because they are requested earlier by the
+// learned lead time. A lead time in the policy has precedence.
 func TestScheduleBeginsEarlierByTheLearnedColdStart(t *testing.T) {
 	p := chat()
 	p.Schedules = []Schedule{on("first", time.Hour, 90*time.Minute, 8, -1), on("second", 3*time.Hour, 4*time.Hour, 8, -1)}
@@ -347,8 +347,8 @@ func TestAPolicyWithoutAnObjectiveHasNoModel(t *testing.T) {
 	}
 }
 
-// Two policies measure the same work if their sources are the same, in any order. Every byte of the number of a source counts, and the unit
-// of its rate.
+// Two policies measure the same work if their sources are the same, in any order. Sources differ if any byte of their numbers differs, or
+// the unit of their rate.
 func TestWorkIdentifiesTheSources(t *testing.T) {
 	with := func(sources ...uint64) *Policy {
 		p := &Policy{}

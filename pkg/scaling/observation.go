@@ -10,12 +10,13 @@ import (
 // Reading is the newest sample of one signal. Observation.Readings has the same order as Policy.Signals.
 type Reading struct {
 	Value    float64
-	At       time.Time // time of the sample, by gpuscaler's clock
+	At       time.Time // time of the sample, according to gpuscaler's clock
 	Coverage float64   // share of the ready pods that reported, 0..1; 1 for a signal that is not read from pods
 	Reported int32     // number of pods that reported; -1 for a signal that is not read from pods
 	// Measured is the number of replicas that were ready when the sample was taken. It is 0 if this number is not known or if the signal is
-	// not read from pods. The load is a Mean multiplied by Measured, and not by the replicas that are ready now. For example, 4 replicas with
-	// a mean of 10 have a load of 40. The load is still 40 if a replica has failed or a fifth replica has become ready since then.
+	// not read from pods. The load is the value of a Mean multiplied by Measured, and not by the replicas that are ready in this tick. For
+	// example, 4 replicas with a mean of 10 have a load of 40. The load is still 40 if a replica has failed or a fifth replica has become
+	// ready since then.
 	Measured int32
 	Failures int32 // number of consecutive polls without a usable value
 	Shared   bool  // other pods use the measured GPUs too, so the reading can keep the target but cannot raise it
@@ -23,9 +24,9 @@ type Reading struct {
 	Cause    Cause // why the value is not known
 }
 
-// MaxAhead is how far the time of a sample may be ahead of gpuscaler's clock. Clocks that NTP synchronizes differ by less. The age of a
-// sample that is further ahead is not known. For example, if a source sends a time that is an hour ahead and then fails, its last sample
-// would count as fresh for an hour.
+// MaxAhead is how far the time of a sample may be ahead of gpuscaler's clock. Clocks that NTP synchronizes differ by less than that. If the
+// time of a sample is further ahead, its age is unknown. For example, if a source sends a time that is an hour ahead and then fails, its
+// last sample would count as fresh for an hour.
 const MaxAhead = 2 * time.Second
 
 // Advice contains the results of a capacity group for one workload. Decide uses the Advice of the previous tick.
@@ -52,7 +53,7 @@ var NoOperator = Operator{Min: -1, Max: -1}
 type TeamLimit struct {
 	Limited bool  // the share is less than the target, so it limits the target
 	Max     int32 // greatest target that is permitted if Limited is true
-	Index   int8  // index of the limit in Policy.Team.Limits
+	Index   int8  // index in Policy.Team.Limits of the limit that determines Max
 	Others  int64 // amount of this limit's resource that the workload cannot use; -1 if it is not known how much one of its replicas requests
 }
 

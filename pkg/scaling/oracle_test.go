@@ -30,7 +30,7 @@ func newOracle(replicas int32, now time.Time) *oracle {
 	return &oracle{at: now, recommended: seed, targets: seed, last: replicas, active: now}
 }
 
-// evidence is what the signals of a tick show.
+// signalEvidence contains what the readings of the signals in a tick show.
 type signalEvidence struct {
 	degraded, active, hidden, anyMean, aboveReady bool
 	want                                          float64 // the greatest proposal
@@ -79,8 +79,8 @@ func examined(s *Signal, r *Reading, ready int32, now time.Time) SignalStatus {
 	return SignalOK
 }
 
-// read collects the evidence. A signal that is stale or has low coverage is used only above the last target. If the tick is degraded and
-// more replicas are observed, this is the observed number.
+// read collects the evidence. A signal that is stale or has low coverage is used only above the last target. In a degraded tick, the last
+// target is at least the observed number of replicas.
 func (m *oracle) read(p *Policy, o *Observation, now time.Time) (e signalEvidence) {
 	ready, current := max(o.Ready, 0), max(o.Replicas, 0)
 	usable, broken := 0, 0
@@ -146,10 +146,10 @@ func (e *signalEvidence) fail(p *Policy, s *Signal, failures int32) {
 	}
 }
 
-// whole rounds up, apart from the noise of floating-point arithmetic.
+// whole rounds up, but ignores the error of floating-point arithmetic.
 func whole(n float64) int32 { return int32(min(math.Ceil(n*(1-1e-9)), maxReplicas)) }
 
-// before returns the target that was in force at a time.
+// before returns the target that applied at a past time.
 func (m *oracle) before(at time.Time) int32 {
 	n := m.targets[0].n
 	for _, s := range m.targets {
@@ -354,7 +354,7 @@ func (m *oracle) decide(p *Policy, o *Observation, now time.Time) (out Decision)
 }
 
 // usual replaces a random observation by one that occurs in a cluster: the replicas follow the last target, and almost every reading is
-// usable. The values are such that proposals are often whole numbers and at the limit of a tolerance.
+// usable. The values are chosen so that proposals are often whole numbers and at the limit of a tolerance.
 func usual(t *rapid.T, p *Policy, o *Observation, last int32, now time.Time) {
 	if rapid.IntRange(0, 4).Draw(t, "late") > 0 {
 		o.Replicas = last

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// MaxSignals and MaxSchedules are the maximum numbers of signals and schedules of a policy. They are constant so that State and Decision
-// have a fixed size.
+// MaxSignals and MaxSchedules are the maximum numbers of signals and schedules of a policy. The maximums are constants, so that State and
+// Decision have a fixed size.
 const (
 	MaxSignals   = 8
 	MaxSchedules = 16
@@ -72,24 +72,24 @@ func (m Measure) String() string {
 type Signal struct {
 	Name       string
 	Type       string // the type in the policy file (prometheus, vllm, dcgm, ...), for explanations
-	Source     uint64 // hash that identifies the measured quantity in all versions of the policy; 0: not known
+	Source     uint64 // hash that identifies the measured quantity in all versions of the policy; 0: unknown
 	Kind       Kind
 	Class      Class
 	Unit       Unit
 	Target     float64 // target of one replica, > 0; 80% is 0.8; 0 if only the model of the objective uses the signal
 	Activation float64 // the workload is active while the value is above Activation
-	Optional   bool    // a missing optional signal is ignored; a missing required one prevents a scale-down
+	Optional   bool    // a missing optional signal is ignored; a missing signal that is not optional prevents a scale-down
 	Forecast   Forecast
 	Measures   Measure
-	PerSecond  float64 // for arrivals and served: the value for one unit of work per second, for example 60 for a rate per minute; 0 means 1
+	PerSecond  float64 // for arrivals and served: value for one unit of work per second, for example 60 for a rate per minute; 0 means 1
 	// MaxAge is the age above which a reading is stale. It is greater than 0.
 	MaxAge time.Duration
 	// MinCoverage is the share of the ready pods (0..1) that must report. A reading from fewer pods cannot lower the target.
 	MinCoverage float64
 }
 
-// measures reports whether s and o measure the same quantity, so that s can continue the trend and the forecast of o. Targets and other
-// settings may differ.
+// measures reports whether s and o measure the same quantity, so that s can continue the trend and the forecast of o. Other fields, for
+// example the target, may differ.
 func (s *Signal) measures(o *Signal) bool {
 	sameSource := s.Source == o.Source && (s.Source != 0 || s.Name == o.Name && s.Type == o.Type)
 	return sameSource && s.Kind == o.Kind && s.Class == o.Class && s.Unit == o.Unit && s.Measures == o.Measures && s.PerSecond == o.PerSecond
@@ -138,8 +138,8 @@ type SelectPolicy uint8
 
 // Possible values of SelectPolicy.
 const (
-	SelectMax SelectPolicy = iota // the policy that permits the greatest change
-	SelectMin                     // the policy that permits the least change
+	SelectMax SelectPolicy = iota // the rate policy that permits the greatest change
+	SelectMin                     // the rate policy that permits the least change
 	Disabled                      // no change in this direction
 )
 
@@ -167,9 +167,9 @@ type FallbackBehavior uint8
 const (
 	FallbackNone                    FallbackBehavior = iota // keep the current replicas
 	FallbackStatic                                          // Replicas, but not fewer than the current replicas
-	FallbackCurrentReplicas                                 // the current replicas, like FallbackNone
+	FallbackCurrentReplicas                                 // keep the current replicas, like FallbackNone
 	FallbackCurrentReplicasIfHigher                         // the greater of the current replicas and Replicas
-	FallbackCurrentReplicasIfLower                          // in KEDA the lesser of both; here the current replicas
+	FallbackCurrentReplicasIfLower                          // keep the current replicas; KEDA may use Replicas, if fewer
 )
 
 // Fallback configures the target for the time in which a required signal fails. See FallbackBehavior.

@@ -175,7 +175,7 @@ func TestMissingInputsNeverLower(t *testing.T) {
 			}
 			least := o.Replicas
 			if o.Advice.Cap < 0 {
-				least = max(least, s.lastTarget) // requested, but not created yet
+				least = max(least, s.lastTarget) // was requested, but may not exist so far
 			}
 			if bad && d.Replicas < min(least, highest(p, o)) {
 				t.Fatalf("fell from %d to %d on missing inputs\n%s", least, d.Replicas, table(p, &d))
@@ -280,8 +280,8 @@ func TestTargetDecreasesExactlyAtEarliestScaleDown(t *testing.T) {
 }
 
 // This is a regression test for a failure of TestMoreLoadNeverMeansFewerReplicas. A rule that raises the target to a whole number of
-// replicas must also raise the recommendation that RuleTolerance uses. Otherwise a small load, for which the rule raises the target, is
-// outside the tolerance, while a greater load is within the tolerance and results in fewer replicas.
+// replicas must also raise the recommendation that RuleTolerance uses. Otherwise, a small load, for which the rule raises the target, is
+// outside the tolerance, but a greater load is within the tolerance and results in fewer replicas.
 func TestToleranceComparesWithTheRaisedRecommendation(t *testing.T) {
 	decide := func(p *Policy, o Observation) int32 {
 		o.Advice, o.Operator = NoAdvice, NoOperator
@@ -326,7 +326,7 @@ func TestEarliestScaleDownWithFullWindowsAndForecasts(t *testing.T) {
 		}
 		switch {
 		case said.IsZero() && rule != RuleNone:
-			return // the decision says that the time is not known
+			return // the decision contains no time
 		case said.IsZero():
 			said = nine.Add(first)
 		}

@@ -2,8 +2,8 @@ package scaling
 
 import "math"
 
-// staleLimit is the multiple of MaxAge up to which a stale reading can raise the target. An older reading is ignored, so that, for example,
-// a queue of yesterday does not start a GPU today.
+// staleLimit is the multiple of MaxAge up to which a stale reading can raise the target. An older reading is ignored. Otherwise, for
+// example, a queue that was measured yesterday could start a GPU today.
 const staleLimit = 4
 
 // inputs describes which signals can be used in a tick.
@@ -11,7 +11,7 @@ type inputs struct {
 	// degraded is true if a required signal cannot be used, or if no signal can be used. In this case signals do not lower the target.
 	degraded bool
 	unusable int32 // number of required signals that cannot be used
-	first    int8  // index of the first such signal, -1 if there is none
+	first    int8  // index of the first required signal that cannot be used, -1 if there is none
 	// hidden is true if no signal is active, but a pod that did not report may be serving requests. Scale to zero would interrupt these
 	// requests.
 	hidden bool
@@ -58,7 +58,7 @@ func (t *tick) propose() {
 		switch {
 		case status == SignalOK:
 			usable++
-		case !sig.Optional || t.neverPolled(i): // an optional signal that was not polled yet is treated like a required one
+		case !sig.Optional || t.neverPolled(i): // an optional signal that was not polled so far is treated like a required signal
 			if t.inputs.unusable == 0 {
 				t.inputs.first = i
 			}
@@ -83,15 +83,15 @@ type activity struct {
 	proven bool // at least one value is not above its activation value, and its reading covers all ready pods
 }
 
-// add adds the value of a signal. The parameter above reports whether the value is above its activation value, and partly whether its
-// reading covers only some of the ready pods.
+// add adds the value of a signal. above is true if the value is above its activation value. partly is true if its reading covers only some
+// of the ready pods.
 func (a *activity) add(above, partly bool) {
 	a.above, a.below = a.above || above, a.below || !above
 	a.hidden, a.proven = a.hidden || !above && partly, a.proven || !above && !partly
 }
 
-// of reports whether the workload is active. The result hidden reports whether a pod that did not report may be serving requests, although
-// the signals do not show activity.
+// of reports whether the workload is active. hidden is true if the signals do not show activity but a pod that did not report may be
+// serving requests.
 func (a *activity) of(by Activation) (active, hidden bool) {
 	all := by == ActiveByAll
 	return a.above && !(all && a.below), a.hidden && !(all && a.proven)
@@ -103,9 +103,8 @@ func (t *tick) partly(i int8) bool {
 	return coverage > 0 && coverage < 1
 }
 
-// degrade marks the tick as degraded. If the observed replicas exceed the last target, the HPA has not applied the last decrease yet. These
-// replicas are then kept and become the last target. Replicas that the rules about nodes added are not included, because these rules add
-// them again.
+// degrade marks the tick as degraded. If the observed replicas exceed the last target, the HPA has not applied the last decrease. The
+// observed replicas then become the last target, without the replicas that the rules about nodes added, because these rules add them again.
 func (t *tick) degrade() {
 	if t.skips(RuleMissing, -1) {
 		return
@@ -115,8 +114,8 @@ func (t *tick) degrade() {
 	t.n = t.lastTarget
 }
 
-// examine returns the status of a signal. If the time of a reading is more than MaxAhead ahead of gpuscaler's clock, its age is not known,
-// so it is treated as stale.
+// examine returns the status of a signal. If the time of a reading is more than MaxAhead ahead of gpuscaler's clock, its age is unknown, so
+// the reading is treated as stale.
 func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
 	age := max(t.now.Sub(r.At), -math.MaxInt64).Abs()
 	switch {
@@ -178,7 +177,7 @@ func (t *tick) step(want float64) float64 {
 	return max(ready-size, min(want, ready+size))
 }
 
-// neverPolled reports whether signal i has not received a response to any poll yet.
+// neverPolled reports whether no poll of signal i has received a response so far.
 func (t *tick) neverPolled(i int8) bool {
 	return int(i) < len(t.o.Readings) && !t.o.Readings[i].Known && t.o.Readings[i].Cause == CauseNever
 }
@@ -213,8 +212,8 @@ func (t *tick) combine() {
 	}
 }
 
-// counts reports whether RuleCombine uses signal i. It does not use a signal without a target. It uses a signal that is stale or has low
-// coverage only if this raises the target.
+// counts reports whether RuleCombine uses signal i. It uses a signal that is stale or has low coverage only if this raises the target. It
+// does not use a signal without a target.
 func (t *tick) counts(i int8) bool {
 	if t.p.Signals[i].isEvidence() {
 		return false
@@ -268,9 +267,9 @@ func (t *tick) missing() {
 //	currentReplicasIfHigher  max(current, Replicas)   the same
 //	currentReplicasIfLower   current                  KEDA: min(current, Replicas)
 //
-// Other signals can still raise the target. At zero replicas a static fallback scales up the workload, as in KEDA, if no other signal can
-// do so. If a source has no data while no replica is ready, this is not a failure, because otherwise the fallback would apply during each
-// cold start from zero.
+// Other signals can still raise the target. At zero replicas, a static fallback scales up the workload, as in KEDA, if no other signal can
+// scale it up. A source without data while no replica is ready does not count as failed, because otherwise the fallback would apply during
+// each cold start from zero.
 func (t *tick) fallback() {
 	f := &t.p.Fallback
 	if !t.inputs.degraded || f.Behavior == FallbackNone {

@@ -69,8 +69,8 @@ func (t *tick) riseLimit() rateLimit {
 // fallLimit returns the smallest target that the rates of scaleDown permit. It is at most the last target.
 func (t *tick) fallLimit() rateLimit { return t.fallLimitAt(t.at) }
 
-// fallLimitAt returns what fallLimit will return at a later time, if the target does not change until then. The parameter at is this time
-// in Unix milliseconds; it is not before this tick.
+// fallLimitAt returns what fallLimit will return at the time at, if the target does not change until then. at is in Unix milliseconds and
+// not before this tick.
 func (t *tick) fallLimitAt(at int64) rateLimit {
 	d := &t.p.ScaleDown
 	if d.Select == Disabled {
@@ -110,9 +110,9 @@ func (t *tick) rate() {
 // earliestByRate returns the earliest time at which the scale-down rates permit a target below the last target. The result is at or after
 // the parameter from. earliestByRate returns false if the rates never permit a decrease.
 //
-// A rate may permit a decrease now but not later. For example, the target was 0, then 2, and is now 1, and the rate is 1 pod per period. As
-// long as the target at the start of the period is 0, a target of 0 is permitted. When the target at the start of the period is 2, only a
-// target of 1 is permitted. earliestByRate therefore checks every time at which a step of the target becomes the start of a period.
+// A rate may permit a decrease now but not later. For example, the target was 0, then 2, and is now 1, and the rate is 1 pod per period.
+// While the period starts at a time with the target 0, a target of 0 is permitted. When the period starts at a time with the target 2, only
+// a target of 1 is permitted. Therefore, earliestByRate checks every time at which a period can start with another past target.
 func (t *tick) earliestByRate(from int64) (int64, bool) {
 	if t.fallLimitAt(from).n < t.lastTarget {
 		return from, true

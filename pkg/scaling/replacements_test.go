@@ -7,8 +7,8 @@ import (
 )
 
 // The workload runs maxReplicas, and the node of one replica is about to be interrupted. The replacement cannot start before the
-// interruption, because it would exceed maxReplicas. The explanation must say so. If there is room for one of two replacements, only the
-// other one is blocked. When the interruption is over, the explanation must no longer mention it.
+// interruption, because it would exceed maxReplicas. The explanation must contain this. If maxReplicas permits one of two replacements, the
+// explanation must mention only the replacement that it prevents. After the interruption, the explanation must no longer mention it.
 func TestReplacementThatMaxReplicasPreventsIsExplained(t *testing.T) {
 	p := &Policy{Signals: []Signal{{Name: "queue", Target: 10, MaxAge: time.Minute}}, MinReplicas: 1, MaxReplicas: 12}
 	s := Seed(p, 12, nine.Add(-time.Minute))
@@ -33,7 +33,7 @@ func TestReplacementThatMaxReplicasPreventsIsExplained(t *testing.T) {
 		load     float64
 		advice   Advice
 		change   func(*Observation)
-		want     string // end of the explanation
+		want     string // expected end of the explanation
 	}{
 		{"at maxReplicas", 12, 120, Advice{Cap: -1, AtRisk: 1}, nil,
 			"a replacement for 1 ready replica on a node that is about to be interrupted cannot start early: maxReplicas 12 is reached"},

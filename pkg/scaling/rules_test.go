@@ -18,7 +18,7 @@ type row struct {
 	recall   func(*State)
 	want     int32
 	from     int32 // field From of the rule's reason; noReason means that the rule has no reason
-	to       int32 // To in the rule's reason
+	to       int32 // field To of the rule's reason
 	a, b     float64
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 )
 
-// scheduleCache stores which schedules of a policy are open, until the next of them opens or closes. Without the cache, evaluating the cron
-// expressions of 10,000 policies in each tick would take longer than all rules together.
+// scheduleCache stores which schedules of a policy are open, until the next of them opens or closes. Without the cache, the evaluation of
+// the cron expressions of 10,000 policies in each tick would take longer than all rules together.
 type scheduleCache struct {
 	from, until int64
 	open, ahead uint16 // bit i of open: schedule i is open; bit i of ahead: its minimum already applies because of its lead time
@@ -96,8 +96,8 @@ func (t *tick) scheduleCeiling() {
 	t.set(RuleScheduleCeiling, int8(best), to, float64(ceiling), a.when(best))
 }
 
-// when returns the next time at which schedule i opens or closes. The result is in Unix seconds, as in a Reason. It is 0 if the schedule
-// never opens or closes again.
+// when returns the next time at which schedule i opens or closes. The result is in Unix seconds, as in a Reason, or 0 if the schedule never
+// opens or closes again.
 func (a *scheduleCache) when(i int) float64 {
 	if a.change[i] == never {
 		return 0

@@ -2,9 +2,9 @@ package scaling
 
 import "github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 
-// growingDemand prevents a decrease while a demand or latency signal grows, if the policy also has a utilization signal. If a backend
-// hangs, its utilization falls although its queue grows, so a low utilization does not show that fewer replicas are sufficient. The rule
-// has no effect for a policy without utilization signals.
+// growingDemand prevents a decrease while a demand or latency signal grows, if the policy also has a utilization signal. If a model server
+// does not respond, its utilization decreases although its queue grows, so a low utilization does not show that fewer replicas are
+// sufficient. The rule has no effect for a policy without utilization signals.
 func (t *tick) growingDemand() {
 	if t.n >= t.lastTarget {
 		return
@@ -56,7 +56,7 @@ func (t *tick) keepLoading() {
 }
 
 // tolerance ignores a change that is smaller than a fraction of the last target (Direction.Tolerance). As in an HPA, it uses the
-// recommendation before rounding up: 10.4 instead of 10 is a change of 4%, although it would need an eleventh replica.
+// recommendation before rounding up: a change from 10 to 10.4 replicas is a change of 4%, although 10.4 is rounded up to 11 replicas.
 func (t *tick) tolerance() {
 	if t.lastTarget == 0 || t.n == t.lastTarget {
 		return
@@ -73,8 +73,8 @@ func (t *tick) tolerance() {
 
 // panicWindow starts a panic window when the signals need at least Threshold times the ready replicas. If no replica is ready, it uses 1 as
 // the number of ready replicas. Until Window has passed since the last such tick, nothing lowers the target, and the stabilization windows
-// and rates do not limit an increase. The stabilization windows store the recommendation before this rule changes it. Otherwise the target
-// of the burst would have an effect for another scale-down window after the panic window.
+// and rates do not limit an increase. The stabilization windows store the recommendation before this rule changes it. Otherwise, the target
+// of the burst would still be in the scale-down window after the panic window ends.
 func (t *tick) panicWindow() {
 	t.proposal = t.n
 	if !(t.p.Panic.Threshold > 0) {
@@ -121,8 +121,8 @@ func (t *tick) stabilize() {
 //	> 0           inactive for CooldownPeriod   0, at the rates of scaleDown
 //	> 0           otherwise                     at least 1
 //
-// Three conditions prevent scale to zero: a panic window, missing signals, and a pod that did not report while no signal is active. The
-// last two also stop the cooldown.
+// Three conditions prevent scale to zero: a panic window, missing signals, and a pod that did not report while no signal is active. Missing
+// signals and a pod that did not report also stop the cooldown.
 //
 // Missing signals alone do not scale up from zero; only a fallback does. They also do not prevent an active signal from scaling up from
 // zero. For example, a formula may fail at zero because the metrics of the pods do not exist, and the gateway's queue must still scale up

@@ -15,7 +15,7 @@ type State struct {
 	policy *Policy
 
 	// lastTarget is the last target without the replicas that the rules about nodes (nodes at risk, surge, capacity) added or removed. Rules
-	// compare a new target with it. They do not use the observed replicas, because these change only after the next sync of the HPA. For
+	// compare a new target with lastTarget and not with the observed replicas, because these change only after the next sync of the HPA. For
 	// example, if the target is 10 and 6 replicas are observed, a rate that starts from 6 would lower the target again.
 	lastTarget int32
 	extra      int32 // replicas that the rules about nodes added to the last target
@@ -23,14 +23,15 @@ type State struct {
 	panicUntil int64
 	trends     [MaxSignals]history.Trend
 	forecasts  [MaxSignals]history.Forecast
-	// Stabilization windows. up stores negated recommendations, so that the greatest entry is the one to use in both windows.
+	// Stabilization windows. up stores negative recommendations (n is stored as -n), so that the greatest entry determines the result in both
+	// windows.
 	down, up  history.Window
 	steps     history.Steps
 	schedules scheduleCache
 	planner   *planner.Planner // nil if the policy has no objective
 }
 
-// seeded reports whether the state is not the zero State. It then has at least one step.
+// seeded reports whether the state is not the zero State. A seeded state has at least one step.
 func (s *State) seeded() bool { return !s.steps.Empty() }
 
 // Seed returns the state of a policy without history, for a new policy or a new leader. Both stabilization windows contain the current
@@ -84,8 +85,9 @@ func (s *State) Restart(p *Policy, replicas int32, now time.Time) {
 }
 
 // begin prepares the state for a tick and returns the milliseconds since the last tick. If the clock was set back, begin moves all times in
-// the state back by the same amount. For the rules, no time has then passed since the last tick. Without this, times in the state would be
-// in the future, and they would prevent every increase until the clock reaches them. Deleting the state instead would empty every window.
+// the state back by the same amount. The rules then work as if no time has passed since the last tick. Otherwise, times in the state would
+// be in the future and would prevent every increase until the clock reaches them. If the state were deleted instead, every window would be
+// empty.
 func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) {
 	if !s.seeded() {
 		s.Reseed(p, replicas, now)
@@ -105,14 +107,14 @@ func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) 
 }
 
 // Restore sets the model of the workload, for example the model of the previous leader. The parameter at is the time of the last
-// observation in this model. It has no effect after the first tick, or for a policy without an objective.
+// observation in this model. Restore has no effect after the first tick, or for a policy without an objective.
 func (s *State) Restore(p *Policy, m *objective.Model, at time.Time) {
 	if p.Objective != nil && m != nil && s.planner == nil {
 		s.policy, s.planner = p, planner.Restore(m, history.Stamp(at))
 	}
 }
 
-// Learned returns the model in the state, or nil if the policy has no objective. The caller must not change it.
+// Learned returns the model of the objective in the state, or nil if the policy has no objective. The caller must not change it.
 func (s *State) Learned() *objective.Model { return s.planner.Model() }
 
 // adoptLearned keeps the planner if p, the new policy, has an objective and measures the same unit of work as old, the previous policy. If
@@ -132,8 +134,8 @@ func (s *State) learn(t *tick) {
 	for i := range t.signals {
 		if t.status[i] != SignalOK {
 			if t.p.Signals[i].Forecast.Replaces {
-				// A deleted forecast starts again at the last target with the next reading. This is correct because the demand during the time without
-				// readings is not known.
+				// A deleted forecast starts again at the last target with the next reading. The demand during the time without readings is unknown, so
+				// the forecast must not use its old mean.
 				s.forecasts[i] = history.Forecast{}
 			}
 			continue
@@ -147,7 +149,7 @@ func (s *State) learn(t *tick) {
 	}
 }
 
-// maxReplicas limits every number of replicas, so that the sum of several such numbers does not overflow an int32.
+// maxReplicas limits every number of replicas, so that the sum of several numbers of replicas does not overflow an int32.
 const maxReplicas = 1 << 28
 
 func clamp(n, low, high int32) int32 { return max(low, min(n, high)) }

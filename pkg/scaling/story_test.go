@@ -7,7 +7,7 @@ import (
 )
 
 // scenario runs one policy second by second with a simulated workload. The workload has as many replicas as the target of the previous
-// tick. A new replica is ready when the time in the field boot has passed.
+// tick. A new replica is ready after the time in the field boot.
 type scenario struct {
 	t       *testing.T
 	p       *Policy
@@ -126,8 +126,8 @@ func TestStepInTheQueueIsFollowedAtOnceAndRevertedAfterTheWindow(t *testing.T) {
 	w.expect(6, RuleCombine)
 }
 
-// This is the overshoot of aibrix#2670: a model takes 5 minutes to load, and demand is constant. While the replicas load, the target must
-// not increase again in each tick.
+// The case is aibrix#2670: a model takes 5 minutes to load, and demand is constant. While the replicas load, the target must not increase
+// again in each tick.
 func TestLoadingReplicasAreNotRequestedTwice(t *testing.T) {
 	unlimited := Direction{}
 	t.Run("a total", func(t *testing.T) {
@@ -247,12 +247,12 @@ func TestRestartDoesNotScaleDown(t *testing.T) {
 		ScaleDown: Direction{StabilizationWindow: 10 * time.Minute}}
 	w := newScenario(t, p, 8, 0)
 	w.run(9 * time.Minute)
-	w.s = Seed(p, w.last.Replicas, w.now) // another leader, which knows only the current observation
+	w.s = Seed(p, w.last.Replicas, w.now) // another leader, which has only the current observation
 	w.run(10*time.Minute - time.Second)
 	w.expect(8, RuleStabilize)
 	w.tick(time.Second)
 	w.expect(1, RuleIdle)
-	w.s = State{} // a caller that does not call Seed
+	w.s = State{} // a caller that starts with the zero State and does not call Seed
 	w.run(15*time.Minute - time.Second)
 	w.expect(1, RuleIdle)
 }
@@ -297,7 +297,7 @@ func TestColdStartFromZeroFollowsTheGateway(t *testing.T) {
 		case i == 1:
 			return 0
 		}
-		return min(waiting/12/float64(w.o.Ready), 1) // 12 requests make a replica busy
+		return min(waiting/12/float64(w.o.Ready), 1) // 12 requests at the same time make a replica busy
 	}
 	w.run(time.Hour)
 	w.expect(0, RuleCombine)
@@ -322,8 +322,8 @@ func TestColdStartFromZeroFollowsTheGateway(t *testing.T) {
 }
 
 // A spot node with 2 of 6 replicas will be interrupted in two minutes, and a replacement loads for one minute. The target must not change
-// until the node is gone. If it decreased as soon as the replacements are ready, the ReplicaSet would choose which pods to delete, and
-// might delete a replacement.
+// until the node is gone. If the target decreased as soon as the replacements are ready, the ReplicaSet would choose which pods to delete,
+// and could delete a replacement.
 func TestReplacementsAreKeptUntilTheNodeIsGone(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20}
 	w := newScenario(t, p, 6, 60)
@@ -337,7 +337,7 @@ func TestReplacementsAreKeptUntilTheNodeIsGone(t *testing.T) {
 		}
 	}
 	w.o.Advice.AtRisk = 0
-	w.created = w.created[2:] // the two oldest replicas end with the node
+	w.created = w.created[2:] // the two oldest replicas are deleted with their node
 	w.tick(time.Second)
 	w.expect(6, RuleCombine)
 	if w.o.Ready < 6 {
@@ -345,8 +345,9 @@ func TestReplacementsAreKeptUntilTheNodeIsGone(t *testing.T) {
 	}
 }
 
-// The advice is one tick old. When the node of the only replica is taken, the replica is gone from the observation one tick before it is
-// gone from the advice. The target must not decrease in this tick: the only pod that a ReplicaSet could delete then is the replacement.
+// The advice of the capacity group is one tick old. When the node of the only replica is interrupted, the observation no longer contains
+// the replica, but the advice contains it for one more tick. The target must not decrease in this tick: the only pod that a ReplicaSet
+// could delete then is the replacement.
 func TestTargetDoesNotDecreaseBecauseTheAdviceIsOneTickOld(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20}
 	w := newScenario(t, p, 1, 10)
@@ -355,7 +356,7 @@ func TestTargetDoesNotDecreaseBecauseTheAdviceIsOneTickOld(t *testing.T) {
 	w.o.Advice.AtRisk = 1
 	w.run(30 * time.Second)
 	w.expect(2, RuleAtRisk)
-	w.created = w.created[1:] // the node is gone, and the replacement is not ready
+	w.created = w.created[1:] // the node was deleted, and the replacement is not ready
 	w.tick(time.Second)
 	if w.o.Ready != 0 {
 		t.Fatalf("%d ready replicas, want none", w.o.Ready)

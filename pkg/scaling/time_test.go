@@ -55,7 +55,7 @@ func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 	w.run(3 * time.Hour)
 	w.expect(0, RuleScheduleCeiling) // the clock shows 02:03 for the first of two times
 	w.load(0)
-	at(25, 5, 59) // seven hours and 59 minutes after 23:00: this night has an additional hour
+	at(25, 5, 59) // seven hours and 59 minutes after 23:00, because this night has an additional hour
 	w.run(55 * time.Second)
 	w.expect(0, RuleCombine)
 	w.load(15)
@@ -90,8 +90,8 @@ func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 	w.expect(0, RuleCombine)
 }
 
-// A backend hangs: its GPUs are idle and its queue grows. The queue alone would lower the target from 8 to 4 replicas, and the utilization
-// would lower it further. RuleGrowingDemand must keep the target at 8.
+// A model server does not respond: its GPUs are idle and its queue grows. The queue alone would lower the target from 8 to 4 replicas, and
+// the utilization would lower the target further. RuleGrowingDemand must keep the target at 8.
 func TestHungBackendIsNotScaledDown(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20}
 	w := newScenario(t, p, 8, 20, 0.7)
@@ -102,7 +102,7 @@ func TestHungBackendIsNotScaledDown(t *testing.T) {
 		if i == 1 {
 			return 0.02
 		}
-		return 20 + w.now.Sub(start).Seconds()/10 // one more request every ten seconds
+		return 20 + w.now.Sub(start).Seconds()/10 // one more waiting request every ten seconds
 	}
 	w.tick(time.Second)
 	w.expect(3, RuleCombine) // after a few seconds there is no trend yet, so only a scale-down window could prevent the decrease
@@ -182,8 +182,8 @@ func TestDurationsDoNotChangeWhenTheClockStepsBack(t *testing.T) {
 	w.expect(1, RuleCombine)
 }
 
-// A backend hangs: its queue grows while its GPUs are idle. If the policy is edited at that time, a signal that still measures the same
-// quantity must keep its trend, so that RuleGrowingDemand still prevents a decrease.
+// A model server does not respond: its queue grows while its GPUs are idle. If the policy is edited at that time, a signal that still
+// measures the same quantity must keep its trend, so that RuleGrowingDemand still prevents a decrease.
 func TestEditOfThePolicyKeepsTrends(t *testing.T) {
 	waiting := queue(10)
 	waiting.Source = 7
@@ -235,7 +235,7 @@ func TestRestartKeepsOnlyTrends(t *testing.T) {
 }
 
 // A signal of a policy is replaced with a signal of a different name. Both have no Source. The new signal must not use the trend of the old
-// one.
+// signal.
 func TestAnotherPolicyDoesNotKeepTrends(t *testing.T) {
 	first := &Policy{Signals: []Signal{queue(10), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20,
 		Schedules: []Schedule{on("launch", 0, 4*time.Minute, 8, -1)}}
@@ -270,8 +270,8 @@ func TestAbsurdTimesGiveADecision(t *testing.T) {
 	}
 }
 
-// Seven replicas are needed, but the capacity cap is 5. When the cap ends, the target must be 7 at once. The scale-up rates must not limit
-// this increase.
+// Seven replicas are needed, but the capacity cap is 5. When the cap ends, the target must be 7 in the next tick, because the scale-up
+// rates must not limit this increase.
 func TestEndOfACapRaisesAtOnce(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20,
 		ScaleUp: Direction{Rates: []RatePolicy{{Pods, 2, time.Minute}}}}
@@ -360,8 +360,8 @@ func TestReasonsWithoutAChangeAreDroppedFirst(t *testing.T) {
 	}
 }
 
-// Demand rises, and later falls, by one replica each second. The target follows after exactly the length of the window, also after many
-// more changes than a window has entries.
+// Demand increases, and later decreases, by one replica each second. The target must follow after exactly the length of the window, even
+// after many more changes than a window has entries.
 func TestWindowsDelayARampByTheirLength(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(1)}, MinReplicas: 1, MaxReplicas: 200,
 		ScaleUp: Direction{StabilizationWindow: 5 * time.Second}, ScaleDown: Direction{StabilizationWindow: 8 * time.Second}}
@@ -378,8 +378,8 @@ func TestWindowsDelayARampByTheirLength(t *testing.T) {
 	}
 }
 
-// A workload rises from zero to five replicas. The rate of scale-down is one replica a minute, and a minute ago there were none, so the
-// target may fall in the next tick. The announcement must not be computed from the target before the rise.
+// A workload is scaled from zero to five replicas. The scale-down rate is one replica a minute, and the target was 0 a minute ago, so the
+// target can decrease in the next tick. EarliestScaleDown must not be computed from the target of 0.
 func TestEarliestScaleDownAfterARiseFromZero(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20, CooldownPeriod: 5 * time.Minute,
 		ScaleDown: Direction{Rates: []RatePolicy{{Pods, 1, time.Minute}}}}

@@ -35,8 +35,8 @@ const (
 // String returns the mode as the PlatformConfig contains it.
 func (m Mode) String() string { return [...]string{"auto", "advisory", "hold"}[m] }
 
-// Workload is a scale target with its compiled policy. Package policy creates it from files and annotations. A Workload is immutable. An
-// edit of the policy creates a new one.
+// Workload is a scale target with its compiled policy. Package policy creates it from files and annotations. A Workload never changes: an
+// edit of the policy creates a new Workload.
 type Workload struct {
 	Key    Key
 	Target Target
