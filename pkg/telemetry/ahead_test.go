@@ -126,7 +126,7 @@ func TestSampleAnHourAheadCountsAsMissing(t *testing.T) {
 				}
 				if n := strings.Count(log.String(), "no usable time"); n != 1 ||
 					!strings.Contains(log.String(), "source="+fmt.Sprint(g.source.Name)) && g.source.Name != "" {
-					t.Errorf("the log says so %d times, want once with the source:\n%s", n, log.String())
+					t.Errorf("%d log lines name the source and the wrong sample time, want one:\n%s", n, log.String())
 				}
 			}
 			server.does(s.says(s.format(time.Now())))

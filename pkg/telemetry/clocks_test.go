@@ -144,7 +144,7 @@ func TestSampleTimesOfAPageAreCorrectedByThePodsClock(t *testing.T) {
 	before := time.Now()
 	pollOnce(t, p)
 	if r := read(p, c)[0]; r.At.Before(before) {
-		t.Errorf("%+v, asked at %v", r, before)
+		t.Errorf("%+v: the sample time is before the poll at %v", r, before)
 	}
 	if s := statuses(p); s[0].Skew != 0 {
 		t.Errorf("the skew of a clock that stamps no samples is reported: %v", s[0].Skew)

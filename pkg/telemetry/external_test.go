@@ -60,7 +60,7 @@ func TestExternalMetricsAreAskedOnceEachAndSummed(t *testing.T) {
 		}
 	}
 	if n := asked["/apis/external.metrics.k8s.io/v1beta1/namespaces/embed/backlog?queue=x"]; n != 1 || len(asked) != 1 {
-		t.Errorf("asked %v", asked)
+		t.Errorf("requests %v, want one request for the metric", asked)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestTriggersOfAScaledObjectAreReadThroughKEDAsMetrics(t *testing.T) {
 	}
 	want := "/apis/external.metrics.k8s.io/v1beta1/namespaces/embed/s0-aws-sqs-queue-embed?scaledobject.keda.sh/name=worker"
 	if asked != want {
-		t.Errorf("asked %s", asked)
+		t.Errorf("requested %s, want the metric of the KEDA trigger", asked)
 	}
 	if r[1].Known || r[1].Cause != scaling.CauseUnpublished {
 		t.Errorf("a trigger that KEDA has not published: %+v", r[1])

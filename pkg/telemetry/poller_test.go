@@ -130,7 +130,7 @@ func TestSampleOfAnExporterThatStoppedHasItsOwnAge(t *testing.T) {
 	p.SetPolicies([]*policy.Compiled{c}, platformOf(promSource(server.URL)))
 	pollOnce(t, p)
 	if r := read(p, c)[0]; !r.Known || r.Value != 3 || !r.At.Equal(died) {
-		t.Errorf("reads %+v, want 3 taken at %v: Prometheus still answers, but the sample is old", r, died)
+		t.Errorf("reads %+v, want 3 taken at %v: Prometheus still responds, but the sample is old", r, died)
 	}
 }
 

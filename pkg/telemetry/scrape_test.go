@@ -64,7 +64,7 @@ func TestPageOfAPodIsReadOnceForAllItsSignals(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if asked != 1 {
-		t.Errorf("the page was read %d times", asked)
+		t.Errorf("the page was read %d times, want once", asked)
 	}
 }
 
@@ -231,7 +231,7 @@ DCGM_FI_DEV_MEMORY_TEMP{gpu="0",UUID="GPU-0",namespace="chat",pod="llama-0"} 922
 	p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
 	pollOnce(t, p)
 	if r := read(p, w)[0]; !r.Known || !near(r.Value, 0.6) || r.Coverage != 0.5 || asked != 1 {
-		t.Errorf("%+v after %d pages, want 0.6 from one exporter: no pod of the workload is on b, and no exporter is on c", r, asked)
+		t.Errorf("%+v after reading %d pages, want 0.6 from one exporter: no pod of the workload is on b, and no exporter is on c", r, asked)
 	}
 }
 
@@ -274,6 +274,6 @@ func TestPollWithoutPodsSendsNoRequest(t *testing.T) {
 		pollOnce(t, p)
 	}
 	if r := read(p, w)[0]; len(server.asked()) != 0 || r.Cause != scaling.CauseEmpty || r.Failures != 1 {
-		t.Errorf("%d queries, %+v: several polls without pods within one interval count as one failure", len(server.asked()), r)
+		t.Errorf("%d queries, %+v: want one failure for several polls without pods within one interval", len(server.asked()), r)
 	}
 }

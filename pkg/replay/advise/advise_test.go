@@ -325,7 +325,7 @@ func TestPrintedPolicyCostsWhatTheAnswerSays(t *testing.T) {
 	}
 	run := &report.Runs[0]
 	if perDay := 24 * run.Cost / c.Horizon().Hours(); perDay != r.Recommended.CostPerDay || run.OnTime != r.Recommended.OnTime {
-		t.Errorf("a replay of the printed policy costs %v at %v, the answer says %+v", perDay, run.OnTime, r.Recommended)
+		t.Errorf("a replay of the printed policy costs %v with %v on time, the answer contains %+v", perDay, run.OnTime, r.Recommended)
 	}
 }
 

@@ -218,7 +218,7 @@ func TestSuspendedProcessDoesNotCatchUp(t *testing.T) {
 	slow := &wall{now: start, step: 10 * time.Second}
 	d := play(t, Options{For: 5 * time.Minute, Speed: 60, Clock: slow.read})
 	if got := d.Now().Sub(start); got != 5*time.Minute {
-		t.Errorf("it came to %s", got)
+		t.Errorf("the virtual time is %s, want 5m", got)
 	}
 }
 

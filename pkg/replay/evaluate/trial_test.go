@@ -120,7 +120,7 @@ func TestWorkloadsShareNodesAndABound(t *testing.T) {
 		}
 		if got := run.Ledger.Sum().Hours(); math.Abs(got-run.GPUHours) > 1e-9 ||
 			run.GPUHours < run.Workloads[0].GPUHours+run.Workloads[1].GPUHours-1e-9 {
-			t.Errorf("%s: the ledger sums to %v, %v were paid, the workloads held %v and %v",
+			t.Errorf("%s: GPU hours: %v in the ledger, %v paid, %v and %v used by the workloads",
 				run.Title(), got, run.GPUHours, run.Workloads[0].GPUHours, run.Workloads[1].GPUHours)
 		}
 	}

@@ -246,7 +246,7 @@ func TestNoFIFORunIsCheaperThanTheBound(t *testing.T) {
 		trials++
 		sum += best / max(bound, 1e-9)
 		if best < bound-1e-6 {
-			t.Fatalf("a run costs %v, the bound says at least %v: %+v %+v", best, bound, f, setup)
+			t.Fatalf("a run costs %v, less than the lower bound %v: %+v %+v", best, bound, f, setup)
 		}
 		beaten("the slot per warm replica", func() (Problem, error) {
 			p, err := RequestLevel(requests, setup, 0)

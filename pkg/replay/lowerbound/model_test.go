@@ -301,7 +301,7 @@ func TestProgressIsReported(t *testing.T) {
 	for k, now := range seen[1:] {
 		before := seen[k]
 		if now.LB < before.LB || before.UB > 0 && now.UB > before.UB || now.Solve < before.Solve {
-			t.Fatalf("progress went back from %+v to %+v", before, now)
+			t.Fatalf("the interval became larger, from %+v to %+v", before, now)
 		}
 	}
 	if last := seen[len(seen)-1]; last.Solve != i.Solves || last.LB > i.LB+1e-9 || last.UB < i.UB-1e-6 {

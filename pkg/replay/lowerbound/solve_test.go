@@ -123,7 +123,7 @@ func TestIntervalContainsTheOptimum(t *testing.T) {
 		optimum := smallest(p)
 		i, err := Solve(p, Options{Tolerance: 1e-12})
 		if math.IsInf(optimum, 1) != errors.Is(err, ErrInfeasible) {
-			t.Fatalf("%+v: brute force found %v, Solve says %v", p, optimum, err)
+			t.Fatalf("%+v: brute force found %v, Solve returned %v", p, optimum, err)
 		}
 		if err != nil {
 			infeasible++
@@ -135,10 +135,10 @@ func TestIntervalContainsTheOptimum(t *testing.T) {
 		}
 		c, err := Evaluate(p, i.Schedule)
 		if err != nil || math.Abs(c.Total-i.UB) > 1e-9 || c.Late != i.Late || i.Late > i.Allowed {
-			t.Fatalf("%+v: the schedule %v behind UB costs %+v (%v), the interval says %+v", p, i.Schedule, c, err, i)
+			t.Fatalf("%+v: the schedule %v of UB costs %+v (%v), the interval has %+v", p, i.Schedule, c, err, i)
 		}
 		if cost, late, _, _ := byHand(p, i.Schedule); math.Abs(cost-c.Total) > 1e-9 || int64(late) != c.Late {
-			t.Fatalf("%+v: schedule %v: by hand %v and %d late, Evaluate says %+v", p, i.Schedule, cost, late, c)
+			t.Fatalf("%+v: schedule %v: want cost %v and %d late, Evaluate returned %+v", p, i.Schedule, cost, late, c)
 		}
 		if i.Allowed == 0 {
 			hard++

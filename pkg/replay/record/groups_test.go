@@ -104,7 +104,7 @@ func TestAMarketIsDecidedAgain(t *testing.T) {
 	path, phases := recordMarket(t, Options{})
 	for _, p := range []statemachine.Phase{statemachine.PreferSpot, statemachine.Fallback, statemachine.Returning} {
 		if !phases[p] {
-			t.Errorf("the group never came to phase %d: little was shown", p)
+			t.Errorf("the group was never in phase %d, so the recording does not test it", p)
 		}
 	}
 	v, err := VerifyFiles(path, nil)
@@ -112,7 +112,7 @@ func TestAMarketIsDecidedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := v.Phases["gpu"]; p[0] != statemachine.PreferSpot || !slices.Contains(p, statemachine.Fallback) {
-		t.Errorf("it went through %v", p)
+		t.Errorf("the phases were %v", p)
 	}
 	if v.Ticks != 7200 || v.Groups != 7200 || v.Decisions != 7200 {
 		t.Errorf("two hours of a workload and a group: %+v", v)
@@ -256,7 +256,7 @@ func TestWhatIsNoGroup(t *testing.T) {
 		{"2 NodePools observed, want 1", group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":[0,0]}},"d":{}}`)},
 		{`no part "pool.0"`, group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{},"pool.0":{}},"d":{}}`)},
 		{"state of a capacity group", group + tick(`{"k":"gpu","p":1,"seen":{"whole":{}},"state":[1],"d":{}}`)},
-		{"came out otherwise", group +
+		{"differs from the recording", group +
 			tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":[1],"Workloads":1}},"d":{"Phase":7}}`)},
 	} {
 		if _, err := Verify("file", strings.NewReader(start+c.text), nil); err == nil || !strings.Contains(err.Error(), c.want) {

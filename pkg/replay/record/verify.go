@@ -43,7 +43,7 @@ type Difference struct {
 
 // Error returns the position and both outcomes.
 func (d *Difference) Error() string {
-	return fmt.Sprintf("%s:%d: %s at %s came out otherwise\nrecorded %s\nnow      %s",
+	return fmt.Sprintf("%s:%d: the decision of %s at %s differs from the recording\nrecorded %s\nnow      %s",
 		d.File, d.Line, d.Key, d.At.Format(time.RFC3339Nano), d.Recorded, d.Now)
 }
 

@@ -106,7 +106,7 @@ func checkGuide(t *testing.T, name string, r *evaluate.Report) {
 	want := fmt.Sprintf(" | $%s | %.0f%% | %.0f%% | %.0f%%, fleet %.0f%% |", dollars, 100**r.SavedSmallest, 100**r.Saved,
 		100*ours.Productive, 100*fleet.Productive)
 	if !strings.HasSuffix(row, want) {
-		t.Errorf("%s: the guide says %q, the replay %q", name, row, want)
+		t.Errorf("%s: the guide has %q, the replay %q", name, row, want)
 	}
 	if *r.SavedSmallest > *r.Saved {
 		t.Errorf("%s: the smallest fleet (%v) costs more than the scenario's (%v)", name, *r.SavedSmallest, *r.Saved)

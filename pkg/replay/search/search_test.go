@@ -72,7 +72,7 @@ func TestSearchIsNeverWorseThanItsStart(t *testing.T) {
 			t.Fatalf("%v is worse than the start", best)
 		}
 		if most := said + populationPerKnob*knobs + minPopulation; asked > most {
-			t.Fatalf("%d runs, of %d at the most", asked, most)
+			t.Fatalf("%d runs, want at most %d", asked, most)
 		}
 		ranked := s.Ranked()
 		differs := ranked[0].Run.Outcome().Better(best.Run.Outcome()) || best.Run.Outcome().Better(ranked[0].Run.Outcome())

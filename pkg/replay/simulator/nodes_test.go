@@ -126,7 +126,7 @@ func TestReplicasArePackedOnNodes(t *testing.T) {
 		t.Errorf("17 GPUs took %d nodes of 8, want 3", got)
 	}
 	if want := 7 * (20*time.Minute - 121*time.Second); r.Ledger[ledger.Fragmentation] != want {
-		t.Errorf("fragmentation %s, want the 7 free GPUs since the nodes came up: %s", r.Ledger[ledger.Fragmentation], want)
+		t.Errorf("fragmentation %s, want the 7 free GPUs since the nodes were usable: %s", r.Ledger[ledger.Fragmentation], want)
 	}
 }
 
@@ -188,11 +188,11 @@ func TestEmptyNodesGoAtTheBudgetsPace(t *testing.T) {
 	// The nodes are empty at 600 s and can be consolidated from 660 s. The disruption loop finds an empty node up to 10 s later, validates its
 	// removal after 15 s and removes it within another 30 s. The budget of 10% allows the removal of one of the ten nodes at a time.
 	if len(gone) != 10 || gone[0] < 660+15+30 || gone[0] > 660+10+15+30+1 {
-		t.Fatalf("nodes went at %v", gone)
+		t.Fatalf("nodes were removed at %v", gone)
 	}
 	for i := range gone[1:] {
 		if d := gone[i+1] - gone[i]; d < 25 {
-			t.Errorf("two nodes went %d s apart: a budget of 10%% lets one of ten go in 25 s or more", d)
+			t.Errorf("two nodes were removed %d s apart, want at least 25 s: the budget of 10%% allows one of ten at a time", d)
 		}
 	}
 }
@@ -322,7 +322,7 @@ func TestANodeIsAsLikelyToGoAsAnyOther(t *testing.T) {
 	// Three of the ten nodes in the market belong to the simulated NodePool, and two of the ten are lost. On average, a run loses 0.6 nodes of
 	// the NodePool, so 300 runs lose 180 nodes, with a standard deviation of about 11.
 	if lost < 140 || lost > 220 {
-		t.Errorf("%d of our nodes went in 300 runs, want about 180", lost)
+		t.Errorf("%d nodes of the NodePool were lost in 300 runs, want about 180", lost)
 	}
 }
 

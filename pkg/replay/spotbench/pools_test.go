@@ -31,7 +31,7 @@ func TestTwoZonesReplaceEachOther(t *testing.T) {
 		}
 	}
 	if ours := r.Runs[0]; ours.OverLeast > 1.5 {
-		t.Errorf("gpuscaler costs %.2f of the plan that knows both markets", ours.OverLeast)
+		t.Errorf("gpuscaler costs %.2f times as much as the plan that knows both markets", ours.OverLeast)
 	}
 }
 

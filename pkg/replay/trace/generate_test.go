@@ -147,7 +147,7 @@ func TestGeneratorAgreesWithGenerate(t *testing.T) {
 		for now := time.Duration(0); now < p.Duration; now += 7777 * time.Millisecond {
 			got = until(got, min(now, p.Duration))
 			if n := len(got); n > 0 && got[n-1].At >= now {
-				t.Fatalf("%s: an arrival at %v came before %v", name, got[n-1].At, now)
+				t.Fatalf("%s: an arrival at %v was returned before the time %v", name, got[n-1].At, now)
 			}
 		}
 		got = until(got, p.Duration)
@@ -155,7 +155,7 @@ func TestGeneratorAgreesWithGenerate(t *testing.T) {
 			t.Errorf("%s: %d arrivals in parts, %d in the trace", name, len(got), len(want))
 		}
 		if more := until(nil, time.Minute); more != nil {
-			t.Errorf("%s: time ran backwards and %d arrivals came again", name, len(more))
+			t.Errorf("%s: %d arrivals were returned again for an earlier time", name, len(more))
 		}
 	}
 }
@@ -203,7 +203,7 @@ func TestInvalidProfileIsRejected(t *testing.T) {
 		})
 	}
 	if _, ok := Preset("none"); ok || !strings.Contains(strings.Join(PresetNames(), " "), "diurnal") {
-		t.Error("Preset knows what it does not name")
+		t.Error("Preset returns a profile for an unknown name, or PresetNames omits diurnal")
 	}
 }
 
@@ -212,6 +212,6 @@ func TestCollectIsLimited(t *testing.T) {
 	_, err := tr.Collect(1000)
 	refused(t, err, 0, "more than 1000 requests")
 	if _, err := tr.Drawn(1000); err == nil {
-		t.Error("Drawn holds more than it may")
+		t.Error("Drawn returns no error for more requests than allowed")
 	}
 }

@@ -24,7 +24,7 @@ func (s Summary) WriteText(w io.Writer) error {
 		readable.Number(s.RPM.P50), readable.Number(s.RPM.P95),
 		readable.Number(s.RPM.Max), readable.Count(len(s.Bins)), readable.Duration(s.Bin))
 	if s.Partial > 0 && len(s.Bins) > 1 {
-		t.Add("", "the last slot is cut short at %s (%s requests): no low load",
+		t.Add("", "the last slot has only %s (%s requests), so its count is not comparable",
 			readable.Duration(s.Partial), readable.Number(s.Bins[len(s.Bins)-1]))
 	}
 	t.Add("idle", "longest gap %s; gaps over 5m: %d, over 10m: %d (%.1f%% of the time); empty "+
@@ -48,7 +48,7 @@ type lines struct{ readable.Lines }
 
 func (t *lines) tokens(label string, s TokenSummary, requests int) {
 	if s.Known == 0 {
-		t.Add(label, "tokens not on record")
+		t.Add(label, "tokens not recorded")
 		return
 	}
 	t.Add(label, "tokens mean %s  p50 %s  p95 %s  max %s", readable.Number(s.Mean),

@@ -42,7 +42,7 @@ func TestFormsOfRealFiles(t *testing.T) {
 		{"a zone of its own per row", "time\n2026-03-29T03:00:00+02:00\n2026-03-29T01:00:01Z\n2026-03-28T21:00:02-0400\n", Options{},
 			"2026-03-29T01:00:00Z", []trace.Request{request(0, u, u, false, 0), request(time.Second, u, u, false, 0),
 				request(2*time.Second, u, u, false, 0)},
-			"not on record"},
+			"not recorded"},
 		{"local times read in the zone that is given", "time\n2026-01-05 09:00:00\n2026-01-05 09:00:01\n", Options{Location: berlin},
 			"2026-01-05T08:00:00Z", []trace.Request{request(0, u, u, false, 0), request(time.Second, u, u, false, 0)},
 			"read as Europe/Berlin"},
@@ -185,8 +185,8 @@ func TestGapInARateIsNotZero(t *testing.T) {
 	}
 	short := mustRead(t, "start,rate\n0,1\n60,1\n120,1\n240,1\n", Options{})
 	if n := len(mustCollect(t, short)); n != 300 || !strings.Contains(strings.Join(short.Notes, "\n"),
-		"holes in the rate, held at the rate before: 1") {
-		t.Errorf("a hole of a minute: %d requests, notes %q; want it held and said", n, short.Notes)
+		"gaps in the rates, filled with the previous rate: 1") {
+		t.Errorf("a gap of a minute: %d requests, notes %q; want the previous rate and a note", n, short.Notes)
 	}
 }
 

@@ -249,7 +249,7 @@ func (b *logBuilder) notes() []string {
 	n.count(c.backwards, fmt.Sprintf("rows up to %v before an earlier row, sorted", c.furthest))
 	n.count(c.headers, "repeated header lines, skipped")
 	n.count(c.filtered, "rows filtered out")
-	n.count(c.failed, "rows that failed, "+map[bool]string{false: "kept, for they were demand", true: "dropped"}[b.o.DropFailed])
+	n.count(c.failed, "failed rows, "+map[bool]string{false: "kept, because they are load", true: "dropped"}[b.o.DropFailed])
 	n.count(c.zeroOutput, "rows with 0 output tokens (failed, or embeddings)")
 	n.count(c.dropped, "failed rows dropped")
 	n.count(c.noService, "rows without a service time")
@@ -259,7 +259,7 @@ func (b *logBuilder) notes() []string {
 	case c.noTokens < len(b.all):
 		n.count(c.noTokens, "rows without a token count")
 	case b.o.Tokens == nil:
-		n.say("token counts are not on record")
+		n.say("token counts are not recorded")
 	}
 	return n
 }

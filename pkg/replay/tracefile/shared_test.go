@@ -55,7 +55,7 @@ func TestAzureHourAgreesWithReferenceCounts(t *testing.T) {
 	want := stats(t, file)
 	for name := range want {
 		if fmt.Sprint(got[name]) != fmt.Sprint(want[name]) {
-			t.Errorf("%s = %v, stats.json says %v", name, got[name], want[name])
+			t.Errorf("%s = %v, stats.json has %v", name, got[name], want[name])
 		}
 	}
 	if s.RPM.MinWhole <= s.RPM.Min || s.Partial == 0 {
@@ -84,7 +84,7 @@ func TestServeGenRatesAgreeWithReferenceSums(t *testing.T) {
 			want := stats(t, file)
 			for name := range want {
 				if fmt.Sprint(got[name]) != fmt.Sprint(want[name]) {
-					t.Errorf("%s = %v, stats.json says %v", name, got[name], want[name])
+					t.Errorf("%s = %v, stats.json has %v", name, got[name], want[name])
 				}
 			}
 		})

@@ -107,7 +107,7 @@ func (b *rateBuilder) notes() []string {
 	n.count(b.seen.noFamily, fmt.Sprintf("windows without a family, read as %s", b.o.Family))
 	n.count(b.seen.services, "files with a column of service times, which is not used for rates")
 	n.count(b.seen.unknown, "samples that are NaN: treated as missing")
-	n.count(b.seen.held, "holes in the rate, held at the rate before")
-	n.count(b.seen.shorter, "clients that begin later or end earlier than others, without traffic there")
+	n.count(b.seen.held, "gaps in the rates, filled with the previous rate")
+	n.count(b.seen.shorter, "clients that begin later or end earlier than others: no traffic in the missing time")
 	return n
 }
