@@ -14,6 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/formula"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/promql"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/wording"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -93,6 +94,7 @@ func (c *compiler) signal(s *spec.Signal, p *decode.Path) (scaling.Signal, polic
 	}
 	signal := scaling.Signal{Name: s.Name, Type: s.Type, Optional: s.Optional, Class: metric.Class, Unit: metric.Unit}
 	c.measures(s, p, metric, &signal, &source)
+	c.noRateOfLatency(s, p, source.Query)
 	c.target(s, p, metric, &signal)
 	signal.MaxAge = c.maxAge(s, source.DataSource)
 	signal.MinCoverage = c.minCoverage(s, p)
@@ -173,6 +175,23 @@ func (c *compiler) latency(s *spec.Signal, p *decode.Path, source *policy.Source
 	}
 	if source.Window < 15*time.Second || source.Window > time.Hour {
 		c.Reject(p.Key("window"), "is out of range", "15s to 1h")
+	}
+}
+
+// noRateOfLatency rejects a signal that is said to be a latency, and whose query computes the rate of a counter. Its value is a number of
+// events per second, and not a time. It also rejects a rate together with quantile or window, which compute a latency from a histogram.
+func (c *compiler) noRateOfLatency(s *spec.Signal, p *decode.Path, query string) {
+	const wrong, latency = "is latency, and the value is a rate of events per second", "a query without rate whose value is a time in seconds"
+	_, isRate := promql.PerSecond(query)
+	isRate = isRate || s.Rate != 0
+	switch {
+	case isRate && s.Measures == "latency":
+		c.Reject(p.Key("measures"), wrong, "arrivals, served, queued, inFlight or busy for a rate; or "+latency)
+	case isRate && s.Class == "latency":
+		c.Reject(p.Key("class"), wrong, "demand or utilization for a rate; or "+latency)
+	case s.Rate != 0 && s.QueryRef == "" && (s.Quantile != 0 || s.Window != 0):
+		c.Reject(p.Key("rate"), "has no effect with quantile and window, which compute a latency from a histogram",
+			"rate, or quantile and window")
 	}
 }
 

@@ -155,6 +155,10 @@ func (d *document) readHead() {
 		d.kind = kind
 	case "":
 		d.Reject(root.Key("kind"), "is missing", wording.List(kinds))
+	case "HorizontalPodAutoscaler", "ScaledObject":
+		d.Reject(root.Key("kind"), "is not a kind of gpuscaler; `gpuscaler lint --offline --objects FILE platform.yaml` checks the policy in "+
+			"the annotations of this object", wording.List(kinds))
+		return
 	default:
 		d.Reject(root.Key("kind"), "is not a supported kind"+wording.DidYouMean(kind, kinds), wording.List(kinds))
 	}

@@ -162,6 +162,10 @@ var policyMistakes = []mistake{
 		"  - {name: gateway, type: vllm, metric: requestsWaiting, measures: arrivals}\n"},
 	{"two signals for the arrivals", firstSignal, "  objective: {wait: 10s}\n  signals:\n" +
 		"  - {name: gateway, type: prometheus, metric: a, rate: 1m}\n  - {name: second, type: prometheus, metric: b, rate: 1m}\n"},
+	{"the rate of a latency", firstSignal, "  objective: {wait: 10s}\n  signals:\n  - {name: gateway, type: vllm}\n" +
+		"  - {name: wait, type: prometheus, metric: a, rate: 1m, measures: latency}\n"},
+	{"the rate of a histogram", "queryRef: gateway-queue, target: 10", "metric: a, rate: 1m, quantile: 0.9, target: 2s"},
+	{"a rate of class latency", "queryRef: gateway-queue, target: 10", "metric: a, rate: 1m, class: latency, target: 2"},
 	{"a forecast without target", firstSignal, "  objective: {wait: 10s}\n  signals:\n" +
 		"  - {name: gateway, type: redis, source: redis-chat, listName: all, forecast: {}}\n"},
 	{"a latency at another percentile", firstSignal, "  objective: {timeToFirstToken: 500ms, percentile: 99}\n  signals:\n" +

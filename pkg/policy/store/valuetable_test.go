@@ -114,7 +114,7 @@ func signalValues(p string) []values {
 		{p + ".measures", "objective: {wait: 10s}\nsignals: [{name: n, type: vllm}, {name: s, type: prometheus, metric: m, measures: $}]",
 			"arrivals queued inFlight served busy", "waiting"},
 		{p + ".measures", "objective: {wait: 10s}\nsignals: [{name: n, type: vllm}, " +
-			"{name: s, type: prometheus, metric: m, rate: 1m, measures: $}]", "", ""},
+			"{name: s, type: prometheus, metric: m, rate: 1m, measures: $}]", "arrivals queued inFlight served busy", "latency"},
 		{p + ".rate", "objective: {wait: 10s}\nsignals: [{name: n, type: vllm}, {name: s, type: prometheus, metric: m, rate: $}]", "1m 90s", ""},
 		{p + ".rate", "objective: {wait: 10s}\nsignals: [{name: n, type: vllm}, {name: s, type: prometheus, metric: 'vllm:m', rate: $}]",
 			"1m", ""},

@@ -22,8 +22,27 @@ func Quote(s string) string {
 // credentials matches the credentials in a URL. Quote removes them, because problems are written to logs and Events.
 var credentials = regexp.MustCompile(`://[^/@]*@`)
 
-// nearest returns the word that is most similar to s, or "" if no word is similar.
+// nearest returns the word that is most similar to s, or "" if no word is similar. A prefix that ends with "/" and that s shares with all
+// words, as the annotations of one project do, is not compared: it would make all words similar.
 func nearest(s string, words []string) string {
+	prefix := s[:strings.LastIndexByte(s, '/')+1]
+	var rest []string
+	for _, w := range words {
+		if after, has := strings.CutPrefix(w, prefix); has {
+			rest = append(rest, after)
+		}
+	}
+	if len(rest) < len(words) {
+		prefix, rest = "", words
+	}
+	if w := mostSimilar(s[len(prefix):], rest); w != "" {
+		return prefix + w
+	}
+	return ""
+}
+
+// mostSimilar is like nearest, but compares the whole texts.
+func mostSimilar(s string, words []string) string {
 	best, least := "", max(2, len(s)/3)+1
 	for _, w := range words {
 		if strings.EqualFold(s, w) {

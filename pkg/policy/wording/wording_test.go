@@ -77,6 +77,10 @@ func TestSuggestions(t *testing.T) {
 		{"yRef", []string{"queryRef"}, "queryRef"},
 		{"eryR", []string{"queryRef"}, ""},
 		{"replicas", []string{"minReplicas", "maxReplicas"}, ""},
+		{"me.io/queue-depth", []string{"me.io/queue-source", "me.io/queue-depth-per-replica"}, "me.io/queue-depth-per-replica"},
+		{"me.io/queue-sourc", []string{"me.io/queue-source", "me.io/queue-depth-per-replica"}, "me.io/queue-source"},
+		{"me.io/xyz", []string{"me.io/abc", "me.io/def"}, ""}, // only the prefix is equal
+		{"me.io/mod", []string{"me.io/mode", "other"}, "me.io/mode"},
 		{"sqs", []string{strings.Repeat("x", 70)}, ""},
 		{long[:63] + "x", []string{long}, long},
 		{long, []string{long[:63] + "x"}, long[:63] + "x"},
