@@ -59,8 +59,9 @@ func (o *Options) window(s *Snapshot) int {
 	return s.Steps - steps
 }
 
-// forecast replays the traffic of a workload with gpuscaler and computes the least cost that any autoscaler needs to meet the SLO.
-func (s *Snapshot) forecast(ctx context.Context, w *Workload, o *Options) (*Forecast, error) {
+// forecast replays the traffic of a workload with gpuscaler and computes the least cost that any autoscaler needs to meet the SLO. It calls
+// announce before it computes the least cost.
+func (s *Snapshot) forecast(ctx context.Context, w *Workload, o *Options, announce func(string)) (*Forecast, error) {
 	from := o.window(s)
 	hourly, err := s.hourly(w, from)
 	if err != nil {
@@ -93,6 +94,7 @@ func (s *Snapshot) forecast(ctx context.Context, w *Workload, o *Options) (*Fore
 			break
 		}
 	}
+	announce("least cost of")
 	if out.Bound, err = bound(ctx, &c, out.Hours); err != nil {
 		return nil, err
 	}

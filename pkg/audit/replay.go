@@ -25,12 +25,15 @@ func (r *Report) replay(ctx context.Context, o *Options) error {
 	for i := range r.Workloads {
 		all.Go(func() error {
 			l := &r.Workloads[i]
-			if o.Progress != nil {
-				o.Progress("replaying "+l.Workload, float64(finished.Load())/float64(len(r.Workloads)))
+			announce := func(what string) {
+				if o.Progress != nil {
+					o.Progress(what+" "+l.Workload, float64(finished.Load())/float64(len(r.Workloads)))
+				}
 			}
+			announce("replaying")
 			defer finished.Add(1)
 			if limited.Err() == nil {
-				l.Forecast, failed[i] = r.snapshot.forecast(limited, l.of, o)
+				l.Forecast, failed[i] = r.snapshot.forecast(limited, l.of, o, announce)
 			}
 			if l.Forecast == nil && limited.Err() != nil {
 				failed[i] = fmt.Errorf("%w: the time limit of %s for replays has passed", errNoForecast, o.Budget)
