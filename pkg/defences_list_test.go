@@ -162,8 +162,11 @@ var interfaceRemovals = []removal{
 		edits: []edit{{"pkg/telemetry/promapi/decode.go", "return lacking(warnings)", "_ = lacking; return nil"}}},
 	{what: "the limit of an answer's series", rows: of(inSources, "more series than the platform allows"),
 		edits: []edit{{"pkg/telemetry/promapi/decode.go", "if d.count++; d.count > d.limits.Series {", "if d.count++; d.count < 0 {"}}},
-	{what: "the limit of an answer's bytes", rows: of(inSources, "an answer without end"),
+	{what: "the limit of an answer's bytes", rows: of(inSources, "an answer without end", "a compressed bomb of a Prometheus"),
 		edits: []edit{{"pkg/telemetry/sources.go", "l := promapi.Limits{Bytes: g.source.MaxBytes,", "l := promapi.Limits{Bytes: 1 << 40,"}}},
+	{what: "the limit of an answer's compressed bytes", rows: of(inSources, "compressed data without end that decompress to nothing"),
+		edits: []edit{{"pkg/telemetry/fetch/fetch.go", "received := &bounded{r: resp.Body, left: r.Bytes}",
+			"received := &bounded{r: resp.Body, left: 1 << 40}"}}},
 	{what: "the check of an answer's times", rows: of(inSources, "a sample whose time is a word", "a time of the year 10^300"),
 		edits: []edit{{"pkg/telemetry/promapi/decode.go", "if err != nil || !(seconds >= 0 && seconds < 1<<33) {", "if false {"}}},
 

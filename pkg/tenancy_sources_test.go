@@ -136,14 +136,16 @@ func (c *sentBytes) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// zipBomb returns 32 KiB of gzip data that decompress to a metrics page of about 32 MiB.
-func zipBomb() []byte {
+// zipBomb returns 32 KiB of gzip data that decompress to about 32 MiB: first, then line again and again, and then last.
+func zipBomb(first, line, last string) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	for chunk := []byte(strings.Repeat("other_metric 1\n", 1<<16)); b.Len() < 1<<15; {
+	_, _ = io.WriteString(z, first)
+	for chunk := []byte(strings.Repeat(line, 1<<20/len(line))); b.Len() < 1<<15; {
 		_, _ = z.Write(chunk)
 		_ = z.Flush()
 	}
+	_, _ = io.WriteString(z, last)
 	_ = z.Close()
 	return b.Bytes()
 }
@@ -318,7 +320,7 @@ func sources(t *testing.T) entrance {
 			bounded(sent(16, endless("vllm:num_requests_waiting{a=\"", "xxxxxxxx"), pod))},
 		{"a compressed bomb", "CVE-2023-48713", "unknown: stopped", bounded(pod(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
-			_, _ = w.Write(zipBomb())
+			_, _ = w.Write(zipBomb("", "other_metric 1\n", ""))
 		}))},
 		{"a page that drips a byte a second", "", "unknown: stopped", soon(bounded(pod(func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
@@ -399,6 +401,15 @@ func sources(t *testing.T) entrance {
 		}, ", maxSeries: 1000"))},
 		{"an answer without end", "KEDA reads without a bound", "unknown: stopped",
 			bounded(sent(16, endless(`{"status":"success","padding":"`, "xxxxxxxx"), small))},
+		{"a compressed bomb of a Prometheus", "CVE-2023-48713", "unknown: answer cut off", small(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(zipBomb(`{"padding":"`, "xxxxxxxx", `",`+vector(series("team-chat", "llama", "0"))[1:]))
+		})},
+		{"compressed data without end that decompress to nothing", "", "unknown: stopped",
+			bounded(sent(16, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Encoding", "gzip")
+				endless("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff", "\x00\x00\x00\xff\xff")(w, r) // blocks without data
+			}, small))},
 		{"brackets without end", "", "unknown: stopped", bounded(sent(16, endless(`{"data":`, "[[[[[[[["), small))},
 		{"a redirect of a request with credentials", "KEDA follows redirects", "unknown",
 			redirecting("/thief", http.StatusPermanentRedirect, func(h http.HandlerFunc) func(*testing.T) string { return prom(h) })},

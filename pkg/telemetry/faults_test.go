@@ -109,11 +109,17 @@ func TestReadingOfAFaultyPrometheus(t *testing.T) {
 				}
 			}
 		}, lost, scaling.CauseTruncated},
-		// Queries do not send Accept-Encoding, so a compressed response is invalid. The tests of scraped pages cover the decompression
-		// limit.
 		{"gzip bomb", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(bomb)
+		}, lost, scaling.CauseTruncated},
+		{"compressed and truncated", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(bomb[:1000])
+		}, lost, scaling.CauseTruncated},
+		{"not compressed as it says", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			fmt.Fprint(w, answerOf("5"))
 		}, lost, scaling.CauseMalformed},
 		{"too many series", text(`{"status":"success","data":{"resultType":"vector","result":[` + strings.TrimSuffix(series, ",") + `]}}`),
 			lost, scaling.CauseSeries},

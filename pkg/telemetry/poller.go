@@ -31,8 +31,7 @@
 //	net/http, headers of answers   the headers received               64 KiB for pods, net/http's 10 MiB for servers that the platform
 //	                                                                  team declares
 //	net/http, HTTP/2               our own windows: 4 MiB a stream    the same, because a server cannot exceed the windows
-//	compress/gzip                  a window of 32 KiB                 as for bodies, counted after decompression; queries to Prometheus
-//	                                                                  accept no compression
+//	compress/gzip                  a window of 32 KiB                 as for bodies, counted before and after decompression
 //	encoding/json (promapi)        the current token; it doubles      maxBytes; maxSeries for elements; 16 KiB of labels for each series
 //	client_golang API (history)    the whole body                     history.Limits.Bytes: 256 MiB, or maxBytes of the data source
 //	expfmt (exposition)            the lines that Parse keeps         exposition.DefaultLimits: 64 KiB a line, 4,000 series, 1 MiB kept

@@ -100,7 +100,7 @@ type Request struct {
 	URL    string
 	Form   url.Values // if set, it is sent in a POST request; if nil, the request is a GET request
 	Accept string
-	Bytes  int64  // greatest size of the body after decompression, > 0
+	Bytes  int64  // greatest size of the body, before and after decompression, > 0
 	Clock  *Clock // clock of the source; nil: the times of samples are not corrected
 }
 
@@ -143,9 +143,10 @@ func (c *Client) Do(ctx context.Context, r Request, read func(Answer) error) (in
 		return 0, err
 	}
 	defer resp.Body.Close()
-	body := &bounded{r: resp.Body, left: r.Bytes}
+	received := &bounded{r: resp.Body, left: r.Bytes}
+	body := &bounded{r: Gunzip(resp.Header, received), left: r.Bytes}
 	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+		text, _ := io.ReadAll(io.LimitReader(body, maxErrorBody))
 		return int64(len(text)), &StatusError{Code: resp.StatusCode, Body: oneLine(text)}
 	}
 	answer := Answer{Reader: body, Timing: Timing{Received: time.Now()}} // may use the clock: the source's clock is compared with gpuscaler's
@@ -157,7 +158,7 @@ func (c *Client) Do(ctx context.Context, r Request, read func(Answer) error) (in
 		err = errors.Join(err, body.failed)
 	}
 	switch {
-	case body.over: // read may have returned a syntax error, but its cause is the exceeded limit
+	case body.over, received.over: // read may have returned a syntax error, but its cause is the exceeded limit
 		err = fmt.Errorf("%w after %d bytes", ErrTruncated, body.n)
 	case err != nil && ctx.Err() != nil: // the time limit closed the connection, so read may have returned any error
 		err = fmt.Errorf("%w after %d bytes: %w", ctx.Err(), body.n, err)
@@ -179,6 +180,7 @@ func (r Request) build(ctx context.Context) (*http.Request, error) {
 	if r.Form != nil {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
+	AcceptGzip(req.Header)
 	if r.Accept != "" {
 		req.Header.Set("Accept", r.Accept)
 	}

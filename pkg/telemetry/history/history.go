@@ -87,34 +87,43 @@ func OpenSigned(address string, h config.HTTPClientConfig, sign *sigv4.SigV4Conf
 // response smaller.
 var ErrTooLarge = errors.New("the answer exceeds its limit")
 
-// bounded is a transport that limits the size of response bodies. After the given number of bytes, reading a body fails.
+// bounded is a transport that accepts compressed responses and limits the size of their bodies, before and after decompression. After the
+// given number of bytes, reading a body fails.
 type bounded struct {
 	next  http.RoundTripper
 	bytes int64
 }
 
 func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	fetch.AcceptGzip(r.Header)
 	response, err := b.next.RoundTrip(r)
 	if err == nil {
-		response.Body = &boundedBody{response.Body, b.bytes}
+		received := &boundedReader{response.Body, b.bytes}
+		response.Body = &boundedBody{boundedReader{fetch.Gunzip(response.Header, received), b.bytes}, response.Body}
 	}
 	return response, err
 }
 
 type boundedBody struct {
-	io.ReadCloser
+	boundedReader
+	io.Closer
+}
+
+type boundedReader struct {
+	io.Reader
 	left int64
 }
 
-func (c *boundedBody) Read(p []byte) (int, error) {
+func (c *boundedReader) Read(p []byte) (int, error) {
 	if c.left <= 0 {
 		// Read one more byte. If there is no further byte, the body ends exactly at the limit and is complete.
-		if n, err := c.ReadCloser.Read(p[:min(len(p), 1)]); n == 0 {
+		if n, err := c.Reader.Read(p[:min(len(p), 1)]); n == 0 {
 			return 0, err
 		}
 		return 0, ErrTooLarge
 	}
-	n, err := c.ReadCloser.Read(p[:min(int64(len(p)), c.left)])
+	n, err := c.Reader.Read(p[:min(int64(len(p)), c.left)])
 	c.left -= int64(n)
 	return n, err
 }

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"net/http"
@@ -78,6 +79,27 @@ func TestAnswerIsBounded(t *testing.T) {
 	// The server never answers, so only the time limit ends the query.
 	if _, err := open(t, slow.URL, Limits{Time: 100 * time.Millisecond}).Instant(t.Context(), "up", time.Unix(60, 0)); err == nil {
 		t.Error("no error for a server that never answers")
+	}
+}
+
+// The client accepts compressed responses, and the limit applies to the decompressed response.
+func TestCompressedAnswerIsBounded(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Accept-Encoding") != "gzip" {
+			t.Errorf("Accept-Encoding %q", r.Header.Get("Accept-Encoding"))
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		defer z.Close()
+		fmt.Fprintf(z, `{"padding":"%s","status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[60,"1"]}]}}`,
+			strings.Repeat("x", 1<<20))
+	}))
+	defer web.Close()
+	if v, err := open(t, web.URL, Limits{}).Instant(t.Context(), "up", time.Unix(60, 0)); err != nil || len(v) != 1 {
+		t.Errorf("%v, %v", v, err)
+	}
+	if _, err := open(t, web.URL, Limits{Bytes: 1 << 19}).Instant(t.Context(), "up", time.Unix(60, 0)); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a megabyte, and the limit is half of it: %v", err)
 	}
 }
 

@@ -68,7 +68,8 @@ func CauseOf(err error) scaling.Cause {
 		return scaling.CauseForbidden
 	case errors.Is(err, ErrDenied):
 		return scaling.CauseDenied
-	case errors.As(err, &answer), errors.Is(err, exposition.ErrFormat), errors.Is(err, resp.ErrProtocol):
+	case errors.As(err, &answer), errors.Is(err, exposition.ErrFormat), errors.Is(err, resp.ErrProtocol),
+		errors.Is(err, fetch.ErrEncoding):
 		return scaling.CauseMalformed
 	case errors.Is(err, ErrInvalid):
 		return scaling.CauseInvalid
