@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/common/model"
 )
 
 // Prometheus is the Prometheus server of a stack. A test may stop and start it; it keeps its address and its data.
@@ -74,8 +76,8 @@ func (p *Prometheus) Start(ctx context.Context) error {
 	}
 	process, err := p.stack.Run(Command{Name: "prometheus", Path: p.stack.Binary("prometheus"), Args: []string{
 		"--config.file=" + filepath.Join(p.dir, "prometheus.yml"),
-		"--storage.tsdb.path=" + filepath.Join(p.dir, "data"),
-		"--storage.tsdb.retention.time=6h",
+		"--storage.tsdb.path=" + p.Data(),
+		"--storage.tsdb.retention.time=" + model.Duration(p.stack.options.Retention).String(),
 		"--web.listen-address=" + loopback(p.port),
 	}})
 	if err != nil {
@@ -84,6 +86,9 @@ func (p *Prometheus) Start(ctx context.Context) error {
 	p.process = process
 	return awaitReady(ctx, process, healthy(p.URL+"/-/ready"))
 }
+
+// Data returns the directory of the stored samples. While Prometheus is stopped, blocks can be added to it.
+func (p *Prometheus) Data() string { return filepath.Join(p.dir, "data") }
 
 // Stop stops Prometheus, as in a rollout. Its address then refuses connections.
 func (p *Prometheus) Stop() error {

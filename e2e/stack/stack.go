@@ -26,6 +26,8 @@ type Options struct {
 	HPASync time.Duration
 	// ScrapeInterval is the scrape interval of Prometheus; default 1 s.
 	ScrapeInterval time.Duration
+	// Retention is the time for which Prometheus stores samples; default 6 h.
+	Retention time.Duration
 	// APIServer, ControllerManager and Scheduler are additional flags of these components.
 	APIServer, ControllerManager, Scheduler []string
 	// Etcd returns the URL at which the API server reaches etcd, for example the URL of a proxy in front of the given URL; nil: the API
@@ -41,6 +43,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ScrapeInterval == 0 {
 		o.ScrapeInterval = time.Second
+	}
+	if o.Retention == 0 {
+		o.Retention = 6 * time.Hour
 	}
 	if o.Out == nil {
 		o.Out = os.Stderr
