@@ -28,10 +28,10 @@ type autoscaler struct {
 	group  nodeGroup
 
 	mu       sync.Mutex
-	created  int                  // nodes that were ever created
+	created  int                  // number of nodes that were ever created
 	most     int                  // the greatest number of nodes that existed at the same time
 	unneeded map[string]time.Time // time since which a node is unneeded, by node
-	booked   bool                 // a ProvisioningRequest keeps the nodes
+	booked   bool                 // a ProvisioningRequest reserves the nodes
 }
 
 // nodeGroup is a group of identical nodes, such as an instance group of a cloud provider.
@@ -75,7 +75,7 @@ func (a *autoscaler) run(ctx context.Context) {
 // node of the group.
 type state struct {
 	nodes   []corev1.Node
-	pods    map[string][]corev1.Pod // by node
+	pods    map[string][]corev1.Pod // pods on each node
 	waiting int64                   // GPUs of unschedulable pods that a node of the group would accept
 }
 
@@ -231,7 +231,7 @@ func (a *autoscaler) removable(s *state, n *corev1.Node) bool {
 	elsewhere := int64(0)
 	for i := range s.nodes {
 		if s.nodes[i].Name != n.Name {
-			elsewhere += a.free(s, s.nodes[i].Name) // as each pod of this test requests one GPU
+			elsewhere += a.free(s, s.nodes[i].Name) // free GPUs are free pods, because each pod of this test requests one GPU
 		}
 	}
 	return gpus <= elsewhere

@@ -133,7 +133,7 @@ func twoPatches(t *testing.T, ours client.Client) {
 		exists(t, p)
 		ownership := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": p.Name},
-			"spec": map[string]any{"disruption": map[string]any{"consolidateAfter": "30s"}}, // the current value
+			"spec": map[string]any{"disruption": map[string]any{"consolidateAfter": "30s"}}, // the value that the NodePool already has
 		}}
 		first := ours.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(ownership), byUs, client.ForceOwnership)
 		if name == "" && first == nil {

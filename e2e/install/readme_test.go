@@ -52,7 +52,7 @@ func block(t *testing.T, text string) string {
 	return ""
 }
 
-// A new user needs only the README: its values, its policy and its HPA scale a workload.
+// A new user needs only the README: with its values, its policy and its HPA, a workload must scale.
 func TestManifestsOfTheReadmeScaleAWorkload(t *testing.T) {
 	h := newHelm(t, restricted(t, "gpuscaler-readme"))
 	machine := newHost(t, h.namespace)
@@ -102,7 +102,7 @@ func TestManifestsOfTheReadmeScaleAWorkload(t *testing.T) {
 	})
 	t.Logf("from helm install to four replicas: %s", time.Since(began).Round(time.Second))
 	waiting.Store(0)
-	time.Sleep(30 * time.Second) // long enough for two syncs of the HPA and the polls before them
+	time.Sleep(30 * time.Second) // long enough for two syncs of the HPA and the polls before these syncs
 	before, err := replicas(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -130,8 +130,8 @@ func restrictedTeam(t *testing.T) {
 	}
 }
 
-// queue serves the metrics of a gateway to Prometheus: ten arriving requests a second, and the number of waiting requests, which the caller
-// can change.
+// queue serves the metrics of a gateway to Prometheus: ten arriving requests a second, and the number of waiting requests, which the
+// caller can change.
 func queue(t *testing.T) (waiting *atomic.Int64) {
 	t.Helper()
 	waiting = &atomic.Int64{}

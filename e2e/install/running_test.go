@@ -450,7 +450,8 @@ func TestBinaryAcceptsEveryFlagOfTheChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	flags, commands := 0, 0
-	for _, document := range regexp.MustCompile(`(?m)^(---|# ---- .*)$`).Split(string(text), -1)[2:] { // the first parts are the notes
+	// the first documents are notes and not objects
+	for _, document := range regexp.MustCompile(`(?m)^(---|# ---- .*)$`).Split(string(text), -1)[2:] {
 		var object any
 		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
 			t.Fatal(err)

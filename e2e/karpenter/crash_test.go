@@ -176,7 +176,8 @@ func TestLongKilledInEveryStateAllNodePoolsAreRestored(t *testing.T) {
 		}
 		return nil
 	}
-	// The schedule opens at a full minute, so the freeze, which begins two minutes earlier, may begin up to a minute later than now.
+	// The schedule opens at a full minute, and the freeze begins two minutes earlier. The wait includes up to a minute until the freeze
+	// begins.
 	stack.Eventually(t, 100*time.Second, "the zero limit, the limit cap, the fallback and the probe are set, and consolidation is frozen",
 		unchanged)
 

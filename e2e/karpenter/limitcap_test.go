@@ -215,8 +215,8 @@ func touch(t *testing.T, p pool, patch string) {
 type claimWatch struct {
 	mu    sync.Mutex
 	live  map[string]bool
-	drift map[string]string // reason of a claim's drift
-	end   map[string]string // reason why Karpenter terminated a claim
+	drift map[string]string // reason why a NodeClaim drifted, by name
+	end   map[string]string // reason why Karpenter terminated a NodeClaim, by name
 }
 
 func watchClaims(t *testing.T, of string) *claimWatch {

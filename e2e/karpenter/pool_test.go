@@ -21,11 +21,11 @@ import (
 type pool struct {
 	name, kind string // kind is a capacity type
 	weight     int64
-	limit      any // GPU limit; nil means none
+	limit      any // GPU limit; nil: no limit
 	nudge      string
 	by         style
 	after      string                    // consolidateAfter
-	edit       func(spec map[string]any) // changes the spec; nil means no change
+	edit       func(spec map[string]any) // changes the spec; nil: no change
 }
 
 // style is the way in which a NodePool is created. It determines the field managers that own its fields.

@@ -136,7 +136,7 @@ func (g *fastProcess) end(signal syscall.Signal) {
 	if g.process == nil {
 		return
 	}
-	_ = g.process.Process.Signal(signal) // the process may have ended
+	_ = g.process.Process.Signal(signal) // ignored, because the process may have ended
 	_ = g.process.Wait()
 	g.process = nil
 }

@@ -265,7 +265,7 @@ func retryOften(t *testing.T, namespace string) {
 			for i := range pods.Items {
 				if p := &pods.Items[i]; p.Spec.NodeName == "" {
 					text, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{"retry": fmt.Sprint(n)}}})
-					_ = suite.Client.Patch(ctx, p, client.RawPatch(types.MergePatchType, text)) // the pod may have been deleted
+					_ = suite.Client.Patch(ctx, p, client.RawPatch(types.MergePatchType, text)) // ignored, because the pod may have been deleted
 				}
 			}
 			time.Sleep(500 * time.Millisecond)

@@ -105,7 +105,7 @@ type recorded struct {
 	over  chan struct{}
 
 	mu      sync.Mutex
-	noticed map[string]bool // NodeClaims with an announced interruption
+	noticed map[string]bool // names of NodeClaims whose interruption was announced
 	lost    int
 }
 

@@ -47,7 +47,7 @@ func TestEachAnnotationValidInvalidAndRemoved(t *testing.T) {
 		key, good, bad string
 		shows          func(e explain.Explanation) string
 		want           string // texts in the explanation while the value is valid
-		allowed        string // the allowed values in the Event
+		allowed        string // the allowed values that the Event must contain
 	}{
 		{"queue-depth-per-replica", "7", "many", func(e explain.Explanation) string { return fmt.Sprint(e.Signals[0].Target) }, "7",
 			"a number such as 10"},

@@ -96,7 +96,7 @@ func (s *scaledWorkload) replace(t *testing.T, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, time.Minute, "replaced", func(ctx context.Context) error { // KEDA may write the object concurrently
+	stack.Eventually(t, time.Minute, "replaced", func(ctx context.Context) error { // retried, because KEDA may write the object concurrently
 		objects[0].SetResourceVersion(s.scaledObject(t).GetResourceVersion())
 		return suite.Stack.Client.Update(ctx, objects[0])
 	})

@@ -63,7 +63,7 @@ func replayed() *hpa.Spec {
 type poll struct {
 	at      time.Time
 	backlog int
-	broken  bool // the response was an error
+	broken  bool // the response to the poll was an error
 }
 
 // backlogs serves the backlog to KEDA and records the polls.

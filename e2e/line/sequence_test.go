@@ -155,7 +155,7 @@ func checkable(t *testing.T, u controller.Workload, status *record.Watched, sync
 	targets := u.Targets(t)
 	for i, s := range syncs {
 		if s.Known && i > 0 {
-			from := syncs[i-1].End.Add(-beside) // the HPA read the metric after this time
+			from := syncs[i-1].End.Add(-beside) // the HPA can only have read a value that was served after this time
 			all = append(all, observed{s, targets.Between(from, s.At.Add(stall)), existing.Between(from, s.At.Add(stall))})
 		}
 	}

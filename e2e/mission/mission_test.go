@@ -111,7 +111,7 @@ behavior:
 		t.Fatal(err)
 	}
 	stack.Eventually(t, time.Minute, "zero again", nodes(0, 0))
-	held := "" // after a fallback, the weight stays overridden until on-demand is no longer preferred
+	held := "" // name of the NodePool whose weight stays overridden, because the return to spot is not awaited; "": none
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		held = "gpu-on-demand"
 	}

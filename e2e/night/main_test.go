@@ -88,7 +88,7 @@ type outages struct {
 	longest time.Duration
 	answers int
 	last    error // error of the last failed read
-	wrong   error // a read that returned another target
+	wrong   error // describes a read that returned another target
 }
 
 // watchServing reads a policy's target repeatedly and requires that it does not change. It returns after the first successful read, and the

@@ -148,7 +148,7 @@ func (s *step) recordedState(load *exporter.Requests) error {
 	within := func(what string, have float64, at time.Time, before time.Duration, of func(exporter.State) int) error {
 		states := load.Between(at.Add(-before), at.Add(spread))
 		if len(states) == 0 {
-			return nil // before the first request
+			return nil // nothing to compare before the first request
 		}
 		least, most := math.MaxInt, 0
 		for _, state := range states {

@@ -33,7 +33,7 @@ const (
 	hourService = 6617 * time.Millisecond
 	hourTruth   = hourSlots / 6.617 // requests per second that a replica can serve
 	slower      = 1.5
-	hourStart   = 4 // replicas at the start
+	hourStart   = 4 // number of replicas at the start
 	coldStart   = time.Minute
 )
 
@@ -115,7 +115,7 @@ type played struct {
 	controller.Workload
 	load    *exporter.Requests
 	checked int
-	total   exporter.Served // at the end of the hour
+	total   exporter.Served // counts of served requests at the end of the hour
 }
 
 // begin starts a Deployment, its policy and its requests.
@@ -135,7 +135,7 @@ func (p *played) check(t *testing.T) {
 	t.Helper()
 	s, err := read(t.Context(), p.Workload)
 	if err != nil {
-		t.Logf("%s: not explained: %v", p.Name, err) // while no replica leads
+		t.Logf("%s: not explained: %v", p.Name, err) // explain fails while no replica leads
 		return
 	}
 	p.checked++

@@ -82,7 +82,7 @@ func TestModeHoldKeepsAllReplicas(t *testing.T) {
 		return nil
 	})
 	load.Set(75)
-	time.Sleep(4 * time.Second) // two HPA syncs
+	time.Sleep(4 * time.Second) // long enough for two HPA syncs
 	load.Set(5)
 	time.Sleep(6 * time.Second) // longer than the stabilization window of a decrease
 	replicas, err := s.Replicas.Steps()

@@ -20,7 +20,7 @@ import (
 // overload is a namespace that exceeds one limit of the data source that it shares with others.
 type overload struct {
 	namespace string
-	limit     string // part of the Event's message
+	limit     string // part of the message of the expected Event
 	policies  int
 	spec      func(i int) string // returns the spec of policy i; only the first policy of the namespace evil-series has a Deployment
 }

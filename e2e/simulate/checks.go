@@ -152,7 +152,7 @@ func (c *checker) served(r *replica, w *workload, n int32) {
 	if !rec.Superseded { // before the next decision, the target respects the bounds of the new files but not their schedules
 		low = min(max(low, w.floorAt(o, rec.At)), high)
 	}
-	// the workload is paused, or its target is capped because no node can be launched
+	// no lower bound applies if the workload is paused, or if its target is capped because no node can be launched
 	if d := rec.Decision; rec.View.Operator.Paused || d.Replicas < d.Uncapped {
 		low = 0
 	}

@@ -124,7 +124,7 @@ type write struct {
 	replica    *replica
 	kind, name string
 	live, next *unstructured.Unstructured
-	late       bool // applied after the client's timeout
+	late       bool // whether the API server applied the request after the client's timeout
 }
 
 // lateRequest is a request that the API server applies after the client's timeout.

@@ -24,7 +24,7 @@ type director struct {
 	table *coverage.Table
 	state string // the state in which this run adds events
 	added int
-	last  int // the second of the last added event
+	last  int // second of the run in which the last event was added
 }
 
 const (

@@ -58,8 +58,8 @@ type checker struct {
 	transitions int
 
 	samples    map[*replica]map[string]sample // the newest usable sample that each replica received, by workload and signal
-	previous   map[string]previousTarget      // by replica and workload
-	writeTimes map[string][]time.Time         // by NodePool
+	previous   map[string]previousTarget      // previous target, by replica and workload
+	writeTimes map[string][]time.Time         // times of gpuscaler's writes, by NodePool
 	blocked    map[string]time.Time           // time since which a limit of gpuscaler blocks the pending pods of a group, by group
 	healthy    map[*replica]time.Time         // time since which a replica is healthy
 	contested  map[*replica]time.Time         // time since which a process leads although another leading release overrides its NodePools

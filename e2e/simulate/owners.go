@@ -144,7 +144,7 @@ func setAnnotation(u *unstructured.Unstructured, key, value string) {
 func (s *simulation) ownerSets(p *pool, value any, path ...string) {
 	text := apiserver.TextOf(value)
 	if apiserver.FieldText(s.nodePool(p), path...) == text {
-		return // kubectl edit sends no request
+		return // the value does not change, so kubectl edit sends no request
 	}
 	s.trace("the owner of NodePool %s sets %s to %s", p.name, joined(path), text)
 	before := apiserver.FieldText(s.nodePool(p), path...)

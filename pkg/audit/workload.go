@@ -109,7 +109,7 @@ func heldAt(parts []Held, i int) float64 {
 func schedulesOf(w *Workload) (out []baseline.CronTrigger) {
 	for _, c := range w.Autoscaler.Schedules {
 		t, err := baseline.NewCron(c.Timezone, c.Start, c.End, int32(min(max(c.Replicas, 0), 1e6)))
-		if err == nil { // gaps reports an invalid schedule
+		if err == nil { // an invalid schedule is skipped here, and the method gaps reports it
 			out = append(out, t)
 		}
 	}

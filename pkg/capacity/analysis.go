@@ -114,10 +114,10 @@ type side struct {
 	room    int64     // units by which the limits allow the NodePools to grow (see sideRoom); MaxUnits: no limit
 }
 
-// all returns the indexes of the NodePools of the side.
+// all returns the indexes of the NodePools of the side (all spot or all on-demand NodePools).
 func (s *side) all() []int8 { return s.pools[:s.count] }
 
-// has reports whether a NodePool belongs to the side.
+// has reports whether a NodePool belongs to the side: it exists, and launches only the capacity type of the side.
 func (s *side) has(pool int) bool {
 	return pool >= 0 && pool < nodepool.MaxPools && slices.Contains(s.all(), int8(pool))
 }

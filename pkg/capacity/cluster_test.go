@@ -30,7 +30,7 @@ type cluster struct {
 	boot, load    time.Duration // boot: time from the launch of a node until it is usable; load: time from then until the pod is ready
 	ids           int
 	moving        moved
-	batch         statemachine.Move // the pods that moved to spot in the last tick
+	batch         statemachine.Move // the move to spot at the end of the last tick
 	frozen        [nodepool.MaxPools]freezeMemory
 	started       int64 // time of the first tick with the current state
 	wholeBefore   bool
@@ -50,7 +50,7 @@ type cluster struct {
 	releasing bool
 	log       []string // texts of the patches
 	phases    []statemachine.Phase
-	most      int // greatest number of patches in one tick
+	most      int // greatest number of NodePool patches in one tick
 	writes    int
 }
 

@@ -227,7 +227,7 @@ func TestShutdownRestoresEveryLimit(t *testing.T) {
 	if c.limit(0) != 16 || c.pools[1].fields["limits[cpu]"].Value != `"400"` || c.pools[1].fields["weight"].Value != "81" {
 		t.Errorf("after a shutdown:\n%s\n%s", c.spec(0), c.spec(1))
 	}
-	c.s = State{} // the next leader continues
+	c.s = State{} // the next leader continues with an empty state
 	c.run(3 * time.Second)
 	if c.d.Phase != statemachine.Fallback || c.limit(0) != 1 {
 		t.Errorf("%v, limit %d", c.d.Phase, c.limit(0))

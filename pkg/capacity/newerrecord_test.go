@@ -62,7 +62,7 @@ func TestRollbackKeepsTheWaitAfterAnEdit(t *testing.T) {
 			if !strings.Contains(c.pools[0].record, `"v":1`) || !strings.Contains(c.pools[0].record, `"retry"`) || c.limit(0) != 7 {
 				t.Fatalf("limit %d, record %s; want 7 and a record of this version with the wait", c.limit(0), c.pools[0].record)
 			}
-			c.s = State{} // the next leader
+			c.s = State{} // the next leader begins with an empty state
 			for c.now.Sub(edited) < 10*time.Minute {
 				if c.step(); c.limit(0) != 7 {
 					t.Fatalf("limit %d, %v after its owner set it to 7", c.limit(0), c.now.Sub(edited))

@@ -65,7 +65,7 @@ func TestInfeasibleBufferAllowsASurgeOnFreeGPUs(t *testing.T) {
 		s.pools[1] = big
 		s.chat.infeasible, other.infeasible = true, true
 		for _, p := range s.pools {
-			p.until = s.now.Add(24 * time.Hour) // no node is launched
+			p.until = s.now.Add(24 * time.Hour) // the NodePool launches no node during the test
 		}
 		for range statemachine.MaxRunningSurges * surgeNodes { // as many nodes as two concurrent surges require, without free GPUs
 			n := &simNode{name: s.id("busy"), created: s.now.Add(-time.Hour), usable: true, changed: s.now, pool: s.pools[0]}

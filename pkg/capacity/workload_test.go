@@ -90,12 +90,12 @@ func TestInfeasibleBufferLeavesTheFreeGPUsOfExistingNodes(t *testing.T) {
 	c.run(5 * time.Minute)
 	chat.infeasible = true
 	for _, p := range c.pools {
-		p.until = c.now.Add(time.Hour) // no node is launched
+		p.until = c.now.Add(time.Hour) // the NodePool launches no node during the test
 	}
 	c.step()
 	chat.want = 6
 	c.step()
-	if a := c.d.Advice[0]; a.Cap != 5 { // the four replicas on the node, and one more
+	if a := c.d.Advice[0]; a.Cap != 5 { // the four replicas that fit on the node, plus one
 		t.Errorf("advice %+v\n%s", a, c.why())
 	}
 	c.run(5 * time.Minute)

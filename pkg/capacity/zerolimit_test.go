@@ -95,7 +95,7 @@ func TestRestartKeepsTheZeroLimitOfItsRecord(t *testing.T) {
 	}
 	c.s = State{}
 	for _, p := range c.pools {
-		p.record = "" // a user removed the annotations
+		p.record = "" // a user removes the record annotations
 	}
 	c.run(30 * time.Second)
 	for i := range c.pools {

@@ -88,7 +88,7 @@ func (a *adapter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				Value: *resource.NewQuantity(int64(target), resource.DecimalSI)}}}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // the API server may have disconnected
+	_ = json.NewEncoder(w).Encode(answer) // ignored, because the API server may have disconnected
 }
 
 func (a *adapter) read(policy string) int {

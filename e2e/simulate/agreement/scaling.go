@@ -95,7 +95,7 @@ func newModelScaled(name string, replicas int32) *modelScaled {
 	m.api = apiserver.New(func() time.Time { return m.now })
 	m.deployments = deployment.New(m.api, namespace)
 	m.deployments.Create(name, replicas, &corev1.PodSpec{})
-	_ = m.CreateHPA() // the model returns no error
+	_ = m.CreateHPA() // ignored, because the model returns no error
 	return m
 }
 

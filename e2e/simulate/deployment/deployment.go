@@ -28,7 +28,7 @@ type Controller struct {
 type deployment struct {
 	name   string
 	pod    corev1.PodSpec
-	serial int // number of the last pod
+	serial int // number in the name of the last created pod
 }
 
 // New returns a controller without Deployments.

@@ -35,7 +35,7 @@ func TestEveryOrderOfActions(t *testing.T) {
 
 // pastViolations contains sequences of actions that once violated an invariant.
 var pastViolations = map[string]struct {
-	from    int // index of the beginning
+	from    int // index of the state in which the actions begin
 	actions []action
 }{
 	"the owner sets the override's limit while a restore of an override begins that was not written": {0, []action{

@@ -60,7 +60,7 @@ func newModel() *model {
 	}
 	for i, record := range []string{fmt.Sprintf(`{"v":1,"group":%q,"resource":%q,"fields":[]}`, groupName, resource), ""} {
 		g, known := capacity.Orphan(poolName, record)
-		if !known { // as in package engine
+		if !known { // package engine does the same
 			if g, err = capacity.NewGroup(capacity.Group{Name: poolName, Resource: resource, Pools: []capacity.Pool{{Name: poolName}}}); err != nil {
 				panic(err)
 			}

@@ -103,7 +103,7 @@ func (s *Server) closeIf(closes func(Client) bool) {
 	defer s.mu.Unlock()
 	for conn, c := range s.open {
 		if closes(c) {
-			_ = conn.Close() // the other end reads an error
+			_ = conn.Close() // the client then reads an error
 			delete(s.open, conn)
 		}
 	}

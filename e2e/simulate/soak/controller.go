@@ -54,7 +54,7 @@ type controller struct {
 	polled time.Time
 	nodeOf map[string]*nodes.Node // the Nodes that the watch delivered
 	hpaOf  map[string]*cache.HPA
-	writes int // requests to write NodePools
+	writes int // number of requests to write NodePools
 }
 
 func newController(l *load) *controller {

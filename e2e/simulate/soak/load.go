@@ -31,8 +31,8 @@ type load struct {
 	karpenter *karpenter.Cluster
 	groups    []string
 	text      string // the policy files
-	pods      int    // number of the last pod
-	renamed   int    // number of the last renamed workload
+	pods      int    // number in the name of the last created pod
+	renamed   int    // number in the name of the last renamed workload
 }
 
 // workload is a Deployment with a policy and an HPA.

@@ -80,7 +80,7 @@ func TestMalformedObjectsAreGaps(t *testing.T) {
 		{scaledObject("embed", `cooldownPeriod: -1`), "spec.cooldownPeriod is not a whole number of at least 0"},
 		{scaledObject("embed", `advanced: 7`),
 			"spec.advanced.horizontalPodAutoscalerConfig.behavior.scaleDown.stabilizationWindowSeconds is not a whole number of at least 0"},
-		{scaledObject("web", `maxReplicaCount: many`), ""}, // the audit is about GPUs only
+		{scaledObject("web", `maxReplicaCount: many`), ""}, // a workload without GPUs is not part of the audit
 		{object(t, `{apiVersion: v1, kind: HorizontalPodAutoscaler, metadata: {name: a, namespace: team}, spec: {maxReplicas: x}}`),
 			"it is not a valid HPA of autoscaling/v2"},
 	} {

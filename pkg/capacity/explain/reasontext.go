@@ -150,7 +150,8 @@ func (r Reason) surgeText() string {
 		"the next attempt is after %s", cause, r.Name, clock(r.Until))
 }
 
-// constrainedText returns why requested replicas get no node. At most one of these replicas stays pending; the others are not created.
+// constrainedText returns why requested replicas get no node. At most one of these replicas stays pending. The pods of the remaining
+// replicas are not created.
 func (r Reason) constrainedText(names Names) string {
 	replicas := fmt.Sprintf("%.0f requested %s no node", r.A, plural(r.A, "replica has", "replicas have"))
 	if r.Cause == CauseQuota {

@@ -33,7 +33,7 @@ const (
 	// no NodePool provides a node. Pool and Cause: the first NodePool and its cause; A: replicas without a node; Until: next try
 	RuleConstrained
 	RuleBuffer  // a CapacityBuffer keeps nodes. A: number of replicas; Until: when they are needed
-	RuleRelease // every field is restored
+	RuleRelease // every overridden field is restored
 	// RuleSurge adds a replica before Karpenter evicts one. Name: the workload; Node: the node of the replica; Cause: why Karpenter disrupts
 	// the node; A: 0 if the replica is added, 1 if it is ready and the old one is deleted, 2 if it was removed without a result; Until: the
 	// end of the time limit, or the next attempt.

@@ -100,7 +100,7 @@ func (fs *Fields) load(pool int, text string, fields nodepool.FieldSet) bool {
 		return true
 	}
 	if s.Pools[pool].newer != nil {
-		return false // see adoptNewer
+		return false // adoptNewer reads such a record
 	}
 	r, ok := parseRecord(text)
 	if !ok {

@@ -295,7 +295,7 @@ func TestEveryStateAndEventOfTheConsolidationFreeze(t *testing.T) {
 	for state := range numFreezeStates {
 		for event := range numFreezeEvents {
 			if state == Thawed && event == freezeUnused {
-				continue // a freeze without entries is over
+				continue // without entries, a freeze has ended
 			}
 			in, listed := inputs[state][event]
 			if !listed {

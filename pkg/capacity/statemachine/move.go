@@ -77,9 +77,9 @@ const (
 
 // moveTransitions contains the next step for each step and event.
 var moveTransitions = [numMoveSteps][numMoveEvents]MoveStep{
-	NoMove: {}, // every event: NoMove
+	NoMove: {}, // for every event the next step is NoMove
 	Surging: {MoveUnchanged: Surging, SuccessorsReady: Annotating, VictimsAnnotated: Surging, MoveTimeout: Surging,
-		DemandGrew: Surging}, // every other event: NoMove
+		DemandGrew: Surging}, // for every other event the next step is NoMove
 	Annotating: {MoveUnchanged: Annotating, SuccessorsReady: Annotating, SuccessorsRefused: Annotating, VictimsAnnotated: Shrinking,
 		DemandGrew: Annotating},
 	Shrinking: {MoveUnchanged: Shrinking, SuccessorsReady: Shrinking, SuccessorsRefused: Shrinking, VictimsAnnotated: Shrinking},
@@ -87,7 +87,7 @@ var moveTransitions = [numMoveSteps][numMoveEvents]MoveStep{
 
 // Successors counts the new pods of a batch, by where they run and whether they are ready.
 type Successors struct {
-	Ready    int32 // ready on spot nodes
+	Ready    int32 // on spot nodes, ready
 	Reserved int32 // ready on nodes of a reserved NodePool, which Karpenter uses before spot
 	Loading  int32 // on spot or reserved nodes, not ready yet
 	Refused  int32 // on a new on-demand node, because spot had no capacity

@@ -69,7 +69,7 @@ const (
 
 // spotTransitions contains the next phase for each phase and event.
 var spotTransitions = [numPhases][numSpotEvents]Phase{
-	PreferSpot: {SpotFails: Fallback, ReplicasOnDemand: Returning}, // every other event: PreferSpot
+	PreferSpot: {SpotFails: Fallback, ReplicasOnDemand: Returning}, // for every other event the phase stays PreferSpot
 	Fallback: {SpotUnchanged: Fallback, PairLost: PreferSpot, SpotFails: Fallback, FallbackOver: Probing, ProbeUseless: PreferSpot,
 		ProbeFails: Fallback, ProbeSucceeds: Fallback, ReplicasOnDemand: Fallback, ReturnComplete: Fallback},
 	Probing: {SpotUnchanged: Probing, PairLost: PreferSpot, SpotFails: Probing, FallbackOver: Probing, ProbeUseless: PreferSpot,

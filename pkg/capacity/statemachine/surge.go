@@ -79,7 +79,7 @@ const (
 
 // surgeTransitions contains the next step for each step and event.
 var surgeTransitions = [numSurgeSteps][numSurgeEvents]SurgeStep{
-	NoSurge: {}, // every event: NoSurge
+	NoSurge: {}, // for every event the next step is NoSurge
 	SurgeAsked: {SurgeUnchanged: SurgeAsked, SurgePodGone: SurgeResting, SurgeNodeStays: SurgeResting, SurgeNoCapacity: SurgeResting,
 		SurgeReady: SurgeReplacing, SurgeTimeout: SurgeResting},
 	SurgeReplacing: {SurgeUnchanged: SurgeReplacing, SurgeNodeStays: SurgeResting, SurgeNoCapacity: SurgeReplacing,
