@@ -21,7 +21,7 @@ func TestLoadingPodsAreNotDisruptedUntilReady(t *testing.T) {
 	c.run(2 * time.Second)
 	for _, p := range chat.pods {
 		if p.shield.Value != "" {
-			t.Errorf("%s is ready and shielded", p.name)
+			t.Errorf("pod %s is ready and still has karpenter.sh/do-not-disrupt", p.name)
 		}
 	}
 	own := chat.pods[0]
@@ -47,7 +47,7 @@ func TestScaleInDeletesIdleOnDemandAndNodeFreeingPodsFirst(t *testing.T) {
 	chat.pods[0].idle = true
 	c.run(2 * time.Second)
 	if last.cost.Value != "-10" || chat.pods[0].cost.Value != "-40" {
-		t.Errorf("the lonely one %q, the idle one %q", last.cost.Value, chat.pods[0].cost.Value)
+		t.Errorf("deletion cost of the pod alone on its node %q, of the idle pod %q", last.cost.Value, chat.pods[0].cost.Value)
 	}
 	chat.pods[0].idle = false
 	c.run(2 * time.Second)
@@ -60,7 +60,7 @@ func TestScaleInDeletesIdleOnDemandAndNodeFreeingPodsFirst(t *testing.T) {
 	c.run(15 * time.Second)
 	for _, p := range chat.pods {
 		if p.cost.Value != "" {
-			t.Errorf("%s keeps %q", p.name, p.cost.Value)
+			t.Errorf("pod %s keeps the deletion cost %q", p.name, p.cost.Value)
 		}
 	}
 }

@@ -94,7 +94,7 @@ func (c *cluster) apply() {
 				}
 			}
 		default:
-			c.t.Errorf("an action outside the closed set: %T", a)
+			c.t.Errorf("an action of the unknown type %T", a)
 		}
 	}
 	c.most = max(c.most, patches)
@@ -122,7 +122,7 @@ func recordOf(text string) (r recordText, ok bool) {
 func (c *cluster) patch(a NodePoolPatch) {
 	i := slices.IndexFunc(c.pools, func(p *simPool) bool { return p.Name == a.Pool })
 	if i < 0 {
-		c.t.Errorf("a patch for %s, which is not of the group", a.Pool)
+		c.t.Errorf("a patch for %s, which is not a NodePool of the group", a.Pool)
 		return
 	}
 	pool := c.pools[i]
@@ -145,7 +145,7 @@ func (c *cluster) patch(a NodePoolPatch) {
 		name := change.Name()
 		if !change.Restore {
 			if !slices.ContainsFunc(a.Overrides, func(h override.Change) bool { return h.Name() == name && h.To == change.To }) {
-				c.t.Errorf("%s: %s is written and is no override", c.clock(), name)
+				c.t.Errorf("%s: %s is written and is not an override", c.clock(), name)
 			}
 			continue
 		}

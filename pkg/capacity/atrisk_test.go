@@ -22,12 +22,12 @@ func TestNoticesAndBurstsOfLossesAddSuccessors(t *testing.T) {
 	doomed := chat.pods[0]
 	c.run(5 * time.Minute)
 	if chat.ready() < 9 || doomed.cost.Value != "-100" {
-		t.Errorf("%d ready before the node is deleted, its pod at cost %q", chat.ready(), doomed.cost.Value)
+		t.Errorf("%d ready before the node is deleted; deletion cost of its pod %q", chat.ready(), doomed.cost.Value)
 	}
 	c.lose(c.pools[0].nodes[0])
 	c.step()
 	if a := c.d.Advice[0]; a.AtRisk != 0 {
-		t.Errorf("one loss is no burst: %+v", a)
+		t.Errorf("one loss must not count as a burst: %+v", a)
 	}
 	c.lose(c.pools[0].nodes[0])
 	c.lose(c.pools[0].nodes[0])
@@ -37,7 +37,7 @@ func TestNoticesAndBurstsOfLossesAddSuccessors(t *testing.T) {
 	}
 	c.run(evidence.BurstWindow + statemachine.ReserveDecay + time.Minute)
 	if a := c.d.Advice[0]; a.AtRisk != 2 {
-		t.Errorf("the burst is over, and two may go in one cold start: %+v", a)
+		t.Errorf("after the burst, two losses are expected during a cold start: %+v", a)
 	}
 	c.run(evidence.RateWindow + statemachine.ReserveDecay)
 	if a := c.d.Advice[0]; a.AtRisk != 0 || chat.ready() != 8 {

@@ -115,12 +115,12 @@ func TestQuietTickAllocatesNothing(t *testing.T) {
 	now := midnight
 	settle(&s, g, &o, &d, &now)
 	if len(d.Actions) != 0 || o.Pools[1].Record == "" {
-		t.Fatalf("not quiet: %+v, record %q", d.Actions, o.Pools[1].Record)
+		t.Fatalf("the last tick still has actions: %+v, record %q", d.Actions, o.Pools[1].Record)
 	}
 	if n := testing.AllocsPerRun(500, func() {
 		now = now.Add(time.Second)
 		s.Decide(g, &o, now, &d)
 	}); n != 0 {
-		t.Errorf("%v allocations in a tick with a base in force", n)
+		t.Errorf("%v allocations in a tick of a group with an on-demand base", n)
 	}
 }

@@ -36,7 +36,7 @@ func TestZeroLimitIsRemovedForPodsWithResourceClaims(t *testing.T) {
 	c.other = nil
 	c.run(10 * time.Minute)
 	if c.limit(0) != 0 || c.finding(explain.FindClaims) != nil {
-		t.Errorf("it has ended: limit %d\n%s", c.limit(0), c.why())
+		t.Errorf("the pod has ended: limit %d, want the zero limit\n%s", c.limit(0), c.why())
 	}
 }
 
@@ -126,7 +126,7 @@ func TestPodWithCountedClaims(t *testing.T) {
 	c.other = nil
 	c.run(10 * time.Minute)
 	if c.limit(0) != 0 {
-		t.Errorf("it has ended: limit %d\n%s", c.limit(0), c.why())
+		t.Errorf("the pod has ended: limit %d, want the zero limit\n%s", c.limit(0), c.why())
 	}
 }
 
@@ -149,7 +149,7 @@ func TestWorkloadWithCountedClaims(t *testing.T) {
 	c.pools[1].nodes = append(c.pools[1].nodes, onDemand)
 	c.run(6 * time.Hour)
 	if len(chat.pods) != 1 || chat.pods[0].node != onDemand || len(c.pools[0].nodes) != 0 || c.d.Demand.Unknown {
-		t.Errorf("the replica runs on demand: %d pods, demand %+v\n%s", len(chat.pods), c.d.Demand, c.why())
+		t.Errorf("the replica runs on an on-demand node: %d pods, demand %+v\n%s", len(chat.pods), c.d.Demand, c.why())
 	}
 	f := c.finding(explain.FindUnmovable)
 	if f == nil || f.Blocker != explain.BlockedByClaims {

@@ -86,7 +86,7 @@ func TestDayFromZeroNodesToZeroNodes(t *testing.T) {
 	chat.minimum = 9
 	d.run(80 * time.Minute)
 	if c.nodes(1) != 0 || c.d.Phase != statemachine.PreferSpot || chat.minimum < 9 {
-		t.Errorf("%s: %d on demand, %v, %d ready at the least\n%s", c.clock(), c.nodes(1), c.d.Phase, chat.minimum, c.why())
+		t.Errorf("%s: %d on demand, %v, at least %d ready\n%s", c.clock(), c.nodes(1), c.d.Phase, chat.minimum, c.why())
 	}
 	c.now = eight.Add(12*time.Hour + time.Minute)
 	chat.want, c.ahead = 0, nil

@@ -25,7 +25,7 @@ func TestEditWithoutLeaderStays(t *testing.T) {
 		t.Errorf("limit %d after %d writes\n%s", c.limit(0), c.writes-writes, c.why())
 	}
 	if c.limit(1) != 0 {
-		t.Error("the other NodePool has nothing to do with it")
+		t.Error("the edit of one NodePool changed the other NodePool")
 	}
 	c.run(2 * time.Minute)
 	if c.limit(0) != 0 {
@@ -138,12 +138,12 @@ func TestHardFallbackSetsNoLimitWhileDemandIsUnknown(t *testing.T) {
 		c.run(10 * time.Second)
 	}
 	if c.writes != writes {
-		t.Errorf("%d writes while readings come and go", c.writes-writes)
+		t.Errorf("%d writes while demand alternates between known and unknown", c.writes-writes)
 	}
 	c.known = true
 	c.run(2*time.Minute + 3*time.Second)
 	if c.limit(0) == 16 {
-		t.Errorf("known again: spot is open\n%s", c.why())
+		t.Errorf("demand is known again, and spot has no limit\n%s", c.why())
 	}
 }
 
@@ -182,7 +182,7 @@ func TestFallbackEndsWhileDemandStaysUnknown(t *testing.T) {
 	c.known = false
 	c.run(30 * time.Minute)
 	if c.d.Phase != statemachine.Fallback {
-		t.Errorf("%v, half an hour on with demand unknown", c.d.Phase)
+		t.Errorf("phase %v after half an hour of unknown demand", c.d.Phase)
 	}
 	c.pools[0].denied = false
 	c.until(2*time.Hour, "the fallback ends", func() bool { return c.d.Phase != statemachine.Fallback })

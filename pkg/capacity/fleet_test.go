@@ -40,7 +40,7 @@ func TestStaticFleetCapsTheTargetAtItsNodes(t *testing.T) {
 	chat.want = 8
 	c.until(10*time.Minute, "the target is capped", func() bool { return chat.lastAdvice.Cap == 4 })
 	if want := "its nodes accelerator=l40s are all that it has"; !strings.Contains(c.why(), want) {
-		t.Errorf("not said: %q\n%s", want, c.why())
+		t.Errorf("no reason contains %q\n%s", want, c.why())
 	}
 	c.pools[0].slots = 4
 	c.until(time.Hour, "the fourth replica is ready", func() bool { return chat.ready() == 4 })
@@ -70,7 +70,7 @@ func TestFleetIsCappedAtTheMaximumOfThePlatformTeam(t *testing.T) {
 		chat.want = 9
 		c.until(20*time.Minute, name+": the target is capped", func() bool { return int(chat.lastAdvice.Cap) == c.nodes(0)+1 })
 		if want := "its nodes accelerator=l40s have reached " + name; !strings.Contains(c.why(), want) {
-			t.Errorf("not said: %q\n%s", want, c.why())
+			t.Errorf("no reason contains %q\n%s", want, c.why())
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestAutoscalerThatAddsNoNodeCapsTheTarget(t *testing.T) {
 	}
 	c.until(10*time.Minute, "the target is capped", func() bool { return chat.lastAdvice.Cap == 3 })
 	if want := "no node with the labels accelerator=l40s was added for 15 minutes"; !strings.Contains(c.why(), want) {
-		t.Errorf("not said: %q\n%s", want, c.why())
+		t.Errorf("no reason contains %q\n%s", want, c.why())
 	}
 	c.pools[0].slots = 10
 	c.until(time.Hour, "all replicas are ready", c.whole(chat))

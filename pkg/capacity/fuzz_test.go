@@ -137,7 +137,7 @@ func FuzzDecide(f *testing.F) {
 			d, next := decided(s, g, o, now, i == 5)
 			if a, b := fmt.Sprint(again.Actions, again.Advice, again.Reasons, again.Findings, again.Plan), fmt.Sprint(d.Actions, d.Advice,
 				d.Reasons, d.Findings, d.Plan); a != b {
-				t.Errorf("two answers:\n%s\n%s", a, b)
+				t.Errorf("two decisions for the same input:\n%s\n%s", a, b)
 			}
 			checkDecision(t, g, &o, &d)
 			s = next
@@ -153,7 +153,7 @@ func checkDecision(t *testing.T, g *Group, o *Observation, d *Decision) {
 	}
 	for _, r := range d.Reasons {
 		if r.Text(g.Names()) == "" {
-			t.Errorf("%v says nothing", r.Rule)
+			t.Errorf("the reason of rule %v has no text", r.Rule)
 		}
 	}
 	for _, a := range d.Actions {
@@ -173,7 +173,7 @@ func checkDecision(t *testing.T, g *Group, o *Observation, d *Decision) {
 			seen[name] = true
 		}
 		if _, ok := recordOf(p.Record); p.Record != "" && !ok && !p.KeepsRecord {
-			t.Errorf("a record that cannot be read back: %s", p.Record)
+			t.Errorf("a written record that cannot be read: %s", p.Record)
 		}
 	}
 }
@@ -195,10 +195,10 @@ func FuzzBudgets(f *testing.F) {
 		entries := h.Empty > h.Start || h.InUse > h.Start
 		back, ours := statemachine.WithoutFreeze(v)
 		if entries && !ours {
-			t.Errorf("%s: our entries in %s are not ours", list, v)
+			t.Errorf("%s: the freeze entries in %s are not recognized", list, v)
 		}
 		if again, more := statemachine.WithoutFreeze(back); more || again != back {
-			t.Errorf("%s stripped twice: %s, %s", list, back, again)
+			t.Errorf("%s: removing the freeze twice returns %s and %s", list, back, again)
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 func (c *cluster) compare(again *Decision) {
 	if a, b := fmt.Sprint(again.Actions, again.Advice, again.Reasons, again.Findings), fmt.Sprint(c.d.Actions, c.d.Advice, c.d.Reasons,
 		c.d.Findings); a != b {
-		c.t.Errorf("two answers to one question:\n%s\n%s", a, b)
+		c.t.Errorf("two decisions for the same input:\n%s\n%s", a, b)
 	}
 }
 
@@ -102,7 +102,8 @@ func (c *cluster) watchFreeze(o *Observation) {
 		case h.State() == statemachine.Frozen:
 			if !last.on && last.needed != 0 && statemachine.Stamp(c.now)-last.needed < statemachine.FreezeHandover.Milliseconds() &&
 				last.end > statemachine.Stamp(c.now) {
-				c.t.Errorf("%s: the freeze of %s was lifted for less than %v\n%s", c.clock(), c.pools[i].Name, statemachine.FreezeHandover, c.why())
+				c.t.Errorf("%s: the freeze of %s was interrupted for less than %v\n%s", c.clock(), c.pools[i].Name,
+					statemachine.FreezeHandover, c.why())
 			}
 			*last = freezeMemory{true, statemachine.Stamp(c.now), max(h.Empty, h.InUse)}
 		default:
@@ -156,7 +157,7 @@ func (c *cluster) watch() {
 			c.moving, c.wholeBefore = now, l.ready() >= l.want
 		}
 		if m.Step != statemachine.NoMove && c.wholeBefore && l.ready() < l.want {
-			c.t.Errorf("%s: %s has %d ready of %d in a return\n%s", c.clock(), l.key, l.ready(), l.want, c.why())
+			c.t.Errorf("%s: workload %s has %d of %d replicas ready during a return\n%s", c.clock(), l.key, l.ready(), l.want, c.why())
 		}
 	}
 	c.batch = *m
@@ -174,7 +175,7 @@ func (c *cluster) sound(o *Observation, pool string, change override.Change) {
 	i := slices.IndexFunc(c.g.Pools, func(p Pool) bool { return p.Name == pool })
 	v := &o.Pools[i]
 	if v.Consent&change.Field.Consent() == 0 || !change.Restore && v.Consent&nodepool.ConsentRestore != 0 {
-		c.t.Errorf("%s: %s of %s was not handed over", c.clock(), change.Name(), pool)
+		c.t.Errorf("%s: %s of NodePool %s was written without consent", c.clock(), change.Name(), pool)
 	}
 	n, ok := change.To.Number()
 	switch {
@@ -188,8 +189,8 @@ func (c *cluster) sound(o *Observation, pool string, change override.Change) {
 		func(i int) bool {
 			return o.Pools[i].Ready || !o.Pools[i].Exists
 		}) && c.s.ShortSince != 0 && statemachine.Stamp(c.now)-c.s.ShortSince >= statemachine.ShortageMinimum.Milliseconds():
-		c.t.Errorf("%s: spot is closed to pods that on-demand does not take either\n%s", c.clock(), c.why())
+		c.t.Errorf("%s: spot is limited although on-demand provides no node for waiting pods\n%s", c.clock(), c.why())
 	case !ok || n < int64(len(v.Nodes))*c.pools[i].gpus:
-		c.t.Errorf("%s: a limit of %s where %d nodes run\n%s", c.clock(), change.To, len(v.Nodes), c.why())
+		c.t.Errorf("%s: a limit of %s although %d nodes run\n%s", c.clock(), change.To, len(v.Nodes), c.why())
 	}
 }

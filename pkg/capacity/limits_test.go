@@ -25,13 +25,13 @@ func TestBaseIsRoundedUpToWholeNodes(t *testing.T) {
 	}
 	c.run(3 * time.Hour)
 	if c.nodes(1) != 1 || c.d.Phase != statemachine.PreferSpot {
-		t.Errorf("the base's node is not to return: %d, %v", c.nodes(1), c.d.Phase)
+		t.Errorf("the node of the on-demand base must not move to spot: %d, %v", c.nodes(1), c.d.Phase)
 	}
 	o := c.observe()
 	c.s.Shutdown(c.g, &o, c.now, &c.d)
 	c.apply()
 	if w := c.pools[1].fields["weight"].Value; w != "20" || c.limit(1) != 16 {
-		t.Errorf("after a shutdown weight %s, limit %d: without the limit all would go on demand", w, c.limit(1))
+		t.Errorf("after a shutdown weight %s, limit %d: without the limit all replicas would use on-demand", w, c.limit(1))
 	}
 }
 
@@ -105,7 +105,7 @@ func TestLimitCapFollowsUsageUpAtOnceAndDownWithDelay(t *testing.T) {
 	c.other = jobs
 	c.run(4 * time.Minute)
 	if c.limit(1) != 4 {
-		t.Fatalf("limit %d where four nodes run", c.limit(1))
+		t.Fatalf("limit %d although four nodes run", c.limit(1))
 	}
 	c.other = jobs[:2]
 	writes := c.writes
@@ -117,7 +117,7 @@ func TestLimitCapFollowsUsageUpAtOnceAndDownWithDelay(t *testing.T) {
 	c.pools[1].nodes = append(c.pools[1].nodes, &simNode{name: "late", created: c.now, changed: c.now, pool: c.pools[1]})
 	c.run(2 * time.Second)
 	if c.limit(1) != 3 {
-		t.Errorf("limit %d where three nodes run", c.limit(1))
+		t.Errorf("limit %d although three nodes run", c.limit(1))
 	}
 }
 
@@ -133,7 +133,7 @@ func TestValuesAreReadAsKubernetesWritesThem(t *testing.T) {
 		}
 	}
 	if !nodepool.Value("8").Same(`"8"`) || nodepool.Value("").Same("0") || nodepool.Value(`"a"`).Same(`"b"`) || !nodepool.Value("").Same("") {
-		t.Error("same")
+		t.Error("Same is wrong: only 8 and \"8\", and two empty values, are the same")
 	}
 }
 

@@ -171,17 +171,17 @@ func (m *model) calm() {
 	for i, p := range m.pools {
 		for name, want := range m.people[i] {
 			if f := p.fields[name]; f.Value != want || f.Ours {
-				m.rt.Errorf("%s of %s is %s, people wrote %s; ours %v", name, p.Name, f.Value, want, f.Ours)
+				m.rt.Errorf("%s of %s is %s, users wrote %s; owned by gpuscaler: %v", name, p.Name, f.Value, want, f.Ours)
 			}
 		}
 		if p.record != "" {
-			m.rt.Errorf("%s keeps %s", p.Name, p.record)
+			m.rt.Errorf("NodePool %s keeps the record %s", p.Name, p.record)
 		}
 	}
 	for _, l := range m.loads {
 		for _, pod := range l.pods {
 			if pod.cost.Value != "" || pod.shield.Value != "" {
-				m.rt.Errorf("%s keeps marks %+v %+v", pod.name, pod.cost, pod.shield)
+				m.rt.Errorf("pod %s keeps annotations %+v %+v", pod.name, pod.cost, pod.shield)
 			}
 		}
 	}

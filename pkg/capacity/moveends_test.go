@@ -49,7 +49,7 @@ func TestSuccessorTimeout(t *testing.T) {
 		g, o, s := inBatch(t, batchOf(statemachine.Surging, age, "od-0"))
 		d, s := Decide(g, o, s, midnight)
 		if waiting := s.Move.Step == statemachine.Surging; waiting != waits || waits != (d.Advice[0].Surge == 1) || waits == (s.Pace.Level > 0) {
-			t.Errorf("after %v it waits: %v, surge %d, refusals in a row %d", age, waiting, d.Advice[0].Surge, s.Pace.Level)
+			t.Errorf("after %v the batch waits: %v, surge %d, consecutive refusals %d", age, waiting, d.Advice[0].Surge, s.Pace.Level)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestPartialBatchDoesNotWidenTheNext(t *testing.T) {
 		m.Refused = c.refused
 		g, o, s := inBatch(t, m)
 		if _, s = Decide(g, o, s, midnight); s.Pace.Width != c.width || s.Move.Step != statemachine.NoMove {
-			t.Errorf("%s arrived: width %d, step %d", name, s.Pace.Width, s.Move.Step)
+			t.Errorf("%s: width %d, step %d", name, s.Pace.Width, s.Move.Step)
 		}
 	}
 	// The batch replaces two pods. One of the new pods runs on spot, and the other on an on-demand node that existed before. The second pod
@@ -103,7 +103,7 @@ func TestPartialBatchDoesNotWidenTheNext(t *testing.T) {
 	o.Workloads[0].Pods = append(o.Workloads[0].Pods, came, housed)
 	_, s = Decide(g, o, s, midnight)
 	if s.Move.Step != statemachine.Annotating || s.Move.Count != 1 || !s.Move.Refused || s.Pace.Width != 4 || s.Pace.Level != 0 {
-		t.Errorf("%+v, pace %+v; want a batch of one that is marked", s.Move, s.Pace)
+		t.Errorf("%+v, pace %+v; want a batch of one pod in the step Annotating", s.Move, s.Pace)
 	}
 }
 

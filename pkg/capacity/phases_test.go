@@ -132,16 +132,16 @@ func TestFreezeIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 	first := s.Pools[0].Freeze
 	tick.freezePool(0, statemachine.FreezeInput{At: tick.at, Empty: end - 1, InUse: end - 1}, true)
 	if h := s.Pools[0].Freeze; h != first || h.Empty != statemachine.UpToMinute(end) || h.InUse != statemachine.UpToMinute(end) {
-		t.Errorf("%+v after a shorter span, %+v before", h, first)
+		t.Errorf("%+v after a shorter span of known demand, %+v before", h, first)
 	}
 	tick.freezePool(0, statemachine.FreezeInput{At: tick.at, Empty: end + time.Hour.Milliseconds(), InUse: end}, true)
 	if h := s.Pools[0].Freeze; h != first {
-		t.Errorf("%+v: ten minutes before its end an entry is left alone", h)
+		t.Errorf("%+v: ten minutes before its end, an entry must not change", h)
 	}
 	tick.begin(g, &o, &s, midnight.Add(4*time.Hour+6*time.Minute), &d)
 	tick.freezePool(0, statemachine.FreezeInput{At: tick.at, Empty: end + time.Hour.Milliseconds(), InUse: end}, true)
 	if h := s.Pools[0].Freeze; h.Empty != statemachine.UpToMinute(end+time.Hour.Milliseconds()) || h.InUse != first.InUse {
-		t.Errorf("%+v: four minutes before its end an entry is freezeRenewal", h)
+		t.Errorf("%+v: four minutes before its end, an entry must get a later end", h)
 	}
 	for after, want := range []bool{true, false} { // minutes after a rule last needed the freeze
 		tick.begin(g, &o, &s, midnight.Add(4*time.Hour+6*time.Minute+time.Duration(after)*statemachine.FreezeHandover), &d)
@@ -164,7 +164,7 @@ func TestOverrideNamesItsCurrentRule(t *testing.T) {
 	tick.write()
 	overrides := w.s.Overrides(nil)
 	if len(overrides) != 1 || overrides[0].Rule != explain.RuleBase {
-		t.Errorf("shown %+v", overrides)
+		t.Errorf("current overrides %+v", overrides)
 	}
 	if len(d.Actions) != 1 {
 		t.Fatalf("actions %v", d.Actions)
@@ -179,23 +179,23 @@ func TestOverrideNamesItsCurrentRule(t *testing.T) {
 func TestLimitsArePendingUntilTheOwnersValueIsObserved(t *testing.T) {
 	w := newWriter(t)
 	if w.s.LimitsPending() {
-		t.Error("pending before any override")
+		t.Error("a limit is pending before any override")
 	}
 	w.want(0, nodepool.FieldWeight, 90)
 	if w.s.LimitsPending() {
-		t.Error("a weight is taken for a limit")
+		t.Error("an overridden weight counts as a pending limit")
 	}
 	w.want(time.Second, nodepool.FieldLimit, 4)
 	if !w.s.LimitsPending() {
-		t.Error("a limit in force is not pending")
+		t.Error("an overridden limit does not count as pending")
 	}
 	w.want(2*time.Second, nodepool.FieldLimit, -1)
 	if !w.s.LimitsPending() {
-		t.Error("a restore that is not seen yet is not pending")
+		t.Error("a restored limit does not count as pending before it is observed")
 	}
 	w.want(3*time.Second, nodepool.FieldLimit, -1)
 	if w.s.LimitsPending() {
-		t.Error("pending after the restore was seen")
+		t.Error("a limit is pending after its restore was observed")
 	}
 }
 

@@ -82,7 +82,7 @@ func TestMixedNodePoolBesideReservedOnesIsTheOnDemandSide(t *testing.T) {
 			})
 			c.until(10*time.Minute, "the group is at rest", c.in(statemachine.PreferSpot))
 			if chat.minimum < 5 {
-				t.Errorf("%d ready of 5 at the least", chat.minimum)
+				t.Errorf("at least %d of 5 replicas ready, want 5", chat.minimum)
 			}
 			if f := c.finding(explain.FindWeights); f != nil {
 				t.Errorf("a prepaid NodePool before spot is reported: %+v", f)
@@ -117,7 +117,7 @@ func TestSuccessorOnThePrepaidNodeOfAMixedNodePoolHasMoved(t *testing.T) {
 		return paid <= 1 && c.whole(chat)()
 	})
 	if chat.minimum < 3 {
-		t.Errorf("%d ready of 3 at the least\n%s", chat.minimum, c.why())
+		t.Errorf("at least %d of 3 replicas ready, want 3\n%s", chat.minimum, c.why())
 	}
 }
 

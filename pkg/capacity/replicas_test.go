@@ -163,7 +163,7 @@ func TestReplicasOfARolloutHaveTheirOwnSizes(t *testing.T) {
 		third := Pod{UID: "new", Replica: "new", Size: 3, GPUs: 1, Pool: -1, Node: -1, Pending: true, Since: midnight}
 		w.Pods = append(w.Pods, third) // the first pod of a new replica, which is therefore not complete
 		if n := w.placed(); n != 2 {
-			t.Errorf("%v: %d replicas are placed; want the two old ones", kind, n)
+			t.Errorf("%v: %d replicas are placed; want the two old replicas", kind, n)
 		}
 		x.decide(time.Second)
 		v.Nodes[0].Notice = kind == Spot

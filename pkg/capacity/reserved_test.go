@@ -22,7 +22,7 @@ func TestReservedReplicasDoNotReturn(t *testing.T) {
 			c.pools[0].denied = true
 			c.until(15*time.Minute, "four replicas are ready on demand", c.whole(chat))
 			if !c.whole(chat)() || c.d.Phase != statemachine.Fallback {
-				t.Fatalf("phase %v: the pair is not seen\n%s", c.d.Phase, c.why())
+				t.Fatalf("phase %v: the group has no spot and on-demand side\n%s", c.d.Phase, c.why())
 			}
 			c.pools[0].denied = false
 			c.until(3*time.Hour, "only the two nodes of the reservation are left", func() bool {
@@ -108,7 +108,7 @@ func TestSuccessorsOnReservedCapacityEndTheirBatch(t *testing.T) {
 		return c.nodes(0) == 2 && c.nodes(1) == 1 && c.nodes(4)+c.nodes(5) == 0 && c.whole(chat)()
 	})
 	if chat.minimum < 3 {
-		t.Errorf("%d ready of 3 at the least", chat.minimum)
+		t.Errorf("at least %d of 3 replicas ready, want 3", chat.minimum)
 	}
 	surges, _, _ := c.play(time.Hour)
 	if surges > 0 || c.d.Phase != statemachine.PreferSpot {

@@ -58,7 +58,7 @@ func TestSpotAtItsOwnersLimitEndsTheReturn(t *testing.T) {
 					frozen, c.why())
 			}
 			if want := "NodePool l40s-spot has reached limits[" + resource + "]: replicas with 2 GPUs stay on"; !strings.Contains(c.why(), want) {
-				t.Errorf("not said: %q\n%s", want, c.why())
+				t.Errorf("no reason contains %q\n%s", want, c.why())
 			}
 			// When the owner raises the limit, the replicas must return to spot.
 			c.edit(0, nodepool.FieldLimit.Name(resource), map[string]nodepool.Value{"nvidia.com/gpu": `6`, "cpu": `"48"`, "memory": `"384Gi"`,
@@ -122,7 +122,7 @@ func TestNoProbeAtTheOwnersLimit(t *testing.T) {
 	}
 	for _, p := range c.phases {
 		if p == statemachine.Probing || p == statemachine.Returning {
-			t.Errorf("phases %v: nothing more can come on spot", c.phases)
+			t.Errorf("phases %v: a probe or return although spot may launch no node", c.phases)
 			break
 		}
 	}
@@ -140,7 +140,7 @@ func TestEveryOwnersLimitCapsTargetsAndIsNamed(t *testing.T) {
 		chat.want = 12
 		c.until(10*time.Minute, resource+": the target is capped", func() bool { return chat.lastAdvice.Cap == 7 })
 		if want := "has reached limits[" + resource + "]"; !strings.Contains(c.why(), want) {
-			t.Errorf("%s: not said: %q\n%s", resource, want, c.why())
+			t.Errorf("%s: no reason contains %q\n%s", resource, want, c.why())
 		}
 	}
 }
@@ -174,7 +174,7 @@ func TestNoSurgeBeyondTheBoundsOfAWorkload(t *testing.T) {
 		c.until(20*time.Minute, "four replicas are ready on demand", c.whole(chat))
 		c.pools[0].denied = false
 		if surges, _, _ := c.play(6 * time.Hour); (surges == 0) != full {
-			t.Errorf("6 hours, at maxReplicas %v: %d surges\n%s", full, surges, c.why())
+			t.Errorf("in 6 hours, at maxReplicas %v: %d surges\n%s", full, surges, c.why())
 		}
 	}
 }

@@ -98,7 +98,7 @@ func TestFallbackWhenEveryZoneRefusesAndReturnToTheFirstThatRecovers(t *testing.
 			return c.nodes(recovering) == 3 && c.nodes(2)+c.nodes(3) == 0 && c.d.Phase == statemachine.PreferSpot
 		})
 		if chat.minimum < 3 {
-			t.Errorf("%d ready of 3 at the least", chat.minimum)
+			t.Errorf("at least %d of 3 replicas ready, want 3", chat.minimum)
 		}
 		c.run(10 * time.Minute)
 		c.untouched(before)
@@ -127,7 +127,7 @@ func TestSeveralNodePoolsSurviveALeaderChangeInEveryPhase(t *testing.T) {
 	})
 	for i := 1; i < len(c.phases); i++ {
 		if c.phases[i] == statemachine.Returning && c.phases[i-1] == statemachine.Fallback {
-			t.Errorf("a leader forgot a phase: %v", c.phases)
+			t.Errorf("a new leader lost the phase: %v", c.phases)
 		}
 	}
 	c.run(10 * time.Minute)
@@ -239,7 +239,7 @@ func TestSpotWaitTimeoutLimitsEveryOnDemandNodePool(t *testing.T) {
 	chat.want = 2
 	c.run(3 * time.Minute)
 	if c.nodes(2)+c.nodes(3) != 0 {
-		t.Errorf("a node on demand before the timeout\n%s", c.why())
+		t.Errorf("an on-demand node was launched before the timeout\n%s", c.why())
 	}
 	c.until(3*time.Minute, "the timeout ends", c.in(statemachine.Fallback))
 	c.run(2 * time.Second)

@@ -62,14 +62,14 @@ func TestSnapshotContainsTheWholeState(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := DecodeState(g, text); err != nil || again != state {
-		t.Errorf("%v\nwas %+v\nis  %+v", err, state, again)
+		t.Errorf("%v\nbefore the snapshot %+v\nafter it %+v", err, state, again)
 	}
 }
 
 func TestOtherJSONIsNoState(t *testing.T) {
 	for _, text := range []string{"", "{}", "[]", "[1]", "null"} {
 		if _, err := DecodeState(nil, json.RawMessage(text)); err == nil {
-			t.Errorf("%q is taken for a state", text)
+			t.Errorf("%q was decoded as a state", text)
 		}
 	}
 }
@@ -94,6 +94,6 @@ func TestOverridesAreListedUntilRestored(t *testing.T) {
 	c.run(time.Minute)
 	overrides = c.s.Overrides(nil)
 	if len(overrides) != 2 || overrides[0].Field != nodepool.FieldBudgets || overrides[0].Until.Before(c.now) {
-		t.Errorf("before a peak, zero limits removed: %+v", overrides)
+		t.Errorf("zero limits before known demand: %+v", overrides)
 	}
 }

@@ -52,11 +52,11 @@ func (c *cluster) untouched(want []string) {
 	c.t.Helper()
 	for i, p := range c.pools {
 		if got := c.spec(i); got != want[i] || p.record != "" {
-			c.t.Errorf("%s: %s is not as it was:\n%s\nrecord %s\nwant\n%s\n%s", c.clock(), p.Name, got, p.record, want[i], c.why())
+			c.t.Errorf("%s: NodePool %s is not restored:\n%s\nrecord %s\nwant\n%s\n%s", c.clock(), p.Name, got, p.record, want[i], c.why())
 		}
 		for name, f := range p.fields {
 			if f.Ours {
-				c.t.Errorf("%s: %s of %s is still ours", c.clock(), name, p.Name)
+				c.t.Errorf("%s: gpuscaler still owns %s of NodePool %s", c.clock(), name, p.Name)
 			}
 		}
 	}
@@ -86,13 +86,13 @@ func TestFallbackAndReturnOneByOne(t *testing.T) {
 	chat.minimum = chat.ready()
 	c.until(18*time.Minute, "spot is probed", c.in(statemachine.Probing)) // 15 minutes, plus or minus 20 percent
 	if c.limit(0) != 4 {
-		t.Errorf("a probe with a limit of %d where 3 nodes run", c.limit(0))
+		t.Errorf("a probe with a limit of %d, although 3 nodes run", c.limit(0))
 	}
 	c.until(time.Minute, "the probe is refused", c.in(statemachine.Fallback))
 	began := c.now
 	c.until(36*time.Minute, "spot is probed again", c.in(statemachine.Probing))
 	if wait := c.now.Sub(began); wait < 24*time.Minute {
-		t.Errorf("the second hold lasted %v, the first 15 minutes", wait)
+		t.Errorf("the second fallback lasted %v, the first 15 minutes", wait)
 	}
 	c.pools[0].denied = false
 	c.until(10*time.Minute, "the probe holds", c.in(statemachine.Returning))
@@ -105,17 +105,17 @@ func TestFallbackAndReturnOneByOne(t *testing.T) {
 	}
 	for i := 1; i < len(moves); i++ {
 		if pace := statemachine.Instant(moves[i]).Sub(statemachine.Instant(moves[i-1])); pace < 15*time.Minute {
-			t.Errorf("two nodes within %v at 4 an hour", pace)
+			t.Errorf("two nodes were emptied within %v at a pace of 4 per hour", pace)
 		}
 	}
 	c.until(5*time.Minute, "the group is as it was", c.in(statemachine.PreferSpot))
 	if chat.minimum < 6 {
-		t.Errorf("%d ready of 6 at the least", chat.minimum)
+		t.Errorf("at least %d of 6 replicas ready, want 6", chat.minimum)
 	}
 	c.run(5 * time.Minute)
 	c.untouched(before)
 	if c.writes > 12 {
-		t.Errorf("%d writes of a spec:\n%s", c.writes, strings.Join(c.log, "\n"))
+		t.Errorf("%d writes to NodePools:\n%s", c.writes, strings.Join(c.log, "\n"))
 	}
 }
 
@@ -142,7 +142,7 @@ func TestHardFallbackLimitsSpotToItsSize(t *testing.T) {
 	c.run(5 * time.Minute)
 	c.untouched(before)
 	if chat.minimum < 4 {
-		t.Errorf("%d ready of 4 on the way back", chat.minimum)
+		t.Errorf("at least %d of 4 replicas ready during the return, want 4", chat.minimum)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestReturnMovesNoJobStatefulSetOrPausedWorkload(t *testing.T) {
 		t.Errorf("findings %+v", c.d.Findings)
 	}
 	if c.d.Phase != statemachine.PreferSpot || c.pools[1].record != "" {
-		t.Errorf("%v: a freeze without replicas to move\n%s", c.d.Phase, c.why())
+		t.Errorf("phase %v: a freeze although no replica can move\n%s", c.d.Phase, c.why())
 	}
 }
 
@@ -227,12 +227,12 @@ func TestGrowingDemandKeepsTheSurge(t *testing.T) {
 	chat.minimum = chat.ready()
 	c.run(40 * time.Minute)
 	if chat.minimum < 2 || chat.ready() < 4 {
-		t.Errorf("%d ready at the least, %d now\n%s", chat.minimum, chat.ready(), c.why())
+		t.Errorf("at least %d ready, %d now\n%s", chat.minimum, chat.ready(), c.why())
 	}
 	c.until(2*time.Hour, "all are back on spot", func() bool { return c.nodes(1) == 0 && c.d.Phase == statemachine.PreferSpot })
 	for _, p := range chat.pods {
 		if p.cost.Value != "" {
-			t.Errorf("%s keeps its mark", p.name)
+			t.Errorf("pod %s keeps its deletion cost", p.name)
 		}
 	}
 }
@@ -329,7 +329,7 @@ func TestPodsWaitForTheSpotWaitTimeout(t *testing.T) {
 	c.known = true
 	c.run(5 * time.Minute)
 	if c.limit(1) != 0 {
-		t.Errorf("limit %d once demand is known again", c.limit(1))
+		t.Errorf("limit %d after demand is known again", c.limit(1))
 	}
 	o := c.observe()
 	c.s.Shutdown(c.g, &o, c.now, &c.d)

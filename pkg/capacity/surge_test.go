@@ -133,7 +133,7 @@ func TestReplicaThatIsNotReadyForSomeSecondsDoesNotEndTheSurge(t *testing.T) {
 	for range 20 {
 		s.old.ready = false
 		if s.step(); !s.asked() {
-			t.Fatalf("%s: withdrawn because the old replica is not ready\n%s", s.clock(), s.why())
+			t.Fatalf("%s: the surge ended because the old replica is not ready\n%s", s.clock(), s.why())
 		}
 		s.old.ready = false
 	}
@@ -145,7 +145,7 @@ func TestReplicaThatIsNotReadyForSomeSecondsDoesNotEndTheSurge(t *testing.T) {
 	successor().ready, successor().bound = false, s.now
 	s.run(30 * time.Second)
 	if !s.asked() || s.gone() {
-		t.Fatalf("withdrawn although the successor is not ready\n%s", s.why())
+		t.Fatalf("the surge ended although the successor is not ready\n%s", s.why())
 	}
 	s.until(10*time.Minute, "the old replica is deleted", s.gone)
 	if s.most != 2 || len(s.chat.pods) != 1 || s.chat.ready() != 1 {
@@ -166,7 +166,7 @@ func TestSuccessorThatIsNeverReadyIsWithdrawnForHours(t *testing.T) {
 	}
 	s.until(time.Hour, "it is withdrawn", func() bool { return !s.asked() })
 	if age := s.now.Sub(asked); age < successorTimeout || age > successorTimeout+time.Minute {
-		t.Errorf("withdrawn after %v", age)
+		t.Errorf("the successor was removed after %v", age)
 	}
 	if text := s.text(); !strings.Contains(text, "the next attempt is after") {
 		t.Errorf("the reason is %q", text)
@@ -331,12 +331,12 @@ func TestSurgeContinuesWhileReadingsAreMissing(t *testing.T) {
 	s.chat.unknown = true
 	s.run(2 * time.Hour)
 	if !s.asked() {
-		t.Error("withdrawn while readings are missing")
+		t.Error("the surge ended while readings are missing")
 	}
 	s.chat.unknown = false
 	s.run(time.Minute)
 	if s.asked() {
-		t.Error("continued after its time limit")
+		t.Error("the surge continued after its time limit")
 	}
 }
 
@@ -375,7 +375,7 @@ func TestNewLeaderContinuesASurge(t *testing.T) {
 	s.s = State{}
 	s.until(time.Hour, "it is withdrawn", func() bool { return !s.asked() })
 	if age := s.now.Sub(began); age > successorTimeout+time.Minute {
-		t.Errorf("withdrawn after %v", age)
+		t.Errorf("the successor was removed after %v", age)
 	}
 }
 

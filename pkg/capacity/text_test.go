@@ -158,12 +158,12 @@ func TestEveryRuleAndFindingHasAText(t *testing.T) {
 	g := &Group{Name: "chat"}
 	for r := explain.RuleNone + 1; r < explain.NumRules; r++ {
 		if r.String() == "" || (explain.Reason{Rule: r, Pool: -1}).Text(g.Names()) == "" {
-			t.Errorf("rule %d says nothing", r)
+			t.Errorf("the reason of rule %d has no text", r)
 		}
 	}
 	for k := range explain.NumFindings {
 		if (explain.Finding{Kind: k, Pool: -1}).Text(g.Names()) == "" {
-			t.Errorf("finding %d says nothing", k)
+			t.Errorf("finding %d has no text", k)
 		}
 	}
 	if got := (nodepool.ConsentLimits | nodepool.ConsentDisruption).String(); got != "limits,disruption" {

@@ -23,7 +23,7 @@ func TestTargetCapLeavesOnePendingReplica(t *testing.T) {
 	chat.want = 12
 	for range 20 * 60 {
 		if c.step(); len(chat.pods) < 3 {
-			t.Fatalf("%s: nothing pends, so nothing would bring a node", c.clock())
+			t.Fatalf("%s: no pod is pending, so Karpenter would launch no node", c.clock())
 		}
 	}
 	if r := c.reason(explain.RuleConstrained); r == nil || r.Cause != explain.CauseRefused {

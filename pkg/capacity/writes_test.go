@@ -98,7 +98,7 @@ func TestFieldIsTightenedEveryTwoMinutesAndLoosenedAtOnce(t *testing.T) {
 	// the observation does not contain the restore yet
 	w.o.Pools[1].Limits = []nodepool.LimitView{{Resource: w.g.Resource, FieldView: nodepool.FieldView{Value: `"4"`, Ours: true}}}
 	if c, _, ok := w.want(2*time.Second, nodepool.FieldLimit, 2); !ok || c.To != `"2"` || c.Restore {
-		t.Errorf("a limit that is requested again while it is restored: written %v, %+v", ok, c)
+		t.Errorf("a limit that is requested again while gpuscaler restores it: written %v, %+v", ok, c)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestLimitOfAnotherGroupVersionIsRestored(t *testing.T) {
 			restored = append(restored, a.(NodePoolPatch).Changes...)
 		}
 		if len(restored) != 1 || restored[0].Resource != "cpu" || restored[0].To != c.want || !restored[0].Restore {
-			t.Errorf("%s: changes %+v, want limits[cpu] back at %q", name, restored, c.want)
+			t.Errorf("%s: changes %+v, want limits[cpu] restored to %q", name, restored, c.want)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestEarlierFreezeEntriesAreNotOriginal(t *testing.T) {
 	end := day + time.Hour.Milliseconds()
 	old, ok := statemachine.Freeze{Start: day, Empty: end, InUse: end}.With(`[{"nodes":"2"}]`)
 	if !ok {
-		t.Fatal("no list")
+		t.Fatal("the list of budgets with the freeze cannot be computed")
 	}
 	for i := range o.Pools {
 		o.Pools[i].Budgets = nodepool.FieldView{Value: old, Owner: "kubectl-edit"}
@@ -156,7 +156,7 @@ func TestEarlierFreezeEntriesAreNotOriginal(t *testing.T) {
 	for _, a := range d.Actions {
 		c := a.(NodePoolPatch).Changes[0]
 		if c.Field != nodepool.FieldBudgets || c.Original != `[{"nodes":"2"}]` || strings.Count(string(c.To), statemachine.ReasonEmpty) != 1 {
-			t.Errorf("budgets %s, to go back to %s; want one entry for each reason, and the owner's list", c.To, c.Original)
+			t.Errorf("budgets %s, original %s; want one entry for each reason, and the owner's list as the original", c.To, c.Original)
 		}
 	}
 }

@@ -73,7 +73,7 @@ func TestEveryDoubtRemovesTheZeroLimit(t *testing.T) {
 		doubt.do(c, chat)
 		c.run(doubt.after - 2*time.Second)
 		if c.limit(0) != 0 {
-			t.Errorf("%s: lifted too early", name)
+			t.Errorf("%s: the zero limit was removed too early", name)
 		}
 		c.run(2 * time.Second)
 		if c.limit(0) != 16 || c.limit(1) != 16 {

@@ -69,7 +69,7 @@ func TestStampsOfAnotherClockAreClipped(t *testing.T) {
 		1:            midnight - maxStampAge.Milliseconds(),
 	} {
 		if got := fs.clip(at); got != want {
-			t.Errorf("%d became %d, want %d", at, got, want)
+			t.Errorf("the time %d is read as %d, want %d", at, got, want)
 		}
 	}
 }
@@ -113,17 +113,17 @@ func FuzzRecord(f *testing.F) {
 		fs.load(0, text, everyField)
 		first := fs.encode(0)
 		if len(text) < 4<<10 && len(first) > 64<<10 {
-			t.Errorf("%d bytes became %d", len(text), len(first))
+			t.Errorf("a record of %d bytes is encoded again with %d bytes", len(text), len(first))
 		}
 		if first == "" {
 			return
 		}
 		again := newFields()
 		if !again.load(0, first, everyField) {
-			t.Fatalf("%s cannot be read back", first)
+			t.Fatalf("the encoded record %s cannot be read", first)
 		}
 		if second := again.encode(0); second != first {
-			t.Errorf("read back it is another:\n%s\n%s", first, second)
+			t.Errorf("the record changes when it is read and encoded again:\n%s\n%s", first, second)
 		}
 		GroupOf(text)
 	})
