@@ -8,7 +8,6 @@ import (
 // Quota limits the queries that the policies of one namespace can cause at one Prometheus data source. Policies cause queries with
 // selectors, and with latencies of model servers over a window. Queries of the platform team are not limited, because their cost does not
 // grow with the number of policies that use them.
-// of policies that use them.
 //
 // A separate limit applies to a response for several namespaces: one namespace may cause at most half of the data source's maxSeries and
 // maxBytes. That limit applies only while the response for all namespaces exceeds maxSeries or maxBytes.

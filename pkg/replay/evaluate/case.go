@@ -239,9 +239,9 @@ func (c *Case) workload(factory autoscaler.Factory) simulator.Workload {
 	return w
 }
 
-// pools returns the NodePools of the case, or nil if GPUs are billed per second without NodePools. With spot
-// traces there is a spot NodePool for each trace, and an on-demand NodePool, with one node per replica: spot is preferred, and on-demand is
-// used while spot has no capacity. Nodes are removed when they are empty.
+// pools returns the NodePools of the case, or nil if GPUs are billed per second without NodePools. With spot traces there is a spot
+// NodePool for each trace, and an on-demand NodePool, with one node per replica: spot is preferred, and on-demand is used while spot has no
+// capacity. Nodes are removed when they are empty.
 func (c *Case) pools() []karpenter.NodePool {
 	if len(c.Spot) == 0 {
 		return c.NodePools

@@ -73,8 +73,7 @@ func (iv Intervals) Next(s *Draws) float64 {
 
 // Spanning returns the length of the interval that contains a randomly chosen time. The probability that an interval contains this time is
 // proportional to the length of the interval. For Gamma, the result has a Gamma distribution with shape+1; for Weibull, (x/scale)^shape has
-// a Gamma
-// distribution with shape 1+1/k.
+// a Gamma distribution with shape 1+1/k.
 //
 // If the start of a window is a random time within such an interval, the window has the correct rate from its start. If a window starts
 // with an arrival instead, it has on average (CV^2-1)/2 arrivals too many.

@@ -9,12 +9,12 @@ import (
 	"net/http"
 )
 
-// AcceptGzip adds to the headers of a request that the response may be compressed with gzip. The transports of Prometheus' client library
-// do not add it, and the responses of a Prometheus server are ten times as large without compression.
+// AcceptGzip sets the header that permits a response compressed with gzip. The transports of Prometheus' client library do not set this
+// header, and the responses of a Prometheus server are ten times as large without compression.
 func AcceptGzip(h http.Header) { h.Set("Accept-Encoding", "gzip") }
 
-// Gunzip returns the content of a response body: the decompressed body if the headers of the response name gzip, otherwise the body. The
-// size of the content is not limited; the caller must limit it, and also the size of the body, which may decompress to nothing.
+// Gunzip returns the content of a response body: the decompressed body if the header Content-Encoding is gzip, otherwise the body. Gunzip
+// limits no sizes: the caller must limit the size of the content, and of the body, because a large body may decompress to nothing.
 func Gunzip(h http.Header, body io.Reader) io.Reader {
 	if h.Get("Content-Encoding") != "gzip" {
 		return body
@@ -25,11 +25,11 @@ func Gunzip(h http.Header, body io.Reader) io.Reader {
 // ErrEncoding is returned for a response body that is not valid gzip data although its headers name gzip.
 var ErrEncoding = errors.New("the answer is not valid gzip data")
 
-// gunzip decompresses a body. It reads the header of the compressed data with the first Read, so that Read returns its error.
+// gunzip decompresses a body. The first call of Read reads the gzip header, so that an invalid header is an error of Read.
 type gunzip struct {
 	body io.Reader
 	z    *gzip.Reader
-	err  error // error of the header
+	err  error // error of the gzip header
 }
 
 func (g *gunzip) Read(p []byte) (int, error) {
@@ -43,7 +43,7 @@ func (g *gunzip) Read(p []byte) (int, error) {
 	return n, encodingError(err)
 }
 
-// encodingError adds ErrEncoding to errors about the compressed data. Other errors are about the connection, and io.EOF is the end.
+// encodingError adds ErrEncoding to an error about the compressed data. It does not change errors of the connection and io.EOF.
 func encodingError(err error) error {
 	var corrupt flate.CorruptInputError
 	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, &corrupt) {

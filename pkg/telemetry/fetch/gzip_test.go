@@ -23,16 +23,16 @@ func zipped(t *testing.T, text string) []byte {
 	return b.Bytes()
 }
 
-// The client accepts compressed responses. The limit applies to the decompressed body and to the compressed one, and a body that is not
-// complete or not valid is an error.
+// The client accepts compressed responses. The limit of bytes applies to the body before and after decompression. A body that is incomplete
+// or is not valid gzip data must be an error.
 func TestCompressedBody(t *testing.T) {
 	long := strings.Repeat("x", 100)
-	random := make([]byte, 90) // grows when it is compressed
+	random := make([]byte, 90) // compression makes random data longer
 	for i := range random {
 		random[i] = byte(i * i * 7)
 	}
 	corrupt := zipped(t, long)
-	corrupt[len(corrupt)-6] ^= 1 // checksum
+	corrupt[len(corrupt)-6] ^= 1 // changes the checksum
 	for _, c := range []struct {
 		name string
 		body []byte
@@ -66,7 +66,7 @@ func TestCompressedBody(t *testing.T) {
 	}
 }
 
-// The start of a compressed error response is readable in the error.
+// The error for a compressed error response must contain the start of the decompressed text.
 func TestCompressedErrorIsReadable(t *testing.T) {
 	address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
