@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// Cause is the reason why a capacity group caps targets: none of its NodePools, or none of its labeled nodes, provides a node for waiting
-// pods. A Cause is not changed after it is created.
+// Cause is the reason why a capacity group caps targets: no NodePool of the group launches a node for waiting pods, or the autoscaler of
+// the cluster adds no node with the labels of the group. A Cause never changes after it was created.
 type Cause struct {
 	Group    string
 	Resource string // the resource that the group counts, such as nvidia.com/gpu
 	// Selector is the label selector of the nodes of a group without NodePools. Such a group has one element in Pools.
 	Selector string
 	Pools    []Pool    // the NodePools of the group that exist, in the order of the group
-	Until    time.Time // the next attempt with the full target
+	Until    time.Time // when the group tries again to scale to the full target
 }
 
-// Pool is a NodePool that provides no node. Units and Unmanaged are set for every Kind. The comment of each Kind lists the other fields
-// that it sets. Fields that it does not list are 0 or "".
+// Pool is a NodePool that launches no node. Units and Unmanaged are set for every Kind. The comment of each Kind lists the other fields
+// that are set. The remaining fields are 0 or "".
 type Pool struct {
 	Name string
 	Kind Kind
@@ -28,30 +28,30 @@ type Pool struct {
 	// NodePool. For Maximum it is maxNodes or maxCapacity, or "" if neither is set.
 	Limited string
 	Limit   float64 // the limit or maximum of Limited
-	Used    float64 // how much of Limited the NodePool has
+	Used    float64 // how much of Limited is used
 	// Scheduled is true if an open schedule of the group set the limit. Left is true if the limit is an override that gpuscaler may no longer
-	// change, because the owner of the NodePool has withdrawn the consent. Otherwise it is the owner's limit.
+	// change, because the owner of the NodePool has withdrawn the consent. If both are false, it is the owner's limit.
 	Scheduled, Left bool
-	// Waiting is how many units the smallest waiting pod requests, if the limit allows only nodes that are too small for it.
+	// Waiting is how many units the smallest waiting pod requests, if the limit allows only nodes that are too small for this pod.
 	Waiting   int64
 	Units     int64 // units of the group's resource on the nodes of the NodePool
 	Unmanaged int64 // units of the group's resource that pods without a policy use on these nodes
 	Refused   int   // launches that failed for lack of capacity
 }
 
-// Kind is why a NodePool provides no node.
+// Kind is the kind of reason why a NodePool launches no node.
 type Kind uint8
 
 // Values of Kind.
 const (
 	Unknown     Kind = iota
-	Limit            // the NodePool is at a limit. It sets Limited, Limit, Used, Scheduled, Left and Waiting
-	Refused          // launches failed for lack of capacity. It sets Refused
+	Limit            // the NodePool is at a limit; sets Limited, Limit, Used, Scheduled, Left and Waiting
+	Refused          // launches failed for lack of capacity; sets Refused
 	NotReady         // the NodePool is not Ready
 	Reservation      // the capacity reservation has no free instance: pods wait, and Karpenter launches no node
-	Maximum          // the labeled nodes are at the maximum of the group. It sets Limited, Limit and Used
+	Maximum          // the labeled nodes are at the maximum of the group; sets Limited, Limit and Used
 	NoNewNode        // pods wait, and the autoscaler of the cluster adds no labeled node
-	Infeasible       // no node that the autoscaler may add has space for a replica, as the status of a CapacityBuffer shows
+	Infeasible       // according to a CapacityBuffer, no node that the autoscaler may add has space for a replica
 	numKinds
 )
 
@@ -114,7 +114,7 @@ func (c *Cause) nodes(p *Pool) string {
 	return "of NodePool " + p.Name
 }
 
-// limitText names the limit of a NodePool. A NodePool below its limit provides no node if one more node would exceed the limit, or if the
+// limitText names the limit of a NodePool. A NodePool below its limit launches no node if one more node would exceed the limit, or if the
 // limit allows only nodes that are too small for the waiting pods.
 func (c *Cause) limitText(p *Pool) string {
 	if p.Limited == "spec.replicas" {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// clause returns the status as the predicate of a sentence about the signal, such as "is stale".
+// clause returns the status as the predicate of a sentence whose subject is the signal, such as "is stale".
 func clause(s scaling.SignalStatus) string {
 	all := [...]string{"is ok", "is missing", "is stale", "has low coverage", "has no ready replica to measure"}
 	return all[min(s, scaling.SignalUnmeasured)]
@@ -24,9 +24,9 @@ func Decision(d *scaling.Decision, p *scaling.Policy) string {
 }
 
 // Cause returns the cause of the target: what the signals need, and the last rule that changed the target. If that rule adds replicas to
-// the target of another rule, the text also contains the other rule. The text ends with up to two additions: the replicas that were added
-// for a move or an interruption and are no longer needed, and the replacements that a limit prevents from starting before the interruption.
-// If the decision has no reasons, Cause returns the name of the binding rule.
+// the target of another rule, the text also contains the other rule. The text ends with up to two additions: replicas that were added for a
+// move or an interruption and are no longer needed, and replacements that cannot start before the interruption because of a limit. If the
+// decision has no reasons, Cause returns the name of the binding rule.
 func Cause(d *scaling.Decision, p *scaling.Policy) string {
 	all := d.Reasons.All()
 	var causes []string
@@ -65,8 +65,8 @@ func ReasonIn(d *scaling.Decision, r scaling.Reason, p *scaling.Policy) string {
 	return fmt.Sprintf("capped at %d by capacity group %s%s: %s", r.To, c.Group, end, c.Text())
 }
 
-// bindingEffects returns the text of the last rule that changed the target. If that rule adds replicas to the target of another rule, the
-// text of the other rule is first.
+// bindingEffects returns the text of the last rule that changed the target. If this rule adds replicas to the target of another rule, the
+// text of the other rule precedes it.
 func bindingEffects(d *scaling.Decision, all []scaling.Reason, p *scaling.Policy) (effects []string) {
 	i := len(all) - 1
 	for i >= 0 && (all[i].Rule != d.Binding || all[i].Index != d.BindingIndex) {
@@ -84,10 +84,9 @@ func bindingEffects(d *scaling.Decision, all []scaling.Reason, p *scaling.Policy
 	return effects
 }
 
-// blockedReplacements returns a text if the replacements for replicas on nodes that are about to be interrupted cannot start before these
-// replicas end, or if the reserve for expected losses cannot start. This is the case if a rule after scaling.RuleAtRisk limits the target.
-// If only some of the added replicas are limited, the text assigns the limit to the reserve first. If no replica is limited,
-// blockedReplacements returns "".
+// blockedReplacements returns a text if a rule after scaling.RuleAtRisk limits the target, so that replacements for replicas on nodes that
+// are about to be interrupted cannot start before the interruption, or the reserve for expected losses cannot start. If only some of the
+// added replicas cannot start, the text counts replicas of the reserve first. Without such a limit, blockedReplacements returns "".
 func blockedReplacements(d *scaling.Decision, p *scaling.Policy) string {
 	all := d.Reasons.All()
 	for i := range all {
@@ -132,7 +131,7 @@ func plural(n float64, word string) string {
 
 func replicas(n float64) string { return fmt.Sprintf("%.0f %s", n, plural(n, "replica")) }
 
-// until returns a text such as " until 15:04 UTC". It returns "" for the time 0, which means that the end is not known.
+// until returns a text such as " until 15:04 UTC". It returns "" for the time 0, which means that the end is unknown.
 func until(unix float64) string {
 	if unix == 0 {
 		return ""

@@ -47,7 +47,7 @@ func Reason(r scaling.Reason, p *scaling.Policy) string {
 	return limitText(r, p)
 }
 
-// noScaleDown returns "no scale-down", or "no scale-down below N" if the rule raised the target to N. N may be less than the target of the
+// noScaleDown returns "no scale-down", or "no scale-down below N" if the rule raised the target to N. N can be less than the target of the
 // previous tick.
 func noScaleDown(r scaling.Reason) string {
 	return "no scale-down" + belowKept(r)
@@ -118,7 +118,7 @@ func Objective(o *objective.Objective) string {
 	return fmt.Sprintf("%s%% within %s (%s)", strconv.FormatFloat(o.Percentile, 'g', 6, 64), scaling.Seconds.Format(o.Limit.Seconds()), o.Kind)
 }
 
-// combineText returns which signal needs the most replicas, or that the formula determines them, and their number.
+// combineText returns the number of replicas, and which signal needs the most replicas or that the formula determines their number.
 func combineText(r scaling.Reason, p *scaling.Policy) string {
 	switch {
 	case r.Index >= 0:
@@ -209,8 +209,8 @@ func overrideText(low, high float64) string {
 	return fmt.Sprintf("override by annotation: max %.0f", high)
 }
 
-// boundsText returns the bound that changed the target. If none did, it returns both bounds. The maximum is the maximum of the managed HPA
-// if it is less than the maximum of the policy.
+// boundsText returns the bound that changed the target. If no bound changed it, it returns both bounds. The maximum is the maximum of the
+// managed HPA if it is less than the maximum of the policy.
 func boundsText(r scaling.Reason, p *scaling.Policy) string {
 	most := maximumText(p, r.B)
 	switch {

@@ -67,7 +67,7 @@ func (f *Forecast) Read(r *Reader) {
 // Reader reads encoded values. Its methods return no error. Instead, they set Invalid if they read beyond the end, or if the encoded length
 // of a list is negative or too great.
 type Reader struct {
-	Words   []int64 // words that were not read yet
+	Words   []int64 // words that were not read so far
 	Invalid bool
 }
 
@@ -82,7 +82,7 @@ func (r *Reader) Next() int64 {
 	return v
 }
 
-// Take returns the next n words, or nil if there are fewer. The slice shares memory with Words.
+// Take returns the next n words, or nil if there are fewer than n. The slice shares memory with Words.
 func (r *Reader) Take(n int) []int64 {
 	if n > len(r.Words) {
 		r.Invalid, r.Words = true, nil

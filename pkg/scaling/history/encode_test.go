@@ -23,7 +23,7 @@ func fullSteps() (s Steps) {
 	return s
 }
 
-// past contains one value of each type of the package.
+// past has a field for each type of the package that is encoded.
 type past struct {
 	window   Window
 	steps    Steps
@@ -79,8 +79,8 @@ func firstZero(v reflect.Value, path string) string {
 	return ""
 }
 
-// Words that Append did not write, for example from a damaged recording, must be reported as invalid. A number of entries in these words
-// must never be accepted if it exceeds the size of a list.
+// Words that Append did not write, for example from a damaged recording, must be reported as invalid. A number of entries that exceeds the
+// size of a list must never be accepted.
 func TestTruncatedAndHostileWordsAreInvalid(t *testing.T) {
 	full := past{window: fullWindow(), steps: fullSteps()}
 	words := full.words()

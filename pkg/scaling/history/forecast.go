@@ -6,11 +6,11 @@ import "math"
 // value is a forecast without history.
 type Forecast struct {
 	Known bool
-	// Level is the mean of the most recent proposals. A single proposal is not used, because one scrape counts the arrivals of only a few
-	// seconds, which vary randomly.
+	// Level is the mean of the most recent proposals. A single proposal is not used, because it contains the arrivals of only a few seconds,
+	// which vary randomly.
 	Level float64
 	Mean  float64
-	// Spread is twice the mean square of Level's deviation above the mean. For a symmetric distribution, this is the variance.
+	// Spread is twice the mean square of the amount by which Level exceeds Mean. For a symmetric distribution, this is the variance.
 	Spread float64
 }
 
@@ -23,7 +23,7 @@ func StartForecast(replicas float64) Forecast {
 type Averages struct{ Mean, Level int64 }
 
 // Next returns the forecast after one more tick. elapsed is the time since the previous tick in milliseconds. Only values above the mean
-// are counted as deviations. If values below the mean were counted too, the forecast would increase when demand ends.
+// count as deviations. If values below the mean counted too, the forecast would increase when demand ends.
 func (f Forecast) Next(proposal float64, elapsed int64, over Averages) Forecast {
 	level := toward(f.Level, proposal, elapsed, over.Level)
 	above := max(level-f.Mean, 0)
@@ -38,8 +38,8 @@ func (f Forecast) Upper(deviations float64) float64 {
 	return f.Mean + float64(deviations*math.Sqrt(f.Spread))
 }
 
-// Highest returns a forecast that is at least as great as every later forecast if demand ends now. It is necessary because after a rise of
-// demand, the mean still increases until it reaches Level.
+// Highest returns a forecast that is at least as great as every later forecast if demand ends now. The difference matters after a rise of
+// demand, because the mean then increases until it reaches Level.
 func (f Forecast) Highest() Forecast {
 	above := max(f.Level-f.Mean, 0)
 	f.Mean, f.Spread = f.Mean+above, f.Spread+float64(2*above*above)

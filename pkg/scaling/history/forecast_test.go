@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A greater proposal must not result in a smaller forecast. The forecast may exceed the greatest proposal at most by the deviations that a
-// single rise from 0 to this proposal causes.
+// A greater proposal must not result in a smaller forecast. The forecast may exceed the greatest proposal, but not by more than the
+// deviations that a single rise from 0 to this proposal causes.
 func TestForecastIsMonotoneAndBoundedByDemand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		over := Averages{Mean: int64(rapid.IntRange(1, 7200).Draw(t, "window")) * 1000,

@@ -2,19 +2,19 @@ package history
 
 import "math"
 
-// stepsSize is the maximum number of steps that are stored. If there would be more, two successive steps are merged into one step with a
-// range of replicas. The duration of the merged step is at most one seventh (1/overhold) of the longest period of the rates.
+// stepsSize is the maximum number of steps that are stored. If a new step exceeds it, two successive steps are merged into one step with a
+// range of replicas. The duration of a merged step is at most one seventh (1/overhold) of the longest period of the rates.
 const stepsSize = 16
 
-// Steps is the history of a target. A rate limit uses it to find the number of replicas at the start of its period. An HPA computes this
-// number from its scale events (current - added + deleted within the period), with the same result.
+// Steps is the history of a target. A rate limit uses it to find the number of replicas at the start of its period. An HPA computes the
+// same number from its scale events: current replicas - added + deleted within the period.
 type Steps struct {
 	n    int8
 	list [stepsSize]Step
 }
 
 // Step is a number of replicas that was the target from Start until the next step. Low and High differ only if steps were merged. An
-// increase is then compared with Low and a decrease with High, so that a merge never permits a greater change.
+// increase is compared with Low and a decrease with High, so that merged steps never permit a greater change than exact steps.
 type Step struct {
 	Start     int64
 	Low, High int32
@@ -31,7 +31,7 @@ func (s *Steps) All() []Step { return s.list[:s.n] }
 func (s *Steps) Last() int32 { return s.list[s.n-1].Low }
 
 // Push adds a step of n replicas. The parameter at is the time at which the step begins. The parameter keep is the longest period of the
-// rate limits, in milliseconds: Push drops the steps that ended more than keep before the new step begins.
+// rate limits, in milliseconds. Push drops the steps that ended earlier than keep before the new step begins.
 func (s *Steps) Push(at int64, n int32, keep int64) {
 	var k int8
 	for k+1 < s.n && s.list[k+1].Start <= at-keep {

@@ -27,7 +27,7 @@ func TestStepsContainEveryChangeOrItsRange(t *testing.T) {
 			}
 			all = append(all, event{now, n})
 			at := now.Add(-time.Duration(rapid.IntRange(0, 120).Draw(t, "back")) * time.Second)
-			want, least, most := all[0].n, int32(math.MaxInt32), int32(0) // the target at `at`, and its range around `at`
+			want, least, most := all[0].n, int32(math.MaxInt32), int32(0) // the target at the time `at`, and the least and greatest target near it
 			for i, e := range all {
 				if !e.at.After(at) {
 					want = e.n
@@ -52,9 +52,9 @@ func TestStepsContainEveryChangeOrItsRange(t *testing.T) {
 	})
 }
 
-// The target rises in up to 15 steps within a minute, and then remains the same for 20 minutes. Further steps are then added, so that older
-// steps are merged. The history must still contain the exact target of the 20 minutes. Otherwise a rate of 100% in 30 minutes would permit
-// too small an increase.
+// The target increases in up to 15 steps within a minute, and then remains the same for 20 minutes. After that, more steps are added, so
+// that older steps are merged. The history must still contain the exact target of the 20 minutes. Otherwise a rate of 100% in 30 minutes
+// would permit too small an increase.
 func TestMergedStepsKeepTheReplicasOfAQuietTime(t *testing.T) {
 	const period = 30 * time.Minute
 	for launch := range int32(15) {

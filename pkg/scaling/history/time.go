@@ -2,8 +2,8 @@ package history
 
 import "time"
 
-// MaxStamp is the greatest time, in Unix milliseconds. It is so small that the sum of a time and a duration does not overflow an int64, and
-// it is after the year 100,000,000.
+// MaxStamp is the greatest time, in Unix milliseconds. It is after the year 100,000,000, but so small that the sum of a time and a duration
+// does not overflow an int64.
 const MaxStamp = int64(1) << 61
 
 // Stamp returns t in Unix milliseconds, limited to MaxStamp. It also works for years that are so distant that Time.UnixMilli is undefined.

@@ -5,14 +5,14 @@ import "math"
 // Windows and steps have a fixed size, so that the state of a workload also has a fixed size.
 const (
 	// windowSize is the number of entries of a Window. Their values are strictly decreasing, so a window with at most windowSize different
-	// values is exact. If there are more, entries are merged. A merged value has an effect for longer than the length of the window, by at
-	// most one seventh (1/overhold) of this length.
+	// values is exact. If there are more different values, entries are merged. The value of a merged entry has an effect for longer than the
+	// length of the window, by at most one seventh (1/overhold) of this length.
 	windowSize = 16
 	overhold   = 7
 )
 
-// Window contains the recommendations of a stabilization window and returns the greatest of them. It is a monotonic deque: if a new value
-// is at least as great as an older one, the older one is dropped, because it can no longer be the greatest.
+// Window contains the recommendations of a stabilization window and returns the greatest of them. It is a monotonic deque: a value is
+// dropped when a new value is at least as great, because it can no longer be the greatest value.
 type Window struct {
 	n    int8
 	list [windowSize]sample
@@ -30,7 +30,7 @@ type sample struct {
 func (w *Window) Empty() bool { return w.n == 0 }
 
 // Push adds the newest value. If the window is full, Push merges two entries (see leastLate). The parameter inForce is the last target. The
-// entry that prevents a target below inForce is not merged.
+// entry that prevents a target below the last target is not merged.
 func (w *Window) Push(at int64, value, inForce int32) {
 	for w.n > 0 && w.list[w.n-1].value <= value {
 		w.n--
@@ -71,7 +71,7 @@ func (w *Window) leastLate(newest sample, inForce int32) (int, int64) {
 	return best, least
 }
 
-// after returns the entry that follows entry i. After the last entry of a full window, this is newest, which is not in the list yet.
+// after returns the entry that follows entry i. After the last entry of a full window, this is newest, which is not in the list so far.
 func (w *Window) after(i int, newest sample) sample {
 	if i+1 < windowSize {
 		return w.list[i+1]

@@ -15,7 +15,7 @@ type event struct {
 	n  int32
 }
 
-// exactWindow is a stabilization window that stores every proposal, as an HPA does. Tests compare Window with it.
+// exactWindow is a stabilization window that stores every proposal, as an HPA does. Tests compare the results of Window with it.
 type exactWindow []event
 
 // greatest returns the greatest proposal in the window of the given length that ends at now.
@@ -37,7 +37,7 @@ func TestWindowIsExactForAsManyValuesAsItHolds(t *testing.T) {
 			cutoff := now.Add(-time.Minute * 5)
 			n, want := rapid.Int32Range(1, most).Draw(t, "n"), int32(0)
 			if most == 1000 {
-				n = max(last-rapid.Int32Range(-3, 12).Draw(t, "fall"), 1) // while the values decrease, the window needs an entry for each of them
+				n = max(last-rapid.Int32Range(-3, 12).Draw(t, "fall"), 1) // while the values decrease, the window needs an entry for each value
 			}
 			last = n
 			w.Expire(Stamp(cutoff))
@@ -60,8 +60,8 @@ func TestWindowIsExactForAsManyValuesAsItHolds(t *testing.T) {
 	})
 }
 
-// For any recommendations and any last target, a recommendation must have an effect for at least the length of the window, and for at most
-// a seventh longer.
+// For random recommendations and last targets, a recommendation must have an effect for at least the length of the window, and for at most
+// one seventh of this length longer.
 func TestRecommendationCountsForTheWindowAndAtMostASeventhMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const length = 5 * time.Minute
@@ -91,8 +91,8 @@ func TestRecommendationCountsForTheWindowAndAtMostASeventhMore(t *testing.T) {
 	})
 }
 
-// Many lower recommendations follow, so that entries are merged. The time at which the recommendation of the last target expires must not
-// change.
+// Many lower recommendations are added, so that entries are merged. The recommendation of the last target must expire at the same time as
+// without merging.
 func TestMergeDoesNotMoveTheEndOfTheLastTarget(t *testing.T) {
 	for lead := range int32(40) {
 		var w Window

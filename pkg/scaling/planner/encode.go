@@ -8,7 +8,7 @@ import (
 )
 
 // Append appends the encoded planner to words: the time of the last observation, the number of replicas to keep and until when, the last
-// observed numbers of replicas, the recorded starts of replicas, and the bytes of the model, eight of them in each word. It omits the plan,
+// observed numbers of replicas, the recorded starts of replicas, and the bytes of the model (eight bytes in each word). It omits the plan,
 // because the next tick computes a new plan.
 func (p *Planner) Append(words []int64) []int64 {
 	b := &p.starts

@@ -5,31 +5,31 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// keep is the minimum number of replicas of the plan for some time after an interruption of the observation. After an interruption, the
-// model knows only the load before it and the load of the first seconds after it. The replicas that are running may be necessary for the
-// current load.
+// keep is a minimum for the replicas of the plan after an interruption of the observation. For some time after an interruption, the model
+// has measured only the load before it and the load of a few seconds. The current load may need all running replicas.
 type keep struct {
 	replicas int32
 	until    int64
 }
 
-// Constants for times without observation, in milliseconds.
+// These times are in milliseconds.
 const (
 	// shortest time without observation after which the plan keeps the running replicas
 	unobserved = 5 * 60_000
-	// shortest time for which the replicas are kept; in this time, the model observes the current load for twelve slots
+	// shortest time for which the replicas are kept; the model observes the current load for twelve time slots in this time
 	leastToKeep = 60_000
-	// longest time for which the replicas are kept; the slowest moving average of the load has a time constant of one hour
+	// longest time for which the replicas are kept, because the slowest moving average of the load has a time constant of one hour
 	mostToKeep = 60 * 60_000
 )
 
 // restored is the value of keep.until before the first tick of a planner whose model was saved by another process. What that process
-// observed after the save is lost, however short this time is.
+// observed after it saved the model is lost, even if the time since then is short.
 const restored = -1
 
 // observe begins to keep the current replicas if there was no observation for at least unobserved milliseconds, or if the model was
-// restored. The parameter last is the time of the last observation. The replicas are then kept for a time of the same length, but for at
-// least leastToKeep and at most mostToKeep. If nothing was learned before, or the clock was set back, they are kept for leastToKeep.
+// restored. The parameter last is the time of the last observation. The replicas are kept for as long as there was no observation, but for
+// at least leastToKeep and at most mostToKeep. If there was no observation before, or the clock was set back, they are kept for
+// leastToKeep.
 func (k *keep) observe(t *Tick, last int64) {
 	gap := t.At - last
 	if gap >= 0 && gap < unobserved && k.until != restored {
@@ -41,7 +41,7 @@ func (k *keep) observe(t *Tick, last int64) {
 	*k = keep{replicas: t.Current, until: t.At + max(leastToKeep, min(gap, mostToKeep))}
 }
 
-// apply raises the replicas of a plan to at least the number that is kept, within the limits l.
+// apply raises the replicas of a plan to at least the number of replicas that is kept, within the limits l.
 func (k *keep) apply(p *objective.Plan, at int64, l objective.Limits) {
 	need := p.Replicas - p.Added[objective.TermLimits]
 	if at >= k.until || need >= k.replicas {

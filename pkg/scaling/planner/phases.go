@@ -8,7 +8,7 @@ import (
 )
 
 // ReplicaStart contains the times of one completed start of a replica, in Unix milliseconds. The times of Kubernetes objects have a
-// resolution of one second. 0 means that a time is not known. Without Karpenter, the times of the node are not known.
+// resolution of one second. 0 means that a time is unknown. Without Karpenter, the times of the node are unknown.
 type ReplicaStart struct {
 	Created     int64 `json:",omitempty"` // the pod was created
 	Launched    int64 `json:",omitempty"` // the cloud provider launched the instance of the node
@@ -19,14 +19,14 @@ type ReplicaStart struct {
 	Ready       int64 `json:",omitempty"` // the pod became Ready
 }
 
-// ReplicaStarts contains the newest completed starts of the replicas of a workload. A value is not changed after it is created.
+// ReplicaStarts contains the newest completed starts of the replicas of a workload. A value never changes after it was created.
 type ReplicaStarts struct {
 	N    int8
 	List [MaxReplicaStarts]ReplicaStart // the first N entries are used, in the order of ReplicaStart.compare
 }
 
-// MaxReplicaStarts is the greatest number of starts that are kept. If more replicas become ready in one tick, the phases of the first ones
-// are not learned.
+// MaxReplicaStarts is the greatest number of starts that are stored. If more replicas become ready in one tick, the phases of the oldest
+// starts are not learned.
 const MaxReplicaStarts = 8
 
 // compare orders starts by Ready. Starts with the same Ready are ordered by Created, and then by the other times. The order must be
@@ -56,7 +56,7 @@ func (r *ReplicaStarts) Add(s ReplicaStart) {
 	r.List[at] = s
 }
 
-// newest returns start number i (from 0) of the last n starts. ok is false if it is not known.
+// newest returns start number i, counted from 0, of the last n starts. ok is false if fewer starts are stored.
 func (r *ReplicaStarts) newest(i, n int32) (s *ReplicaStart, ok bool) {
 	if r == nil {
 		return nil, false
@@ -71,11 +71,11 @@ func (r *ReplicaStarts) newest(i, n int32) (s *ReplicaStart, ok bool) {
 // resolution is the resolution of the times of Kubernetes objects, in milliseconds.
 const resolution = 1000
 
-// phases sets the phases of a cold start that began with the decision at the time decided. It omits the phases that are not known. If the
-// pod existed long before the decision, it belongs to another start, so no phase is known.
+// phases sets the phases of a cold start that began with the decision at the time decided. It omits unknown phases. If the pod existed long
+// before the decision, the pod belongs to another start, so no phase is known.
 //
-// If the pod was assigned to a node without delay, the node was ready before, and the phases of the node are not part of the start. If the
-// instance was launched before the pod was created, for example for another pod, only the wait for the node is known.
+// If the pod was assigned to a node without delay, the node existed before, so the phases of the node are not part of the start. If the
+// instance was launched before the pod was created, for example for another pod, only the total wait for the node is known.
 //
 // The times of objects are rounded down to seconds, so decided is rounded down too. Otherwise the first phase would be too short by up to a
 // second, or unknown if the instance was launched in the second of the decision.
@@ -98,8 +98,9 @@ func (s *ReplicaStart) phases(decided int64, c *objective.ColdStart) {
 	c.Phase[objective.ModelLoad] = between(s.Running, s.Ready)
 }
 
-// between returns the duration from one time to another, or 0 if it is not known: if one of the times is missing, or if they are in the
-// wrong order because clocks differ. A duration below the resolution of the times is half the resolution, because it is not zero.
+// between returns the duration from one time to another. It returns 0 if the duration is unknown, because one of the times is missing or
+// because the clocks differ so much that the times are in the wrong order. A duration of less than a second is returned as half a second,
+// because it is not zero.
 func between(from, to int64) time.Duration {
 	if from <= 0 || to <= 0 || to < from {
 		return 0

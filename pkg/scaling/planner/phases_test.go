@@ -61,9 +61,9 @@ func TestPhasesAreThoseThatTheObjectsShow(t *testing.T) {
 	}
 }
 
-// The API server rounds the times of objects down to seconds. Decisions are distributed over a second, so the mean of the first phase must
-// not be smaller than the real phase of 12.3 seconds by more than a tenth of a second. A node that is launched in the second of the
-// decision must have a known first phase.
+// The API server rounds the times of objects down to seconds. The test makes decisions at different fractions of a second. The mean of the
+// measured first phase must not be smaller than the real phase of 12.3 seconds by more than a tenth of a second. A node that is launched in
+// the second of the decision must have a known first phase.
 func TestTimesOfObjectsAreRoundedDown(t *testing.T) {
 	sum := time.Duration(0)
 	for fraction := int64(0); fraction < 1000; fraction += 10 {
@@ -111,9 +111,9 @@ func TestNewestStartsAreKeptInTheOrderOfReady(t *testing.T) {
 	}
 }
 
-// The load rises and two replicas are requested. One gets a new node and is ready after 111 seconds. The other uses a node with free GPUs
-// and is ready after 40 seconds. Each cold start must have the phases of its own replica. Later the container of a ready replica fails: the
-// replica is not ready for 5 seconds, and no phase may be learned from that.
+// The load increases and two replicas are requested. The first gets a new node and is ready after 111 seconds. The second uses a node with
+// free GPUs and is ready after 40 seconds. Each cold start must have the phases of its own replica. Later the container of a ready replica
+// fails: the replica is not ready for 5 seconds, and no phase may be learned from this.
 func TestPhasesOfEachReplicaAreLearned(t *testing.T) {
 	w := newWorkload(New(), 1)
 	w.run(time.Minute)

@@ -11,29 +11,29 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// Planner contains what was learned about a workload, and the plan of the newest tick. It keeps the plan, so that a second decision in the
-// same tick, for example with a team limit, uses the same plan. The methods Clone, LeadTime, Model, Plan and Observed can be called on
-// a nil Planner.
+// Planner contains what was learned about a workload, and the plan of the newest tick. It stores the plan, so that a second decision in the
+// same tick, for example with a team limit, uses the same plan. The methods Clone, LeadTime, Model, Plan and Observed can be called on a
+// nil Planner.
 type Planner struct {
 	model  *objective.Model
 	at     int64           // time of the newest tick that the model observed
-	plan   *objective.Plan // never changed after it is set, because decisions refer to it
+	plan   *objective.Plan // never changed after it is set, because decisions contain this pointer
 	starts starts
 	keep   keep
 	ages   []time.Duration // reused for objective.Evidence in each tick, to avoid allocations
 	cold   []objective.ColdStart
 }
 
-// New returns a planner that has not learned anything yet.
+// New returns a planner that has learned nothing so far.
 func New() *Planner { return &Planner{model: objective.New(), at: -history.MaxStamp} }
 
-// Restore returns a planner with a model that was saved, for example by the previous leader. at is the time of its last observation. The
-// planner keeps the running replicas for as long as the time since then, and for at least a minute.
+// Restore returns a planner with a saved model, for example the model of the previous leader. at is the time of the last observation of the
+// model. The planner keeps the running replicas for as long as the time since then, but for at least a minute.
 func Restore(m *objective.Model, at int64) *Planner {
 	return &Planner{model: m, at: at, keep: keep{until: restored}}
 }
 
-// Clone returns an independent copy.
+// Clone returns a copy that shares no memory that changes.
 func (p *Planner) Clone() *Planner {
 	if p == nil {
 		return nil
@@ -43,7 +43,7 @@ func (p *Planner) Clone() *Planner {
 	return &c
 }
 
-// Model returns the model. The caller must not change it.
+// Model returns the model of the objective. The caller must not change it.
 func (p *Planner) Model() *objective.Model {
 	if p == nil {
 		return nil
@@ -51,8 +51,8 @@ func (p *Planner) Model() *objective.Model {
 	return p.model
 }
 
-// Plan returns the plan of the newest tick, or nil before the first tick. The caller must not change it. Later ticks do not change it
-// either.
+// Plan returns the plan of the newest tick, or nil before the first tick. The caller must not change the plan. Later ticks create a new
+// plan instead of changing it.
 func (p *Planner) Plan() *objective.Plan {
 	if p == nil {
 		return nil
@@ -60,7 +60,7 @@ func (p *Planner) Plan() *objective.Plan {
 	return p.plan
 }
 
-// LeadTime returns how long before the replicas are needed they must be requested, or 0 if it is not known.
+// LeadTime returns how long before replicas are needed they must be requested, or 0 if this is unknown.
 func (p *Planner) LeadTime(o *objective.Objective) time.Duration {
 	if p == nil || o == nil {
 		return 0
@@ -68,7 +68,7 @@ func (p *Planner) LeadTime(o *objective.Objective) time.Duration {
 	return p.model.LeadTime(o)
 }
 
-// Observed reports whether the newest tick was at the time at.
+// Observed reports whether the planner has observed a tick at the time at.
 func (p *Planner) Observed(at int64) bool { return p != nil && p.at == at }
 
 // Tick is the observed state of the workload in one tick. No number is negative.
@@ -76,9 +76,9 @@ type Tick struct {
 	At      int64
 	Current int32 // spec.replicas of the scale target
 	Ready   int32
-	Loading int32          // replicas that have a node but are not ready yet, except those in a crash loop
+	Loading int32          // replicas that have a node but are not ready, except those in a crash loop
 	Pending int32          // replicas without a node
-	Started *ReplicaStarts // the newest completed starts; nil: not known
+	Started *ReplicaStarts // the newest completed starts; nil: unknown
 	// LastTarget is the target before this tick, without the replicas that the rules about nodes added.
 	LastTarget int32
 	// Evidence is the evidence for the model. The caller sets the readings and the version. Planner.Observe sets the fields Ready, Starting
@@ -86,7 +86,7 @@ type Tick struct {
 	Evidence objective.Evidence
 }
 
-// Observe passes a tick to the model and computes the plan within the limits.
+// Observe passes a tick to the model and computes the plan within the limits (minReplicas and maxReplicas).
 func (p *Planner) Observe(t *Tick, o *objective.Objective, limits objective.Limits) {
 	p.follow(t)
 	t.Evidence.Ready, t.Evidence.Starting, t.Evidence.ColdStarts = t.Ready, p.ages, p.cold

@@ -23,7 +23,7 @@ func newWorkload(p *Planner, replicas int32) *workload {
 	return &workload{p: p, tick: Tick{At: history.Stamp(nine), Current: replicas, Ready: replicas, LastTarget: replicas}, load: 3}
 }
 
-// run passes the current tick to the planner once a second for the duration d, with unchanged numbers of replicas, and returns the last
+// run passes the current tick to the planner once a second for the duration d, with the same numbers of replicas, and returns the last
 // plan.
 func (w *workload) run(d time.Duration) *objective.Plan {
 	slo := objective.Objective{Limit: 10 * time.Second, Percentile: 99, Capacity: 2}
@@ -37,8 +37,9 @@ func (w *workload) run(d time.Duration) *objective.Plan {
 	return w.p.Plan()
 }
 
-// A tick decides that two more replicas are needed. A second later they are requested, wait 20 seconds for a node, and load for 40 seconds,
-// so their cold start is 61 seconds. Then a replica fails and is ready again after 5 seconds, which must not be regarded as a cold start.
+// A tick decides that two more replicas are needed. The replicas are requested a second later, wait 20 seconds for a node and load for 40
+// seconds, so their cold start is 61 seconds. Then a replica fails and is ready again after 5 seconds, which must not be regarded as a cold
+// start.
 func TestColdStartsAreMeasuredFromTheDecision(t *testing.T) {
 	w := newWorkload(New(), 1)
 	w.run(time.Minute)
@@ -53,7 +54,7 @@ func TestColdStartsAreMeasuredFromTheDecision(t *testing.T) {
 	}
 	w.tick.Loading, w.tick.Ready = 0, 3
 	w.run(time.Second)
-	want := objective.ColdStart{Total: 61 * time.Second} // without the times of the pods, no phase is known
+	want := objective.ColdStart{Total: 61 * time.Second} // no phase is known, because the test sets no times of pods
 	if !slices.Equal(w.p.cold, []objective.ColdStart{want}) {
 		t.Errorf("cold starts %v, want %v", w.p.cold, want)
 	}
@@ -65,8 +66,8 @@ func TestColdStartsAreMeasuredFromTheDecision(t *testing.T) {
 	}
 }
 
-// The load needs 2 replicas, and 9 are running. A planner that has just started must keep the 9 for a minute, because they may be
-// necessary. A planner that had no observation for 20 minutes must keep them for 20 minutes.
+// The load needs 2 replicas, and 9 are running. A new planner must keep 9 replicas for a minute, because the load may need them. A planner
+// that had no observation for 20 minutes must keep 9 replicas for 20 minutes.
 func TestRunningReplicasAreKeptAfterATimeWithoutObservation(t *testing.T) {
 	w := newWorkload(New(), 9)
 	if n := w.run(50 * time.Second).Replicas; n != 9 {
@@ -84,9 +85,9 @@ func TestRunningReplicasAreKeptAfterATimeWithoutObservation(t *testing.T) {
 	}
 }
 
-// A leader saves its model while two replicas are sufficient. In the next two minutes the load rises, six replicas are started, and the
-// leader is killed. The next leader does not know the load of these two minutes. It must keep the six replicas for two minutes, even if its
-// state is encoded before its first tick. If the model was saved just before the restart, it must keep them for a minute.
+// A leader saves its model while two replicas are sufficient. In the next two minutes the load increases, six replicas are started, and the
+// leader is killed. The next leader has not observed the load of these two minutes. It must keep the six replicas for two minutes, even if
+// its state is encoded before its first tick. If the model was saved just before the restart, it must keep them for a minute.
 func TestRestartDoesNotRemoveReplicas(t *testing.T) {
 	w := newWorkload(New(), 2)
 	if n := w.run(2 * time.Hour).Replicas; n > 3 {
@@ -111,7 +112,7 @@ func TestRestartDoesNotRemoveReplicas(t *testing.T) {
 	}
 }
 
-// After encoding and decoding, a planner must compute the same plan.
+// A planner that was encoded and decoded must compute the same plan as the original planner.
 func TestDecodedPlannerPlansTheSame(t *testing.T) {
 	w := newWorkload(New(), 4)
 	w.run(10 * time.Minute)
@@ -130,7 +131,7 @@ func TestDecodedPlannerPlansTheSame(t *testing.T) {
 	}
 }
 
-// The test sets every field of the starts and of the replicas that are kept, so that it fails if a field is not encoded.
+// The test sets every field of the planner that must be encoded, so that it fails if a field is omitted.
 func TestEncodingKeepsEveryField(t *testing.T) {
 	p := New()
 	p.at, p.keep = 1, keep{2, 3}
