@@ -15,7 +15,7 @@ type Limit struct {
 // Amount is how much of one resource a member requests.
 type Amount struct {
 	PerReplica int64 // if Known is false, the last known amount; 0: it was never known
-	Known      bool  // false: the amount per replica is not known
+	Known      bool  // false: the amount per replica is unknown
 	Pods       int64 // sum of the requests of the member's existing pods
 }
 
@@ -23,22 +23,22 @@ type Amount struct {
 type Member struct {
 	Key     string   // namespace/name; if two members have equal shares, the lower key is first
 	Want    int32    // target of the member without the limit
-	Min     int32    // replicas that Divide gives in step 1 (minimum), but at most Want
+	Min     int32    // replicas that Divide gives in step 1 (minimum), limited to Want
 	Running int32    // spec.replicas of the scale target
 	Granted int32    // the last served target; 0 if there is none
-	Trial   bool     // its only replica was given before the amount per replica was known
+	Trial   bool     // the member received its only replica while its amount per replica was unknown
 	Amounts []Amount // requested amount of each limited resource, in the order of the limits
 }
 
 // Share is the maximum number of replicas of one member, with the limit that causes it.
 type Share struct {
 	Max    int32 // maximum number of replicas; Want if no limit reduces it
-	Limit  int8  // index of the limit that reduces it; -1: none
-	Others int64 // amount of that limit's resource used by other members and pods; -1: the member's own amount per replica is not known
+	Limit  int8  // index of the limit that reduces Max below Want; -1: no limit reduces it
+	Others int64 // amount of this limit's resource that other members and pods use; -1: the member's amount per replica is unknown
 }
 
 // maxSum is the maximum of every sum of amounts, so that no sum overflows an int64. Limits are reduced to at most maxSum-1. A sum that is
-// cut off at maxSum therefore still exceeds every limit.
+// reduced to maxSum therefore still exceeds every limit.
 const maxSum = math.MaxInt64 / 4
 
 // part is a member with the intermediate results of Divide.
@@ -47,7 +47,7 @@ type part struct {
 	index    int
 	unknown  bool
 	got      int32
-	dominant float64 // dominant share of one replica
+	dominant float64 // dominant share of one replica: the largest of its shares of the limited resources
 }
 
 // division contains the intermediate results of one call of Divide.
@@ -55,9 +55,9 @@ type division struct {
 	limits []Limit
 	others []int64
 	parts  []part  // ordered by key
-	room   []int64 // for each limit, the amount that the members may still receive
-	soft   []int64 // for each limit, the amount used by pods outside the members and by replicas being removed; only for step 4 (raises)
-	stop   []int8  // for each part, the limit that stopped it; -1: none
+	room   []int64 // for each limit, the amount that members may receive in addition to what they have
+	soft   []int64 // for each limit, what pods of no member and replicas that are being removed use; only for step 4 (raises)
+	stop   []int8  // for each part, the limit that prevented its next replica; -1: none
 }
 
 // Divide computes the share of each member and stores it in out, which has the same order as members. The parameter others contains, in the
@@ -115,12 +115,12 @@ func newDivision(limits []Limit, others []int64, members []Member) *division {
 	return d
 }
 
-// kept returns the replicas that a member keeps if its amount per replica is not known. These are the replicas that exist or that were
-// granted, but at most the target. The member gets no fewer, and no more except for the first replica.
+// kept returns the replicas that a member with an unknown amount per replica keeps: the replicas that exist or that were granted, but at
+// most the target. Except for its first replica, the member receives neither fewer nor more.
 func (p *part) kept() int32 { return max(0, min(p.Want, max(p.Running, p.Granted))) }
 
-// charge returns the amount of the resource r that n replicas of a member request. If the amount per replica is not known, it is an
-// estimate of at least 1 for each replica.
+// charge returns the amount of the resource r that n replicas of a member request. If the amount per replica is unknown, charge estimates
+// at least 1 for each replica.
 func (p *part) charge(r int, n int32) int64 {
 	a := &p.Amounts[r]
 	if a.Known {
@@ -129,8 +129,8 @@ func (p *part) charge(r int, n int32) int64 {
 	return max(a.Pods, times(n, max(a.PerReplica, 1)))
 }
 
-// fits reports whether all limits are sufficient for the sum of three amounts: all targets, the replicas that are still being removed, and
-// the pods outside the members.
+// fits reports whether all limits are sufficient for the sum of three amounts: all targets, replicas that are being removed, and pods that
+// belong to no member.
 func (d *division) fits() bool {
 	for r := range d.limits {
 		sum := min(max(d.others[r], 0), maxSum)
@@ -149,7 +149,7 @@ func (d *division) fits() bool {
 	return true
 }
 
-// keepUnknown stores the share of a member whose amount per replica is not known, if it has fewer replicas than its target.
+// keepUnknown stores the share of a member whose amount per replica is unknown, if this share is below its target.
 func (d *division) keepUnknown(p *part, out []Share) {
 	if p.unknown && p.Want > p.got {
 		out[p.index] = Share{Max: p.got, Limit: d.firstUnknown(p), Others: -1}
@@ -175,9 +175,9 @@ func (d *division) chargeUnknown() {
 	}
 }
 
-// startRaises reduces the available amount of each resource by two amounts: what pods outside the members use, and what replicas use that
-// are still being removed. It does not include the replicas for which chargeLate subtracts the amount. It is called before step 4 (raises),
-// because these amounts limit only that step.
+// startRaises reduces the available amount of each resource by two amounts: what pods of no member use, and what replicas use that are
+// being removed, except those for which chargeLate subtracts the amount. It is called before step 4 (raises), because these amounts limit
+// only that step.
 func (d *division) startRaises() {
 	for r := range d.room {
 		d.soft[r] = min(max(d.others[r], 0), maxSum)

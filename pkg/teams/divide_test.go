@@ -119,8 +119,8 @@ func drawTeam(t *rapid.T, unknown bool) (limits []Limit, others []int64, members
 	return limits, others, members
 }
 
-// For random teams: the shares never exceed a limit, no share exceeds the member's target, each reduced share has a limit as its cause, and
-// the order of the members does not change the result.
+// For random teams: the shares never exceed a limit, no share exceeds the member's target, each reduced share contains the limit that
+// reduces it, and the order of the members does not change the result.
 func TestDivideProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits, others, members := drawTeam(t, false)

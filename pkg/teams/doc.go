@@ -13,11 +13,11 @@
 // what the steps before it left:
 //
 //   - Step 1, minimum: minReplicas, the minimum of an override, or all replicas of a paused workload.
-//   - Step 2, running: up to the replicas that exist. So a running replica is never removed for an increase of another workload, only for
-//     the minimum of another workload.
+//   - Step 2, running: up to the replicas that exist. Therefore a running replica is removed only for the minimum of another workload, and
+//     never for an increase.
 //   - Step 3, granted: up to the last target, because an HPA may be about to apply it.
-//   - Step 4, raises: up to the target. Only in this step, other use of the resources is also subtracted: replicas that are still being
-//     removed, pods of the team without a policy, and workloads whose target is not served (modes advisory and hold). It never reduces the
+//   - Step 4, raises: up to the target. Only in this step, other use of the resources is subtracted too: replicas that are being removed,
+//     pods of the team without a policy, and workloads whose target is not served (modes advisory and hold). Other use never reduces the
 //     replicas of the first three steps.
 //
 // Within a step, the next replica is given to the member with the smallest dominant share, which is the largest of its shares of the
@@ -26,11 +26,12 @@
 //
 // # What is not known
 //
-// If the amount per replica of a member is not known, it is never treated as 0. The member keeps min(target, replicas that exist or were
+// If the amount per replica of a member is unknown, it is never treated as 0. The member keeps min(target, replicas that exist or were
 // granted) and is not raised. For the limit, the member is assumed to use the largest of three amounts: the sum of what its pods request;
 // its replicas times the last known amount per replica; its replicas times one.
 //
-// Only pods can show the amount of some kinds, so a member without replicas receives a first one (a trial), if the assumed amount is free.
-// The actual amount can exceed the limit until it is known. Then the trial is kept only if the limits are sufficient for it, all other
-// replicas of the first three steps, and the other use of step 4. No other replica is removed for a trial, except for the member's minimum.
+// The amount of some kinds can be read only from their pods. Therefore a member without replicas receives a first replica (a trial), if the
+// assumed amount is free. The actual amount can exceed the limit until it is known. After that, the trial is kept only if the limits are
+// sufficient for it, for all other replicas of the first three steps, and for the other use in step 4. No other replica is removed for a
+// trial, except for the member's minimum.
 package teams

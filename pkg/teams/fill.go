@@ -2,12 +2,12 @@ package teams
 
 import "math"
 
-// fill gives replicas to the members, the next one always to the member with the smallest dominant share. A member gets no more replicas
-// if it has as many as upTo returns for it, or if its next replica does not fit. A replica that does not fit now does not fit later,
-// because the available amounts only decrease.
+// fill gives replicas to the members. The next replica is always for the member with the smallest dominant share. A member receives no more
+// replicas if it has as many as upTo returns for it, or if its next replica does not fit. A replica that does not fit now does not fit
+// later, because the available amounts only decrease.
 //
-// fill computes how many replicas can be given before a member reaches a limit, and gives all of them at once. So the run time depends on
-// the number of members and not on the number of replicas.
+// fill computes how many replicas can be given before a member reaches a limit, and gives all of them at once. The run time therefore
+// depends on the number of members and not on the number of replicas.
 func (d *division) fill(upTo func(*part) int32) {
 	open := make([]*part, 0, len(d.parts))
 	for {

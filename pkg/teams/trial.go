@@ -1,7 +1,8 @@
 package teams
 
-// first returns 1 if the amount per replica of a member is not known, it keeps no replica, no pod of it exists and its target is above 0.
-// Otherwise it returns 0. Without a first replica, the amount of a workload whose object does not contain it would never become known.
+// first returns 1 if a member whose amount per replica is unknown can receive a first replica: it keeps no replica, none of its pods
+// exists, and its target is above 0. Otherwise it returns 0. Without a first replica, the amount of some kinds of workloads would never
+// become known.
 func (p *part) first() int32 {
 	if !p.unknown || p.kept() > 0 {
 		return 0
@@ -31,16 +32,16 @@ func (p *part) granted() int32 {
 }
 
 // isLate reports whether chargeLate subtracts the amount of the member, after the replicas that exist or are granted have been subtracted.
-// This is true for a trial, and for a member of unknown amount that keeps no replica: its pods are being removed.
+// This is true for a trial. It is also true for a member with an unknown amount that keeps no replica, because its pods are being removed.
 func (p *part) isLate() bool { return p.Trial || p.unknown && p.kept() == 0 }
 
 // chargeLate keeps the replica of each trial that fits into what is available after startRaises, in the order of the keys, and removes the
-// others. The pods of a removed replica still use its amount, so chargeLate then subtracts it, as startRaises does for other replicas that
-// are being removed.
+// replicas of the other trials. The pods of a removed replica still use its amount, so chargeLate then subtracts it, as startRaises does
+// for other replicas that are being removed.
 func (d *division) chargeLate() {
 	for i := range d.parts {
 		p := &d.parts[i]
-		if !p.Trial || p.got > 0 && !p.unknown { // a trial with a known amount that has a replica received it for its minimum
+		if !p.Trial || p.got > 0 && !p.unknown { // a trial whose amount is now known and that received a replica for its minimum
 			continue
 		}
 		if p.got = 0; p.kept() > 0 && d.takes(i, p.kept()) {
@@ -65,8 +66,7 @@ func (d *division) chargeLate() {
 	}
 }
 
-// giveFirst gives the first replica to each member whose amount per replica is not known and that has no replica, if the estimate of
-// charge fits.
+// giveFirst gives a first replica to each member that can receive one (see first), if the estimate of charge fits.
 func (d *division) giveFirst() {
 	for i := range d.parts {
 		p := &d.parts[i]
@@ -80,7 +80,7 @@ func (d *division) giveFirst() {
 	}
 }
 
-// takes reports whether the amounts of n replicas of a member that has none are available, and records the limit if one is not.
+// takes reports whether the amounts of n replicas of a member that has none are available, and records the first limit that is too low.
 func (d *division) takes(i int, n int32) bool {
 	for r := range d.room {
 		if c := d.parts[i].charge(r, n); c > 0 && c > d.room[r] {

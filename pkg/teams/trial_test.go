@@ -8,7 +8,7 @@ import (
 )
 
 func TestDivideFirstReplicas(t *testing.T) {
-	// a trial, of which only the pods are known, and a workload with replicas that run
+	// a trial of which only the pods are known, and a workload with running replicas
 	beside := func(pods int64, running int32) []Member {
 		return []Member{{Key: "a", Want: 9, Running: 1, Trial: true, Amounts: []Amount{{Pods: pods}}},
 			{Key: "b", Want: running, Running: running, Amounts: gpus(1)}}
@@ -70,7 +70,7 @@ func TestDivideNamesTheLimitThatRemovesATrial(t *testing.T) {
 	}
 }
 
-// isUnknown reports whether a member requests an amount that is not known.
+// isUnknown reports whether an amount per replica of the member is unknown.
 func isUnknown(m *Member) bool {
 	return slices.ContainsFunc(m.Amounts, func(a Amount) bool { return !a.Known })
 }
@@ -83,15 +83,16 @@ func charged(m *Member, r int, n int32) int64 {
 	return int64(n) * m.Amounts[r].PerReplica
 }
 
-// For random teams in which some amounts per replica are not known: a member with an unknown amount is not cut, and not raised except for a
-// first replica, which can be removed while it is a trial. This replica and the other members receive only what is left below the limit.
+// For random teams in which some amounts per replica are not known: a member with an unknown amount keeps its replicas and receives no
+// more, except for a first replica, which can be removed while it is a trial. The first replica and the other members receive only what is
+// left below the limit.
 func TestDivideNeverTreatsUnknownAsZero(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits, others, members := drawTeam(t, true)
 		out := make([]Share, len(members))
 		Divide(limits, others, members, out)
 		for r := range limits {
-			var targets, used int64 // what the targets use, and also the pods of members without a target
+			var targets, used int64 // what the targets use, and what the pods of members without a target use
 			received, raised := false, false
 			for i, s := range out {
 				m := &members[i]
@@ -119,7 +120,8 @@ func TestDivideNeverTreatsUnknownAsZero(t *testing.T) {
 	})
 }
 
-// For random teams: the replica of a trial or a first replica, whose minimum is 0, removes no replica of another workload that runs.
+// For random teams: no running replica of another workload is removed for the replica of a trial or for a first replica, if the minimum of
+// the member is 0.
 func TestTrialRemovesNoRunningReplica(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits, others, members := drawTeam(t, true)
