@@ -7,7 +7,7 @@
 //
 // A window is a set of spans on the wall clock of its zone. Each span extends from a start to the next end after it. The span begins at the
 // first instant at which the clock has reached the start, and ends at the last instant at which the clock reaches the end. Spans that touch
-// or overlap are merged. The rules for daylight saving time follow from this definition:
+// or overlap are merged. This definition determines what happens when daylight saving time begins or ends:
 //
 //	                          start 02:30                          end 02:30
 //	ordinary day              at 02:30                             at 02:30
@@ -168,7 +168,7 @@ func (w *Window) recurrenceAfter(at int64) (from, to int64, ok bool) {
 	low := clock.lowestFrom(at)
 	over, ok := ends.atOrBefore(low)
 	if !ok {
-		over = low - searchMonths*31*day // End never matches, so a span that began at any time in the past is still open
+		over = low - searchMonths*31*day // End never matches, so a span that began at any past time is open
 	}
 	for {
 		start, ok := opens.after(over)

@@ -26,8 +26,8 @@ func at(t testing.TB, w *calendar.Window, text string) time.Time {
 	return instant
 }
 
-// beat is one call of At with its expected results: at the instant now, the window is open or closed, and this does not change until the
-// instant until.
+// beat is one call of At with its expected results: at the instant now, the window is open or closed, and it remains open or closed until
+// the instant until.
 type beat struct {
 	now   string
 	open  bool
@@ -60,7 +60,7 @@ func TestOfficeHoursOpenInTheMorningAndCloseAtNight(t *testing.T) {
 		{"2026-11-20 19:59:59 +0100", true, "Fri 2026-11-20 20:00"},
 		{"Fri 2026-11-20 20:00", false, "Mon 2026-11-23 08:00"}, // the window is closed at its end
 		{"Sat 2026-11-21 12:00", false, "Mon 2026-11-23 08:00"},
-		{"2026-11-23 09:00:00 +0200", true, "Mon 2026-11-23 20:00"}, // 08:00 in Berlin; now may be in any time zone
+		{"2026-11-23 09:00:00 +0200", true, "Mon 2026-11-23 20:00"}, // 08:00 in Berlin; the argument of At may be in any time zone
 	})
 }
 
@@ -150,7 +150,7 @@ func TestASeasonCutsTheRecurringWindowAtBothDates(t *testing.T) {
 	w := window(t, "Europe/Berlin", "0 8 * * 1-5", "0 20 * * 1-5")
 	w.From, w.To = at(t, w, "Mon 2026-11-23 12:00"), at(t, w, "Wed 2026-11-25 08:00")
 	checkStory(t, w, []beat{
-		{"Mon 2026-11-23 09:00", false, "Mon 2026-11-23 12:00"}, // open according to Start and End, but before From
+		{"Mon 2026-11-23 09:00", false, "Mon 2026-11-23 12:00"}, // open according to Start and End, but closed because it is before From
 		{"Mon 2026-11-23 12:00", true, "Mon 2026-11-23 20:00"},
 		{"Mon 2026-11-23 20:00", false, "Tue 2026-11-24 08:00"},
 		{"Tue 2026-11-24 20:00", false, ""}, // the window of Wednesday would open exactly at To, so it does not open
@@ -177,7 +177,7 @@ func TestNextStartLooksPastTheOpenWindow(t *testing.T) {
 	w := window(t, "Europe/Berlin", "0 8 * * 1-5", "0 20 * * 1-5")
 	for _, c := range []struct{ now, want string }{
 		{"Fri 2026-11-20 07:50", "Fri 2026-11-20 08:00"},
-		{"Fri 2026-11-20 08:00", "Mon 2026-11-23 08:00"}, // the result is after now and not equal to now
+		{"Fri 2026-11-20 08:00", "Mon 2026-11-23 08:00"}, // the result is later than now and never equal to now
 		{"Fri 2026-11-20 12:00", "Mon 2026-11-23 08:00"},
 		{"Sun 2026-11-22 12:00", "Mon 2026-11-23 08:00"},
 	} {

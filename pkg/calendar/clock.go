@@ -25,12 +25,12 @@ func wallOf(reading time.Time) wall {
 // set back, usually in autumn, it shows a time twice. This time is a fold.
 type clock struct{ zone *time.Location }
 
-// reach is how far before and after an instant clock changes are searched, in seconds. The greatest change of any zone is one day, when the
-// zone moved to the other side of the date line. Two days are sufficient even for two such changes in a row.
+// reach is how far before and after an instant clock changes are searched, in seconds. The greatest clock change of any zone is one day: a
+// zone that moved to the other side of the date line. Two days are sufficient even for two such changes in a row.
 const reach = 2 * day
 
-// offset returns the number of seconds by which the clock is ahead of UTC at an instant, and a later instant until which this number does
-// not change. Instants are in Unix seconds.
+// offset returns the number of seconds by which the clock is ahead of UTC at an instant. It also returns a later instant, until, before
+// which this number does not change. Instants are in Unix seconds.
 func (c clock) offset(at int64) (ahead, until int64) {
 	t := time.Unix(at, 0).In(c.zone)
 	_, seconds := t.Zone()

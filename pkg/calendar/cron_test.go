@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// cronText draws a five-field expression. It can be any expression that robfig/cron accepts.
+// cronText draws any five-field expression that robfig/cron accepts.
 func cronText() *rapid.Generator[string] {
 	field := func(low, high int) *rapid.Generator[string] {
 		part := rapid.Custom(func(t *rapid.T) string {

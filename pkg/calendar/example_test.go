@@ -46,7 +46,7 @@ func ExampleWindow_NextStart() {
 	// Output: Mon 08:00 prewarm: true
 }
 
-// The window is open on one day, 25 October. In Berlin this day has 25 hours.
+// The window is open on one day, 25 October. In Berlin, this day has 25 hours.
 func ExampleStartsAt() {
 	berlin, _ := time.LoadLocation("Europe/Berlin")
 	from, _ := time.Parse(time.DateOnly, "2026-10-25")

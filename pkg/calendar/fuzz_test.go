@@ -10,8 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// checkAnswer fails the test if the results of At and NextStart are not consistent with each other. They must be consistent for every
-// window and every instant.
+// checkAnswer fails the test if the results of At and NextStart contradict each other for a window and an instant.
 func checkAnswer(t interface{ Fatalf(string, ...any) }, w *calendar.Window, now time.Time) {
 	open, until := w.At(now)
 	if again, same := w.At(now); again != open || !same.Equal(until) {
