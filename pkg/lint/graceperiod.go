@@ -26,14 +26,14 @@ const longest = 0.99
 type Ending struct {
 	Workload string         // kind and name, for example "Deployment llama"
 	Pods     string         // regular expression of the names of its pods
-	Grace    *time.Duration // terminationGracePeriodSeconds; nil: not known
-	Buckets  []string       // names of the buckets of the histograms with the durations of requests; empty: the server has none
-	// NamespaceLabel and PodLabel are the labels in which a scrape stores the pod; empty: namespace and pod
+	Grace    *time.Duration // terminationGracePeriodSeconds; nil: unknown
+	Buckets  []string       // names of the buckets of the histograms with the durations of requests; empty: the server has no such histogram
+	// NamespaceLabel and PodLabel are the labels in which the series contain the pod; empty means namespace and pod.
 	NamespaceLabel, PodLabel string
 }
 
-// Unchecked returns the workloads whose requests have durations and whose grace period is not known, because their pod template was not
-// read.
+// Unchecked returns the workloads whose grace period is unknown because their pod template was not read, although the durations of their
+// requests are known.
 func Unchecked(subjects []Subject) (workloads []string) {
 	for i := range subjects {
 		if e := &subjects[i].Ending; e.Grace == nil && len(e.Buckets) > 0 {
@@ -60,7 +60,7 @@ func endingOf(c *policy.Compiled, platform *policy.Platform) Ending {
 		}
 		d := platform.DataSource(c.Sources[i].DataSource)
 		if d == nil || d.Type != policy.DataPrometheus {
-			d = platform.Prometheus() // the controller reads the pods directly, and the check queries this server
+			d = platform.Prometheus() // the controller reads the pods directly, but the check queries this server
 		}
 		if d != nil {
 			out.NamespaceLabel, out.PodLabel = d.NamespaceLabel, d.PodLabel
@@ -79,8 +79,8 @@ func endingOf(c *policy.Compiled, platform *policy.Platform) Ending {
 }
 
 // gracePeriod reports a grace period in which more than one of a hundred requests of the last hour did not end. With fewer than a hundred
-// requests this share is not known. A pod that a scale-in, a rollout or a drain removes gets no new requests, and has the grace period to
-// finish those in flight.
+// requests, this share is unknown. A pod that is removed by a scale-in, a rollout or a drain gets no new requests, and must finish its
+// requests in flight within the grace period.
 func (c *check) gracePeriod(ctx context.Context, of *Subject) error {
 	e := &of.Ending
 	if e.Grace == nil || len(e.Buckets) == 0 {

@@ -12,7 +12,7 @@ import (
 )
 
 // durations are the requests of a pod of the Deployment llama, and of a pod of the Deployment llama-70b with longer requests. Two of 100
-// requests of the first one take between 60 and 120 seconds.
+// requests of the first pod take between 60 and 120 seconds.
 const durations = healthy + `
 vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="llama-5fd8-abcde",le="60"} 0+98x40
 vllm:e2e_request_latency_seconds_bucket{namespace="chat",pod="llama-5fd8-abcde",le="120"} 0+100x40
@@ -53,7 +53,7 @@ func TestGracePeriodShorterThanRequestsIsReported(t *testing.T) {
 	}
 }
 
-// The data source from which the policy reads the model server determines the labels of the series.
+// The series have the labels that are configured for the data source from which the policy reads the model server.
 func TestLabelsOfDurationsAreThoseOfTheDataSource(t *testing.T) {
 	platform := &policy.Platform{DataSources: []policy.DataSource{
 		{Name: "prom", Type: policy.DataPrometheus, Default: true, NamespaceLabel: "k8s_ns", PodLabel: "k8s_pod"},

@@ -3,7 +3,7 @@
 // of the workload's pods. The checks send too many queries for the controller, which polls every few seconds. Therefore only `gpuscaler
 // lint` uses this package. Checks of Kubernetes objects are in the sub-package objects, which the controller also uses.
 //
-// Each finding contains the problem, its effect and the fix. If a fact is not known, checks that need it are skipped.
+// Each finding contains the problem, its effect and the fix. Checks that need an unknown fact are skipped.
 package lint
 
 import (
@@ -38,7 +38,7 @@ const (
 	NoGPUMetrics    = "NoGPUMetrics"
 	NoPodLabels     = "NoPodLabels"     // DCGM does not export which pod uses a GPU
 	ExporterIsPod   = "ExporterIsPod"   // the label pod contains the name of the exporter's pod
-	FreeGPUs        = "NoPodOnAnyGPU"   // the pod labels are empty on all GPUs
+	FreeGPUs        = "NoPodOnAnyGPU"   // the pod labels are empty for all GPUs
 	UtilOnly        = "GPUUtilOnly"     // there is no profiling metric, only GPU_UTIL
 	UtilOnMIG       = "GPUUtilOnMIG"    // MIG is used, for which GPU_UTIL is 0 even if the GPU is in use
 	NotPromQL       = "NotPromQL"       // the query cannot be parsed
@@ -56,7 +56,7 @@ const (
 	AnswerNotJoined = "AnswerNotJoined" // the result of a query does not have the labels of the workload
 	NotInAnswer     = "WorkloadNotInAnswer"
 	NoPodOnSeries   = "SeriesWithoutPod"
-	SharedGPU       = "SharedGPU" // several pods use one GPU, so its activity does not raise a target
+	SharedGPU       = "SharedGPU" // several pods use one GPU, so its activity cannot raise a target
 	NoStateMetrics  = "NoKubeStateMetrics"
 	NoNodeMetrics   = "NoKarpenterMetrics"
 )
@@ -69,8 +69,8 @@ func Sort(all []Finding) {
 	})
 }
 
-// Fresh changes errors about missing metrics to warnings, in place. On a new installation, the pods that export these metrics possibly do
-// not run yet. Errors about a renamed metric or a missing label remain errors.
+// Fresh changes errors about missing metrics to warnings, in place. On a new installation, the pods that export these metrics may not run
+// so far. Errors about a renamed metric or a missing label remain errors.
 func Fresh(all []Finding) {
 	for i := range all {
 		if f := &all[i]; f.Severity == Error && (f.Check == MetricMissing || f.Check == NoGPUMetrics) {

@@ -24,9 +24,9 @@ var (
 	now   = begin.Add(30 * time.Minute)
 )
 
-// findingsOf starts a Prometheus test server with the given series. It returns the findings that the function Prometheus returns for this
-// server and the subjects. Each line of the parameter series is one series in the notation of Prometheus' own tests. The parameter kinds
-// contains the type of each metric.
+// findingsOf starts a Prometheus test server with the given series. It returns the findings of the function Prometheus for this server and
+// the subjects. Each line of the parameter series is one series in the notation of Prometheus' own tests. The parameter kinds contains the
+// type of each metric.
 func findingsOf(t *testing.T, series string, kinds map[string]string, subjects ...Subject) []Finding {
 	t.Helper()
 	web := promtest.Serve(t, begin, series)
@@ -200,7 +200,7 @@ func TestSignalsOfPodsCannotActivateAWorkloadFromZero(t *testing.T) {
 }
 
 // The query of a signal with a Join returns series of many workloads. The check must require that the result has the namespace and workload
-// labels with which the signal finds its own series.
+// labels that identify the series of the workload.
 func TestQueryForManyWorkloadsNeedsTheLabelsOfTheWorkload(t *testing.T) {
 	join := func(namespace, workload, value string) *Join {
 		return &Join{NamespaceLabel: namespace, Namespace: "chat", WorkloadLabel: workload, Value: value}
@@ -253,7 +253,7 @@ func TestSeriesWithoutAPodLabelIsFound(t *testing.T) {
 	}
 }
 
-// The labels in these cases are from real exporters.
+// The labels in these cases are from recordings of real exporters.
 func TestRecordedLabelSets(t *testing.T) {
 	held := `,namespace="chat",pod="llama-0"}`
 	for name, c := range map[string]struct {

@@ -15,7 +15,7 @@ const (
 	GroupAboveMaximum = "NodeGroupAboveMaximum" // the group has more nodes than maxNodes
 	GroupTooSmall     = "NodeGroupTooSmall"     // the nodes that the group may have do not suffice for minReplicas
 	PodNotOnGroup     = "PodCannotUseNodeGroup" // the pods of a workload can run on no node of their group
-	PodTooLarge       = "PodLargerThanNode"     // a pod requests more than a node of its group has
+	PodTooLarge       = "PodLargerThanNode"     // a pod requests more than the largest node of its group has
 	PodOnOtherNodes   = "PodCanUseOtherNodes"   // the pods of a workload can also run on nodes outside of their group
 )
 
@@ -27,12 +27,12 @@ type NodeFacts struct {
 	Placement func(w *scaling.Workload, group *policy.Group) (p objects.Placement, known bool)
 	// Selector returns the group's nodeSelector in the format of kubectl.
 	Selector func(group *policy.Group) string
-	// Raise returns the command, or the instruction, that allows the autoscaler to have a number of nodes.
+	// Raise returns the command, or the instruction, that allows the autoscaler to have the given number of nodes.
 	Raise func(group *policy.Group, nodes int64) string
 }
 
 // NodeGroups returns the findings about capacity groups whose nodes are found by their labels, and about the policies of these groups.
-// Checks of a group whose nodes are not known are skipped.
+// Checks of a group whose nodes were not read are skipped.
 func NodeGroups(policies []*policy.Compiled, platform *policy.Platform, facts NodeFacts) (all []Finding) {
 	for i := range platform.Groups {
 		g := &platform.Groups[i]
@@ -63,7 +63,7 @@ type groupCheck struct {
 	facts    NodeFacts
 }
 
-// members checks the number of nodes.
+// members checks the number of nodes in the group.
 func (k *groupCheck) members() []Finding {
 	g, selector, about := k.group, k.facts.Selector(k.group), "capacity group "+k.group.Name
 	switch {
@@ -91,7 +91,7 @@ func (k *groupCheck) members() []Finding {
 	return nil
 }
 
-// room returns how much of the resource the nodes of the group may have. known is false if the size of a node is not known.
+// room returns how much of the group's resource the nodes of the group may have in total. known is false if the size of a node is unknown.
 func (k *groupCheck) room() (units int64, known bool) {
 	g, n := k.group, k.nodes
 	switch {
@@ -106,7 +106,7 @@ func (k *groupCheck) room() (units int64, known bool) {
 	default:
 		units = min(g.MaxNodes*n.Largest, g.MaxCapacity)
 	}
-	if n.Largest > 0 { // a further node is added only if it is within the maximum as a whole
+	if n.Largest > 0 { // the autoscaler adds a node only if the whole node is within the maximum
 		units = n.Units + max(units-n.Units, 0)/n.Largest*n.Largest
 	}
 	return max(units, n.Units), true
@@ -140,7 +140,7 @@ func (k *groupCheck) minimum(c *policy.Compiled) []Finding {
 		Fix: k.enlarge(need)}}
 }
 
-// enlarge returns how the group can get the given units of its resource.
+// enlarge returns what the user must change so that the group can have the given units of its resource.
 func (k *groupCheck) enlarge(need int64) string {
 	if k.nodes.Largest == 0 {
 		return fmt.Sprintf("set maxCapacity to at least %d, and allow the autoscaler as many nodes; or decrease minReplicas", need)
@@ -203,7 +203,7 @@ func (k *groupCheck) obstacle(w *scaling.Workload, p *objects.Placement) (why, f
 		"jsonpath='{.spec.template.spec.affinity.nodeAffinity}'` prints it", w.Key.Namespace, strings.ToLower(w.Target.Kind), w.Target.Name)
 }
 
-// selectGroup returns the command that lets the pods of a workload run only on nodes of the group.
+// selectGroup returns the command that restricts the pods of a workload to the nodes of the group.
 func (k *groupCheck) selectGroup(w *scaling.Workload) string {
 	var labels []string
 	for _, term := range strings.Split(k.facts.Selector(k.group), ",") {

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// present reports whether at least one of the names had series within recentWindow. The names are alternative names of one metric. If none
-// had series, present adds a finding.
+// present reports whether at least one of the names had series within recentWindow. The names are alternative names of one metric. If there
+// were no series, present adds a finding.
 func (c *check) present(ctx context.Context, about string, names []string) (bool, error) {
 	inWeek := false
 	for _, name := range names {

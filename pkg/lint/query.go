@@ -109,7 +109,7 @@ func (c *check) joined(ctx context.Context, about string, g *Signal) error {
 // query checks the selectors of a query and returns the names of its metrics. If the query contains alternative metrics such as `new_name
 // or old_name`, at least one of these metrics must exist. Metrics in the operands of absent() and of `unless` need not exist.
 func (c *check) query(ctx context.Context, about string, expr parser.Expr) (names []string, err error) {
-	var missing []Finding // findings about metrics that do not exist but are alternatives to others
+	var missing []Finding // findings about metrics that have no series but are alternatives to other metrics
 	answered := false
 	parser.Inspect(expr, func(n parser.Node, path []parser.Node) error {
 		v, ok := n.(*parser.VectorSelector)
@@ -220,7 +220,7 @@ func (c *check) counterUse(about, name, kind string, path []parser.Node) {
 	case counter && !used:
 		severity := Error
 		if kind == "" {
-			severity = Warning // only the name of the metric shows its type
+			severity = Warning // only the name of the metric shows that it is a counter
 		}
 		c.add(Finding{severity, CounterAsGauge, about, fmt.Sprintf("%s is a counter, and is used as a gauge", name),
 			"it only increases: the workload is scaled to its maximum and stays there", fmt.Sprintf("read rate(%s[2m])", name)})

@@ -10,8 +10,8 @@ import (
 // RolloutWaits is the name of the check in the findings that Rollouts returns.
 const RolloutWaits = "RolloutNeedsMoreGPUs"
 
-// Rollout contains how many pods a Deployment starts in addition to its replicas (Surge), and how many pods it removes before their
-// successors are ready (Unavailable), while it replaces its pods.
+// Rollout describes how a Deployment replaces its pods: how many pods it starts in addition to its replicas (Surge), and how many pods it
+// removes before their successors are ready (Unavailable).
 type Rollout struct{ Surge, Unavailable int32 }
 
 // Fleet contains the facts about a cluster that Rollouts needs.
@@ -42,7 +42,7 @@ func Rollouts(policies []*policy.Compiled, platform *policy.Platform, fleet Flee
 		others := otherMinimums(policies, c, group, fleet.Requests)
 		replicas := (room - others) / each
 		if replicas < 1 || replicas > int64(w.Policy.MaxReplicas) {
-			continue // the GPUs suffice for no replica, or even for one more than maxReplicas
+			continue // there are not enough GPUs for any replica, or there are enough even for one more than maxReplicas
 		}
 		if r, known := fleet.Rollout(w, int32(replicas)); known && r.Surge > 0 && r.Unavailable == 0 {
 			all = append(all, waitingRollout(w, group, allUsed{replicas, each, room, others}))
@@ -51,9 +51,9 @@ func Rollouts(policies []*policy.Compiled, platform *policy.Platform, fleet Flee
 	return all
 }
 
-// allUsed describes a state in which no part of a group's resource is free. The field room is the total amount of the resource. The
-// replicas of the workload request the amount in the field each, and the pods of the other workloads together request the amount in the
-// field others.
+// allUsed describes a state in which no part of a group's resource is free. The field room is the total amount of the resource. The field
+// replicas is the number of replicas of the workload, each is the amount that a replica requests, and others is the amount that the pods of
+// all other workloads request.
 type allUsed struct{ replicas, each, room, others int64 }
 
 func waitingRollout(w *scaling.Workload, group *policy.Group, u allUsed) Finding {

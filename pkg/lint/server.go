@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// Server is a Prometheus server. *history.Server implements it.
+// Server is a Prometheus server that can be queried. *history.Server implements it.
 type Server interface {
 	Catalog
 	Instant(ctx context.Context, expr string, at time.Time) (model.Vector, error)
@@ -49,9 +49,9 @@ type check struct {
 	server   Server
 	now      time.Time
 	matchers map[string]string
-	about    string                      // Source.Name
+	about    string                      // name of the server in findings (Source.Name)
 	series   map[string][]model.LabelSet // series that were read, by selector
-	lastSeen map[string]when             // when each metric last had series
+	lastSeen map[string]when             // the window in which each metric last had series
 }
 
 // Prometheus checks a Prometheus server, and the metrics and queries that the subjects read from it, at the time now. If a request fails,
@@ -111,7 +111,8 @@ func (c *check) recent(ctx context.Context, selector string) ([]model.LabelSet, 
 	return sets, err
 }
 
-// when is the shortest window before now in which a metric has series: recentWindow (atPresent), pastWindow (thisWeek), or none (never).
+// when is the shortest window before now in which a metric has series: recentWindow (atPresent), pastWindow (thisWeek), or no window
+// (never).
 type when int
 
 const (
@@ -161,8 +162,8 @@ func (c *check) gpus(ctx context.Context) error {
 			"scrape the DCGM exporter with this server (its chart: serviceMonitor.enabled=true), or use fewer matchers (--matcher)"})
 		return nil
 	}
-	// GPU series have a pod label only while a pod uses the GPU. If the label is missing, this is therefore an error only if a pod requests
-	// GPUs, and otherwise a warning.
+	// GPU series have a pod label only while a pod uses the GPU. Therefore, a missing label is an error only if a pod requests GPUs. Otherwise
+	// it is a warning.
 	requests, err := c.recent(ctx, c.selector(named("kube_pod_container_resource_requests"),
 		labels.MustNewMatcher(labels.MatchRegexp, "resource", "nvidia_com_.+")))
 	if err != nil {
@@ -177,7 +178,7 @@ func (c *check) gpus(ctx context.Context) error {
 	return nil
 }
 
-// owners checks whether the series have a label with the pod that uses the GPU.
+// owners checks whether the GPU series have a label with the pod that uses the GPU.
 func (c *check) owners(sets []model.LabelSet, severity Severity) {
 	var held, exporters, empty, none int
 	for _, set := range sets {

@@ -14,7 +14,7 @@ type Subject struct {
 	Namespace   string // namespace of the workload
 	MinReplicas int32
 	Signals     []Signal
-	Ending      Ending // how the pods of the workload end; the zero value: not known
+	Ending      Ending // how the pods of the workload end; the zero value means unknown
 }
 
 // Signal is one metric or query that a Subject reads.
@@ -94,10 +94,10 @@ func signalOf(name string, s *policy.Source) Signal {
 			if m, known := e.Lookup(s.Metric); known {
 				suffix := ""
 				if m.Shape == exposition.Histogrammed {
-					suffix = "_count" // a histogram has no series with its own name, but it has this one
+					suffix = "_count" // a histogram has no series with its own name, but with this suffix
 				}
 				for _, from := range m.From {
-					if from.Term == 0 { // a model server need not serve the series with other terms
+					if from.Term == 0 { // a model server may not serve the series with other terms
 						out.Names = append(out.Names, from.Name+suffix)
 					}
 				}

@@ -15,7 +15,7 @@ type Finding struct {
 // ObjectFinding is a finding together with the object to which it refers.
 type ObjectFinding struct {
 	Object string // kind and name, for example "HorizontalPodAutoscaler team-chat/llama"
-	Severe bool   // true: the object does not work as intended; false: it works, but less exactly or at a higher cost
+	Severe bool   // true: the object does not work as intended; false: it works, but less exactly or at a higher cost than intended
 	Finding
 }
 

@@ -30,17 +30,18 @@ const (
 // HPAFacts contains facts about an HPA that are not in the HPA itself. With the zero value of HPAFacts, only the fields of the HPA itself
 // are checked.
 type HPAFacts struct {
-	// Minor is the minor version of the API server, for example 36 for Kubernetes 1.36. 0 means that it is unknown, and is treated like the
-	// newest version.
+	// Minor is the minor version of the API server, for example 36 for Kubernetes 1.36. 0 means that the version is unknown; the checks then
+	// assume the newest version.
 	Minor int
-	// ScaledObject is the name of the ScaledObject for which KEDA created the HPA. It is empty if KEDA did not create the HPA. If it is set,
-	// the user must fix findings in the ScaledObject, because KEDA overwrites the HPA.
+	// ScaledObject is the name of the ScaledObject for which KEDA created the HPA. It is empty if KEDA did not create the HPA. If it is not
+	// empty, the user must fix findings in the ScaledObject, because KEDA overwrites the HPA.
 	ScaledObject string
 	// PausedIn and PausedOut are true if an annotation of the ScaledObject pauses scale-in or scale-out.
 	PausedIn, PausedOut bool
 	// Others contains the other objects that scale the same workload, such as "HorizontalPodAutoscaler b" and "ScaledObject c".
 	Others []string
-	// PoliciesKnown is true if the caller has set Policy and Deciders. If it is false, a nil Policy does not mean that the policy is missing.
+	// PoliciesKnown is true if the caller has set Policy and Deciders. If it is false, a nil Policy does not mean that the policy does not
+	// exist.
 	PoliciesKnown bool
 	// Policy is the policy that the HPA's metric selects. It is nil if the policy does not exist.
 	Policy *PolicyFacts

@@ -3,8 +3,8 @@ package objects
 // GroupNodes are the nodes of a capacity group whose nodes are found by their labels.
 type GroupNodes struct {
 	Nodes          int
-	Units, Largest int64    // units of the group's resource: of all nodes, and of the largest node
-	Near           []string // labels of other nodes that have a key of the group's nodeSelector with another value, as key=value
+	Units, Largest int64    // units of the group's resource on all nodes, and on the largest node
+	Near           []string // labels of other nodes that have a key of the group's nodeSelector, but another value, as key=value
 }
 
 // Placement describes on which nodes the pods of a workload can run.

@@ -48,9 +48,9 @@ type Budget struct {
 	Reasons   []string
 }
 
-// NodePools returns findings of two kinds: NodePools with GPUs whose nodes cannot scale to zero, and capacity groups that cannot fall back
-// from spot to another capacity type. groups contains the names of the NodePools of each capacity group, by capacity type. If groups is
-// empty and all NodePools with GPUs allow only spot, NodePools returns one finding about this.
+// NodePools returns findings about two problems: NodePools with GPUs whose nodes cannot scale to zero, and capacity groups that cannot fall
+// back from spot to another capacity type. groups contains the names of the NodePools of each capacity group, by capacity type. If groups
+// is empty and all NodePools with GPUs allow only spot, NodePools returns one finding about this.
 func NodePools(pools []NodePoolFacts, groups map[string]map[string][]string) (found []ObjectFinding) {
 	byName := map[string]*NodePoolFacts{}
 	var gpuPools []*NodePoolFacts

@@ -7,7 +7,7 @@ import (
 
 // Checks of ScaledObjects.
 const (
-	DoubledIdleDelay = "DoubledIdleDelay"   // KEDA waits for its own cooldownPeriod after the policy's cooldownPeriod
+	DoubledIdleDelay = "DoubledIdleDelay"   // KEDA waits for the cooldownPeriod of the ScaledObject after the cooldownPeriod of the policy
 	ZeroFallback     = "ZeroFallback"       // KEDA scales to zero at the first error of a trigger
 	FormulaOverKEDA  = "FormulaOverTrigger" // a signal of type keda reads the result of scalingModifiers instead of its trigger
 	CachedTrigger    = "UseCachedMetrics"   // the HPA reads a target that can be as old as one pollingInterval
@@ -16,8 +16,8 @@ const (
 )
 
 const (
-	// idleGuard is the longest cooldownPeriod of KEDA for which the check DoubledIdleDelay adds no finding. Such a cooldownPeriod is useful:
-	// it is longer than two polls of KEDA, so one wrong poll does not scale the workload to zero.
+	// idleGuard is the longest cooldownPeriod of KEDA for which the check DoubledIdleDelay adds no finding. A cooldownPeriod of up to one
+	// minute is useful, because it is longer than two polls of KEDA, so that a single wrong poll does not scale the workload to zero.
 	idleGuard = time.Minute
 	// defaultCooldown is the cooldownPeriod that KEDA uses if the ScaledObject does not set spec.cooldownPeriod.
 	defaultCooldown = 300 * time.Second
