@@ -36,7 +36,7 @@ func attribute(n *html.Node, name string) string {
 	return ""
 }
 
-// content returns what a screen reader reads for an element: its aria-label, or its text.
+// content returns the text that a screen reader reads for an element: the aria-label or, without a label, the text of the element.
 func content(n *html.Node) string {
 	if label := attribute(n, "aria-label"); label != "" {
 		return label
@@ -50,8 +50,8 @@ func content(n *html.Node) string {
 	return strings.TrimSpace(b.String())
 }
 
-// axe-core checks the accessibility of pages in a browser. This test repeats its checks that need no browser: names of elements, landmarks,
-// table headers, and unique ids.
+// This test repeats the accessibility checks of axe-core that need no browser: names of elements, landmarks, table headers and unique ids.
+// The end-to-end tests run axe-core in a browser.
 func TestPagesAreAccessible(t *testing.T) {
 	l := clusterAtNine(60, Options{Cluster: "prod", Panels: testPanels{}})
 	for _, path := range allPages {
@@ -197,7 +197,7 @@ func TestColorsHaveEnoughContrast(t *testing.T) {
 		{"tint", []string{"text", "dim", "faint", "accent"}, 4.5},
 		{"warn-bg", []string{"warn"}, 4.5},
 		{"bad-bg", []string{"bad"}, 4.5},
-		{"surface", []string{"focus", "value", "faint"}, 3}, // lines and edges that are not part of a chart
+		{"surface", []string{"focus", "value", "faint"}, 3}, // lines and edges outside of charts
 		{"surface", []string{"good", "bad"}, 4.5},
 		{"surface", []string{"blue", "green", "orange", "violet", "red", "slate"}, 3}, // lines of a chart
 		{"ready", []string{"accent"}, 2.9},                                            // the line of the target; the table has the same data

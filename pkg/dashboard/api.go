@@ -20,7 +20,7 @@ const (
 	ExplainPath   = "/api/v1/explain/" // followed by namespace/name
 )
 
-// DecisionReader is the part of the engine's decision store that the API reads.
+// DecisionReader contains the methods of the engine's decision store that the API calls.
 type DecisionReader interface {
 	engine.Decisions
 	Record(k scaling.Key) (engine.Record, bool)
@@ -44,9 +44,9 @@ func (a *API) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+ExplainPath+"{namespace}/{name}", a.explain)
 }
 
-// All returns the explanations of all workloads, sorted by namespace and name. If the parameter at is zero, they explain the current
-// decisions. Otherwise they explain the decisions that applied at that time; All then omits workloads whose history does not contain the
-// time. The field Surge is not set, because the record of a group would be copied for each of its workloads.
+// All returns the explanations of all workloads, sorted by namespace and name. If at is zero, the explanations are about the current
+// decisions. Otherwise, they are about the decisions that applied at that time, and All omits workloads whose history does not contain the
+// time. All does not set the field Surge, because it would have to copy the record of a capacity group for each workload.
 func (a *API) All(at time.Time) []explain.Explanation {
 	keys := a.decisions.Keys()
 	all := make([]explain.Explanation, 0, len(keys))
@@ -58,8 +58,8 @@ func (a *API) All(at time.Time) []explain.Explanation {
 	return all
 }
 
-// errNoHistory is the error for a time that the history does not contain. The API returns HTTP status 410 for it, so that a client knows
-// that it must read the controller's log instead.
+// errNoHistory is the error for a time that the history does not contain. For this error, the API returns HTTP status 410, and the client
+// can read the controller's log instead.
 var errNoHistory = errors.New("the history has no decision")
 
 // statusCode returns the HTTP status for an error of Explain.
@@ -70,8 +70,8 @@ func statusCode(err error) int {
 	return http.StatusNotFound
 }
 
-// Explain returns the explanation of the current decision about a workload. If the parameter at is not zero, it explains the decision that
-// applied at that time. The history contains at most the last 24 hours.
+// Explain returns the explanation of the current decision about a workload. If at is not zero, it explains the decision that applied at
+// that time. The history contains at most the last 24 hours.
 func (a *API) Explain(k scaling.Key, at time.Time) (explain.Explanation, error) {
 	e, err := a.decision(k, at)
 	if r, ok := a.decisions.Record(k); err == nil && at.IsZero() && ok {
@@ -101,8 +101,8 @@ func (a *API) decision(k scaling.Key, at time.Time) (explain.Explanation, error)
 	return explain.FromRecord(r, a.options.Cluster), nil
 }
 
-// whyNoHistory returns a text with the beginning of the history of a workload, the reason why it does not begin earlier, and the command
-// that explains an earlier time. The function show formats a time.
+// whyNoHistory returns a text with the beginning of a workload's history, the reason why the history does not begin earlier, and the
+// command that explains an earlier time. The function show formats a time.
 func whyNoHistory(h *engine.History, k scaling.Key, show func(time.Time) string) string {
 	begins := "it has no decision of this workload"
 	if first, ok := h.Begins(k); ok {
@@ -113,7 +113,7 @@ func whyNoHistory(h *engine.History, k scaling.Key, show func(time.Time) string)
 }
 
 // withoutDecision returns the error for a policy without a decision. If the policy was refused, the error contains the reason. Otherwise
-// it is the same error as for a policy that does not exist.
+// the error is the same as for a policy that does not exist.
 func (a *API) withoutDecision(k scaling.Key) error {
 	if a.options.Refused != nil {
 		if reason := a.options.Refused(k); reason != "" {
@@ -123,14 +123,14 @@ func (a *API) withoutDecision(k scaling.Key) error {
 	return unknown(k)
 }
 
-// unknown returns the error for a policy that does not exist. It is also used for a policy that the user is not allowed to see, so that the
-// error does not reveal that it exists.
+// unknown returns the error for a policy that does not exist. The API returns the same error for a policy that the user is not allowed to
+// see, so that the error does not reveal that the policy exists.
 func unknown(k scaling.Key) error {
 	return fmt.Errorf("no policy %s: `gpuscaler explain` without a name lists all policies", k)
 }
 
-// notLeading is the response of a standby. A standby has no decisions. It returns this error because a client would read an empty list as a
-// cluster without policies.
+// notLeading is the error of a standby, which has no decisions. A standby returns no empty list, because a client would interpret an empty
+// list as a cluster without policies.
 const notLeading = "this replica does not lead: send the request to the leader (the pod with the label gpuscaler.io/leader=true); " +
 	"a new leader answers after its first tick"
 
@@ -186,8 +186,8 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	write(w, e)
 }
 
-// Handler returns a handler that serves the explanation of one policy, of all policies of a namespace (name is empty), or of all policies
-// (namespace is empty too). The caller must have authorized the request.
+// Handler returns a handler that serves the explanation of one policy. If name is empty, it serves all policies of the namespace. If both
+// are empty, it serves all policies. The caller must have authorized the request.
 func (a *API) Handler(namespace, name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at, ok := a.parseTime(w, r)
@@ -214,5 +214,5 @@ func write(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	_ = e.Encode(v) // an error means that the client is gone
+	_ = e.Encode(v) // an error means that the client has closed the connection
 }

@@ -87,7 +87,8 @@ func TestAPIAnswers(t *testing.T) {
 	}
 }
 
-// A handler of API.Handler serves only the scope of its arguments: one policy, the policies of one namespace, or all policies.
+// A handler that API.Handler returns must serve only the scope of the arguments: one policy, the policies of one namespace, or all
+// policies.
 func TestAPIServesOneScope(t *testing.T) {
 	s := explaintest.New(nil)
 	s.Tick(0)
@@ -121,7 +122,7 @@ func TestCrashingReplicasHaveABadge(t *testing.T) {
 	}
 }
 
-// For a policy that was refused, the API returns the reason of the refusal, not the error for a policy that does not exist.
+// For a refused policy, the API must return the reason of the refusal, and not the error for a policy that does not exist.
 func TestTheAPIExplainsARefusedPolicy(t *testing.T) {
 	s := explaintest.New(nil)
 	s.Tick(0)

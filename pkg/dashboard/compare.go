@@ -16,9 +16,9 @@ import (
 type compareView struct {
 	frame
 	Key           scaling.Key
-	Zone          string // abbreviation of the page's zone
+	Zone          string // abbreviation of the page's time zone
 	First, Second sideView
-	Problem       string // why there is nothing to compare; empty: there is
+	Problem       string // why two decisions cannot be compared; empty: they are compared
 	Parts         []partView
 }
 
@@ -36,8 +36,8 @@ type partView struct {
 	Differ, Same []explain.Compared
 }
 
-// serveCompare compares the decisions at the two times in the parameters at. If one is missing, it is the present. If both are missing,
-// the page compares the newest decision with the one before it.
+// serveCompare serves a page that compares the decisions at the two times in the query parameters at. A missing second time means the
+// present. Without both times, the page compares the newest decision with the decision before it.
 func (p *Page) serveCompare(w http.ResponseWriter, r *http.Request) {
 	k := keyOf(r)
 	if _, exists := p.decisions.Record(k); !exists || !p.visible(r, k.Namespace) {
@@ -51,7 +51,7 @@ func (p *Page) serveCompare(w http.ResponseWriter, r *http.Request) {
 	p.render(w, code, "compare", v)
 }
 
-// compare sets both sides and the tables of the view. If there is nothing to compare, it returns the reason.
+// compare adds the two decisions and the tables to the view. If they cannot be compared, it returns the HTTP status and the reason.
 func (p *Page) compare(v *compareView, query url.Values) (code int, problem string) {
 	now := p.options.Clock()
 	times, err := p.comparedTimes(v.Key, now, query)
@@ -85,7 +85,7 @@ func (p *Page) compare(v *compareView, query url.Values) (code int, problem stri
 	return http.StatusOK, ""
 }
 
-// comparedTimes returns the two times of a request, the earlier one first.
+// comparedTimes returns the two times of a request, the earlier time first.
 func (p *Page) comparedTimes(k scaling.Key, now time.Time, query url.Values) (times [2]time.Time, err error) {
 	asked := query["at"]
 	if len(asked) > 2 {
@@ -110,7 +110,7 @@ func (p *Page) comparedTimes(k scaling.Key, now time.Time, query url.Values) (ti
 	return times, nil
 }
 
-// beforeLastChange returns the time of the decision before the newest transition, or now if there is none.
+// beforeLastChange returns the time of the decision before the newest transition, or now if the history has no earlier decision.
 func (p *Page) beforeLastChange(k scaling.Key, now time.Time) time.Time {
 	n := 0
 	p.decisions.History().Walk(k, func(r *engine.Record) bool {

@@ -14,17 +14,18 @@ func compared(p *Page, path string, times ...string) (code int, body string) {
 	return w.Code, w.Body.String()
 }
 
-// At 09:00 the target was 6. At 09:04:06 the queue requested 9, and half of the pods had no GPU samples. A user compares both.
+// At 09:00 the target was 6. At 09:04:06 the queue recommended 9, and half of the pods had no GPU samples. The page compares both
+// decisions.
 func TestTwoDecisionsAreCompared(t *testing.T) {
 	_, p := scaledUp()
 	const own = "/workloads/team-chat/llama-chat"
 	for _, times := range [][]string{
 		{"2026-11-20T09:02:00Z", "2026-11-20T09:04:06Z"}, // before and after the change
-		{"2026-11-20T09:04:06Z", "2026-11-20T09:02:00Z"}, // the earlier one is always the first
-		{"2026-11-20T09:02", "2026-11-20T09:04:30"},      // as the inputs of the form write them
-		{"2026-11-20T09:02:00Z", ""},                     // with the present
+		{"2026-11-20T09:04:06Z", "2026-11-20T09:02:00Z"}, // in the wrong order: the page shows the earlier decision first
+		{"2026-11-20T09:02", "2026-11-20T09:04:30"},      // in the format of the form's inputs
+		{"2026-11-20T09:02:00Z", ""},                     // an earlier decision and the newest decision
 		{"2026-11-20T09:02:00Z"},
-		{"", ""}, // the newest decision with the one before it
+		{"", ""}, // the newest decision and the decision before it
 		nil,
 	} {
 		code, body := compared(p, own, times...)
@@ -51,7 +52,7 @@ func TestTwoDecisionsAreCompared(t *testing.T) {
 	}
 }
 
-// The page has the form in each state, so that a user can choose other times.
+// If two decisions cannot be compared, the page must show the reason, and the form with which the user can choose other times.
 func TestComparisonWithoutTwoDecisionsSaysWhy(t *testing.T) {
 	_, p := scaledUp()
 	const own = "/workloads/team-chat/llama-chat"
@@ -83,8 +84,8 @@ func TestComparisonWithoutTwoDecisionsSaysWhy(t *testing.T) {
 	}
 }
 
-// The page of a workload links to the comparison: of the newest decision with the one before it, or of an earlier decision with the
-// present.
+// The page of a workload's newest decision must link to its comparison with the decision before it. The page of an earlier decision must
+// link to its comparison with the newest decision.
 func TestWorkloadLinksToTheComparison(t *testing.T) {
 	s, p := scaledUp()
 	const own = "/workloads/team-chat/llama-chat"

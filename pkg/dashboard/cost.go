@@ -5,8 +5,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// NewCost converts a bill to the data of the dashboard, in USD per hour. Idle cost is grouped by the rule that determined the workload's
-// target.
+// NewCost converts a bill to the amounts that the web page shows, in USD per hour. Idle cost is grouped by the rule that determined the
+// workload's target.
 func NewCost(b *cost.Bill, decisions *engine.DecisionStore) Cost {
 	hours := b.To.Sub(b.From).Hours()
 	out := Cost{Currency: "USD", At: b.To, PerHour: b.Total.Cost / hours, Idle: b.Total.Idle() / hours,

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The dashboard does not show a target as current after the scale target was deleted, the policy was edited, the tick loop stopped, or the
+// The web page must not show a target as current after the scale target was deleted, the policy was edited, the tick loop stopped, or the
 // clock was set back.
 func TestOutdatedTargetIsNotShownAsCurrent(t *testing.T) {
 	edit := func(s *explaintest.Service) {

@@ -16,7 +16,7 @@ import (
 
 const (
 	transitionsPer = 50
-	// maxTransitions is the maximum number of transitions in the result of a search. If there are more, the oldest are omitted.
+	// maxTransitions is the maximum number of transitions in the result of a search. If more transitions match, the oldest are omitted.
 	maxTransitions = 5000
 )
 
@@ -72,8 +72,8 @@ func (t transition) matches(words []string) bool {
 	return matches(strings.ToLower(text), words)
 }
 
-// transitions returns the transitions of a workload since the given time, newest first. It returns only transitions whose text contains all
-// of the words.
+// transitions returns the transitions of a workload since the given time, newest first. It omits transitions whose text does not contain
+// all words of the search.
 func (p *Page) transitions(k scaling.Key, since time.Time, words []string) (all []transition) {
 	p.decisions.History().Walk(k, func(r *engine.Record) bool {
 		if r.At.Before(since) || len(all) == maxTransitions {
@@ -94,10 +94,10 @@ type historyView struct {
 	Ranges   []chip
 	Found    []transition
 	Pager    pager
-	Cut      bool // more than maxTransitions transitions were found
+	Cut      bool // more than maxTransitions transitions were found, and the oldest are omitted
 }
 
-// ranges contains the time ranges that a user can select for the history. Each range ends now.
+// ranges contains the time ranges that a user can select for the history. Each range ends at the present time.
 var ranges = []string{"1h", "6h", "24h"}
 
 // parseRange returns the name and the length of a range in the list ranges. If the list does not contain the given name, parseRange uses

@@ -15,15 +15,15 @@ const (
 	maxPer     = 200 // maximum number of rows on a page; 200 rows are about 200 KB
 )
 
-// listing says which rows the overview shows. It selects the rows that match a search (Q) and a filter (Show), sorts them by a column
-// (Sort), and shows one page of them (Page, with Per rows).
+// listing determines which rows the overview shows. It selects the rows that match a search (Q) and a filter (Show), sorts the rows by a
+// column (Sort), and shows one page of the rows (Page, with Per rows).
 type listing struct {
-	Q, Show, Sort string // name of a column; a minus before it means descending
+	Q, Show, Sort string // Sort is the name of a column; a minus before the name means descending order
 	Page, Per     int    // Page is the number of the page, from 1
 }
 
-// parseListing parses the query of a request. An unknown value is replaced by the default, so that links from another version of gpuscaler
-// still work.
+// parseListing parses the query of a request. It replaces unknown values by the defaults, so that links from another version of gpuscaler
+// work.
 func parseListing(v url.Values) (listing, error) {
 	l := listing{Q: strings.TrimSpace(v.Get("q")), Show: v.Get("show"), Sort: v.Get("sort"), Page: 1, Per: defaultPer}
 	if len(l.Q) > maxSearch {
@@ -44,7 +44,7 @@ func parseListing(v url.Values) (listing, error) {
 	return l, nil
 }
 
-// query returns the URL query of a link to this listing, after the function edit has changed a copy of it.
+// query returns the URL query of a link to a copy of the listing that the function edit has changed.
 func (l listing) query(edit func(*listing)) string {
 	edit(&l)
 	v := url.Values{}
@@ -101,7 +101,7 @@ var orders = map[string]func(a, b *row) int{
 type column struct {
 	Name, Label, Class string
 	Why                string // explanation of the label, for the user
-	URL                string // URL that sorts by the column; empty: the table cannot be sorted by it
+	URL                string // URL that sorts the table by the column; empty: the table cannot be sorted by this column
 	Sort               string // value of the query parameter sort that the search form sends for this column
 	Aria               string // value of the attribute aria-sort
 }
@@ -125,7 +125,7 @@ type chip struct {
 	Selected  bool
 }
 
-// pager has the links to the other pages of a list.
+// pager contains the links to the other pages of a list.
 type pager struct {
 	First, Last, Found int
 	Page, Pages        int

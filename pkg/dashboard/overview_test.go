@@ -104,8 +104,7 @@ func TestRowAsHTML(t *testing.T) {
 	golden.Compare(t, "testdata/pager.html", fragment("overview", "pager", v))
 }
 
-// A workload without a decision is shown without a target: the row contains neither 0 nor the last target. The sums do not include the
-// workload.
+// The row of a workload without a decision must show no target, neither 0 nor the last target. The sums must not include the workload.
 func TestUndecidedWorkloadHasNoTarget(t *testing.T) {
 	l := newTestCluster(2, Options{})
 	l.unseen = map[string]bool{"llama-chat": true}

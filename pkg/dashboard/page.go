@@ -2,8 +2,8 @@
 // reads the engine's decisions from memory. Package explain explains the target of one workload, package metrics exports Prometheus
 // metrics, and package visitor authenticates users.
 //
-// A Page is an http.Handler with the web page and the API. An API alone serves JSON; both read a store of the engine's decisions at each
-// request.
+// A Page is an http.Handler with the web page and the JSON API. An API is the JSON API without the web page. Both read the engine's
+// decisions at each request.
 package dashboard
 
 import (
@@ -44,7 +44,7 @@ type Options struct {
 	// the leader. If Standby is nil, this replica is never a standby.
 	Standby func() bool
 	// Visible reports whether the user of a request may see a namespace. If namespace is empty, it reports whether the user may see all
-	// namespaces. nil means that every user may see all.
+	// namespaces. nil: every user may see all namespaces.
 	Visible func(r *http.Request, namespace string) bool
 	// Refused returns the reason why a policy is refused, or "" if it is not refused. If Refused is nil, no policy is refused.
 	Refused func(k scaling.Key) string
@@ -65,12 +65,12 @@ type Page struct {
 	handler   http.Handler
 }
 
-// NewPage returns a page that shows the decisions in b. The caller must call Sample every few seconds, because the timelines consist of
-// these samples.
+// NewPage returns a page that shows the decisions in b. The caller must call Sample every few seconds, because the timelines show the
+// stored samples.
 func NewPage(b *engine.DecisionStore, o Options) *Page {
 	o = o.withDefaults()
 	standby := o.Standby
-	// a new leader has no decisions before its first tick, so it is a standby until then
+	// A new leader has no decisions before its first tick, so the page handles it as a standby until this tick.
 	o.Standby = func() bool { return standby() || b.LastTick().IsZero() }
 	if o.Panels == nil {
 		o.Panels = boardPanels{b, o.Cost}
@@ -142,7 +142,7 @@ type frame struct {
 // status contains the time of the page and, if the data is not current, the reason.
 type status struct {
 	Time    moment
-	Problem string // why the data is not current; empty: it is current
+	Problem string // why the data is not current; empty: the data is current
 }
 
 // stallTimeout is the longest time since the last tick without a warning on the page.
@@ -184,14 +184,14 @@ func (p *Page) render(w http.ResponseWriter, code int, name string, view any) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = w.Write(b.Bytes()) // an error means that the client is gone
+	_, _ = w.Write(b.Bytes()) // an error means that the client has closed the connection
 }
 
 // fragment returns the HTML of one named part of a page, for the live stream.
 func fragment(page, name string, view any) string {
 	var b bytes.Buffer
 	if err := pages[page].ExecuteTemplate(&b, name, view); err != nil {
-		return "" // with an empty fragment, the browser keeps the previous one
+		return "" // for an empty fragment, the browser keeps the previous fragment
 	}
 	return b.String()
 }
@@ -229,7 +229,7 @@ type moment struct {
 
 func (p *Page) moment(at time.Time) moment { return moment{at, p.options.Zone, p.options.Clock()} }
 
-// Clock returns the time of day with the zone, and with the date if it is not today.
+// Clock returns the time of day with the zone. If the day is not today, Clock adds the date.
 func (m moment) Clock() string {
 	t, now := m.at.In(m.zone), m.now.In(m.zone)
 	if t.YearDay() != now.YearDay() || t.Year() != now.Year() {
@@ -241,7 +241,7 @@ func (m moment) Clock() string {
 // Full returns the date and the time with the zone.
 func (m moment) Full() string { return m.at.In(m.zone).Format("Mon 2 Jan 2006 15:04:05 MST") }
 
-// ZoneName returns the abbreviation of the zone at that time.
+// ZoneName returns the abbreviation of the page's time zone at this moment, for example CET or CEST.
 func (m moment) ZoneName() string { return m.at.In(m.zone).Format("MST") }
 
 // Machine returns the time in UTC in the RFC 3339 format, for datetime attributes and links.

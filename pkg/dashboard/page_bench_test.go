@@ -63,7 +63,7 @@ func BenchmarkSample1000(b *testing.B) {
 	l := busyCluster(b, 1000)
 	b.ReportAllocs()
 	for b.Loop() {
-		b.StopTimer() // each iteration needs a new decision, because Sample ignores old ones
+		b.StopTimer() // each iteration needs a new decision, because Sample ignores old decisions
 		l.now = l.now.Add(5 * time.Second)
 		l.engine.Tick(b.Context(), l.now)
 		b.StartTimer()

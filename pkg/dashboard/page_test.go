@@ -25,7 +25,7 @@ func clusterAtNine(n int, o Options) *testCluster {
 	return l
 }
 
-// get returns the request that a browser on the same machine would send: its Host header is the loopback address.
+// get returns a GET request as a browser on the same machine sends it, with the loopback address in the Host header.
 func get(path string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.Host = "127.0.0.1:8081"
@@ -68,8 +68,7 @@ func TestSecurityHeaders(t *testing.T) {
 	}
 }
 
-// A page must not contain inline scripts or styles, because the Content-Security-Policy forbids them. Without this test, the error would
-// appear only in a browser.
+// A page must not contain inline scripts or styles, because the Content-Security-Policy forbids them and a browser would ignore them.
 func TestPagesComplyWithTheirContentSecurityPolicy(t *testing.T) {
 	l := clusterAtNine(12, Options{Cluster: "prod", Panels: testPanels{}})
 	forbidden := regexp.MustCompile(`(?i)<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]+=|javascript:|(src|href)="(https?:)?//`)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Panels provides the NodePools and the cost on the overview. If there are no NodePools or no cost, the page omits that panel.
+// Panels provides the NodePools and the cost on the overview. The page omits an empty panel.
 type Panels interface {
 	NodePools() []NodePool
 	// Cost returns the current cost of the GPUs; ok is false if no price is known.
@@ -23,7 +23,7 @@ type NodePool struct {
 	CapacityType string // spot, on-demand, reserved, or several separated by commas
 	Nodes        int    // nodes that accept pods
 	Starting     int    // nodes that are requested or launched
-	Busy, Idle   int    // number of GPUs that pods use, and that no pod uses
+	Busy, Idle   int    // number of GPUs that pods use, and number of GPUs that no pod uses
 	Overrides    []Override
 	Unknown      bool   // the numbers of nodes and GPUs are not known
 	Problem      string // why the numbers may be wrong, or why the NodePool provides no node; empty: neither
@@ -34,14 +34,14 @@ type Override struct {
 	Field    string // for example "weight"
 	From, To string
 	Reason   string
-	Until    time.Time // end of the override; zero: it ends when its reason ends
+	Until    time.Time // end of the override; zero: the override ends when its reason ends
 }
 
-// Cost contains the cost per hour of all GPUs, and of the idle ones, in one currency.
+// Cost contains the cost per hour of all GPUs and of the idle GPUs, in one currency.
 type Cost struct {
 	Currency      string // for example "USD"
 	PerHour, Idle float64
-	Unmeasured    float64   // the part of PerHour that pays for GPUs without a measurement of their activity
+	Unmeasured    float64   // cost per hour of the GPUs whose activity is not measured; included in PerHour
 	Causes        []Cause   // causes of the idle cost, the most expensive first
 	Unpriced      float64   // number of GPUs without a known price; their cost is not included in the amounts
 	At            time.Time // time of the measurement; zero: the present
@@ -80,11 +80,12 @@ type causeView struct {
 	Name, Workloads, GPUs, PerHour string
 }
 
-// namedWorkloads is the maximum number of workloads that the page lists by name for a cause. It shows only the number of further workloads.
+// namedWorkloads is the maximum number of workloads that the page lists by name for a cause. For more workloads, the page shows only how
+// many.
 const namedWorkloads = 3
 
-// panels returns the NodePools and the cost for the overview. It returns neither to a user who is not allowed to see all namespaces,
-// because both are about the whole cluster.
+// panels returns the NodePools and the cost for the overview. For a user who is not allowed to see all namespaces, it returns nothing,
+// because NodePools and cost are about the whole cluster.
 func (p *Page) panels(r *http.Request) (pools []nodePoolView, cost *costView) {
 	if !p.visible(r, "") {
 		return nil, nil

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// headroom is the ratio of the maximum of a chart's axis to the highest value in the chart.
+	// headroom is the maximum of a chart's axis divided by the highest value in the chart.
 	headroom = 1.12
-	// minMarkDistance is the minimum distance of two marks, in SVG units. Transitions that are closer to each other share one mark.
+	// minMarkDistance is the minimum distance of two marks of transitions, in SVG units. Transitions with a smaller distance share one mark.
 	minMarkDistance = 7.0
 )
 
@@ -30,16 +30,16 @@ func (p plot) x(t time.Time) float64 {
 	return picture.Canvas * min(1, max(0, float64(t.Sub(p.from))/float64(p.to.Sub(p.from))))
 }
 
-// point is a value that is valid until the next point begins. The field at is the time at which the value begins to be valid. If there is a
-// gap before the next point, the value is valid only until the time in the field until. If the value is NaN, the line is interrupted.
+// point is a value of a chart's line. The value is valid from the time at until the next point. If there is a gap before the next point,
+// the value is valid only until the time until. At a value of NaN, the line is interrupted.
 type point struct {
 	at    time.Time
 	until time.Time
 	value float64
 }
 
-// gap reports whether the values between the points a and b are unknown. This is so if the engine did not run in between, or if another
-// replica of gpuscaler was the leader.
+// gap reports whether the values between the points a and b are unknown. There is a gap if the engine did not run in this time, or if
+// another replica of gpuscaler was the leader.
 func gap(a, b point) bool {
 	return b.at.Sub(a.until) > 2*max(a.until.Sub(a.at), b.until.Sub(b.at), 30*time.Second)
 }
@@ -57,7 +57,7 @@ func (p plot) steps(points []point, area bool) string {
 	return p.Steps(constant, area)
 }
 
-// line returns the SVG path of a line through the points. The line is interrupted where the value is unknown. A point without neighbors is
+// line returns the SVG path of a line through the points. The line is interrupted at unknown values. A point between two unknown values is
 // drawn as a dot.
 func (p plot) line(points []point) string {
 	var d strings.Builder
@@ -107,8 +107,8 @@ func (p plot) marks(changes []transition) (all []mark) {
 	return all
 }
 
-// degraded returns the intervals in which inputs of the decisions were missing. Each begins at a degraded transition and ends at the next
-// transition.
+// degraded returns the intervals in which inputs of the decisions were missing. Each interval begins at a transition with missing inputs
+// and ends at the next transition.
 func (p plot) degraded(h pastData) (all []interval) {
 	right := picture.Canvas
 	for _, c := range h.all() { // the newest transition is the first

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// boardPanels implements Panels. It provides the NodePools of the capacity groups. Its cost is the measured cost, or the cost of the nodes
-// of the capacity groups if no cost is measured.
+// boardPanels implements Panels with the NodePools of the capacity groups. Its cost is the measured cost. If no cost is measured, it is the
+// sum of the known prices of the capacity groups' nodes.
 type boardPanels struct {
 	decisions *engine.DecisionStore
 	cost      func() (Cost, bool) // returns the measured cost; may be nil
@@ -78,7 +78,7 @@ func poolsOf(r *engine.GroupRecord) []NodePool {
 		if r.Group.SelectsNodes() {
 			p.describeFleet(r)
 		}
-		// the cause of a cap is more specific than the problems above
+		// The cause of a capped target is more specific than the problem that the code above sets.
 		p.Problem = cmp.Or(r.CapCause.PoolText(p.Name), p.Problem, limitOf(r, int8(i)))
 		if r.Err != "" {
 			p.Problem = "as of the last decision: " + r.Err
@@ -105,7 +105,7 @@ func (p *NodePool) describeFleet(r *engine.GroupRecord) {
 	}
 }
 
-// limitOf returns the reason why replicas stay on on-demand nodes, if this reason is a limit of the given spot NodePool. Otherwise it
+// limitOf returns the reason why replicas remain on on-demand nodes, if the reason is a limit of the given spot NodePool. Otherwise it
 // returns "".
 func limitOf(r *engine.GroupRecord, pool int8) string {
 	for _, reason := range r.Reasons {
@@ -116,8 +116,8 @@ func limitOf(r *engine.GroupRecord, pool int8) string {
 	return ""
 }
 
-// declaredType returns the capacity type that the PlatformConfig declares for a NodePool. It is used if the NodePool has no nodes with a
-// capacity type.
+// declaredType returns the capacity type that the PlatformConfig declares for a NodePool. The page shows this type if the NodePool has no
+// nodes with a capacity type.
 func declaredType(g *capacity.Group, name string) string {
 	for _, p := range g.Pools {
 		if p.Name == name {

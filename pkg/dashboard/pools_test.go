@@ -50,8 +50,8 @@ func TestNodePoolsOfAGroup(t *testing.T) {
 	}
 }
 
-// Targets are capped because a NodePool is at its limit. Its row contains the limit, and so does the row of a spot NodePool whose limit
-// keeps replicas on on-demand nodes.
+// If a limit of a NodePool caps targets, the row of the NodePool must contain the limit. The row of a spot NodePool must also contain a
+// limit because of which replicas remain on on-demand nodes.
 func TestRowOfANodePoolSaysWhyItProvidesNoNode(t *testing.T) {
 	r := fallbackRecord()
 	r.Group = &capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot},
@@ -127,8 +127,8 @@ func TestPageShowsOverridesWithTheirEnd(t *testing.T) {
 	}
 }
 
-// Idle cost is shown by cause, with the names of the workloads. GPUs without a price have no cost, and GPUs without a measurement are
-// neither busy nor idle.
+// The page must show the idle cost by cause, with the names of the workloads. It must show GPUs without a price and GPUs without a
+// measurement separately.
 func TestPageShowsIdleCost(t *testing.T) {
 	cost := Cost{Currency: "USD", PerHour: 12, Idle: 3, Unmeasured: 2, Unpriced: 4, At: nine.Add(-90 * time.Second), Causes: []Cause{
 		{Name: "allocated and idle: schedule floor", Workloads: []string{"a/a", "b/b", "c/c", "d/d", "e/e"}, GPUs: 2.44, PerHour: 3},

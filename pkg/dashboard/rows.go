@@ -17,7 +17,7 @@ import (
 	reasons "github.com/gpuscaler/gpuscaler/pkg/scaling/explain"
 )
 
-// row is one workload in a list.
+// row is the row of one workload in the overview.
 type row struct {
 	ID, URL string // id of the HTML element; URL of the workload's page, relative to the overview
 	Key     scaling.Key
@@ -30,7 +30,7 @@ type row struct {
 	Since            moment
 	Badges           []badge
 	ScaledBy         scaledByCell
-	searchText       string // text that a search looks in, in lower case
+	searchText       string // text, in lower case, in which a search finds words
 }
 
 // badge marks a state of a workload in the list, for example that its target is stale.
@@ -39,7 +39,7 @@ type badge struct {
 	Why         string
 }
 
-// scaledByCell is the table cell that shows which object scales the workload, and whether it applies every change of the target.
+// scaledByCell is the table cell with the object that scales the workload, and whether this object applies every change of the target.
 type scaledByCell struct {
 	Word, Why string
 	Exact     bool
@@ -53,7 +53,7 @@ type rowCache struct {
 	rows  []row
 }
 
-// maxRowAge is how long rows are reused if there is no new tick. Then they are built again, because ages and the badge "stale" change even
+// maxRowAge is the maximum age of cached rows while there is no new tick. Older rows are rebuilt, because ages and the badge "stale" change
 // without a tick.
 const maxRowAge = 5 * time.Second
 
@@ -79,8 +79,8 @@ func (p *Page) rows() []row {
 	return rows
 }
 
-// row returns the row of one workload. The parameter unserved is the error of engine.LookupNow, which the HPA and KEDA receive instead of a
-// target, or nil.
+// row returns the row of one workload. unserved is the error of engine.LookupNow, which the HPA and KEDA receive instead of a target, or
+// nil.
 func (p *Page) row(r *engine.Record, unserved error) row {
 	k, policy := r.Workload.Key, r.Workload.Policy
 	out := row{
@@ -179,7 +179,7 @@ func searchWords(q string) []string { return strings.Fields(strings.ToLower(q)) 
 // elementID returns the id of a workload's HTML element. It is a hash, so that any name is safe in HTML.
 func elementID(k scaling.Key) string {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(k.Namespace + "/" + k.Name)) // never returns an error
+	_, _ = h.Write([]byte(k.Namespace + "/" + k.Name)) // a hash never returns an error
 	return fmt.Sprintf("w%016x", h.Sum64())
 }
 

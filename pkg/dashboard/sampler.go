@@ -10,8 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// resolutions contains the levels of the samples: one sample per ten seconds for half an hour, one per minute for four hours, and one per
-// six minutes for a day.
+// resolutions contains the resolutions in which samples are stored: one sample per ten seconds for half an hour, one per minute for four
+// hours, and one per six minutes for a day.
 var resolutions = [...]resolution{
 	{10 * time.Second, 30 * time.Minute},
 	{time.Minute, 4 * time.Hour},
@@ -21,20 +21,19 @@ var resolutions = [...]resolution{
 type resolution struct{ step, span time.Duration }
 
 const (
-	// fullSpan is the maximum number of workloads for which the samples of each workload cover a whole day. A workload with three signals
-	// then needs about 20 KB, so 1,000 workloads need 20 MB. With more workloads, the samples cover a shorter time, so that the total
-	// memory does not grow.
+	// fullSpan is the maximum number of workloads for which the samples of each workload cover a whole day. The samples of a workload with
+	// three signals need about 20 KB, so 1,000 workloads need 20 MB. With more workloads, the samples cover a shorter time, so that the
+	// total memory does not grow.
 	fullSpan  = 1000
 	minPoints = 24
-	// deletedRetention is how long the samples of a deleted policy are kept. If the policy is created again within this time, it has its
+	// deletedRetention is the time for which the samples of a deleted policy are kept. A policy that is created again within this time has its
 	// earlier timeline.
 	deletedRetention = time.Hour
-	// maxDecisionAge is the maximum age of a decision of which a sample is stored. If the newest decision is older, no sample is stored and
-	// the timeline has a gap.
+	// maxDecisionAge is the maximum age of a decision from which a sample is stored. If the newest decision is older, the timeline has a gap.
 	maxDecisionAge = time.Minute
 )
 
-// Columns of the samples of every workload. They are followed by one column for each signal.
+// Columns of the samples of every workload. After them, there is one column for each signal.
 const (
 	columnTarget = iota
 	columnReady
@@ -54,7 +53,8 @@ type series struct {
 	levels  [len(resolutions)]level
 }
 
-// level contains the samples of one resolution, oldest first. For each element of buckets, values contains one value for each column.
+// level contains the samples of one resolution, oldest first. An element of buckets is the time of a sample, and values contains the
+// columns of this sample.
 type level struct {
 	buckets []int32 // Unix time divided by the step
 	values  []float32
@@ -63,8 +63,8 @@ type level struct {
 // span is the time that a chart shows.
 type span struct{ from, to time.Time }
 
-// sample contains the values of one step, by column. The value of a signal is its highest value in the step. The other values are those at
-// the end of the step. NaN means unknown.
+// sample contains the values of one step, by column. The value of a signal is its highest value in the step. The other columns contain the
+// values at the end of the step. NaN: unknown.
 type sample struct {
 	at     time.Time
 	step   time.Duration
@@ -73,8 +73,8 @@ type sample struct {
 
 func newSampler() *sampler { return &sampler{series: map[scaling.Key]*series{}} }
 
-// add stores a sample of the record with the given time. If the record has no decision or its decision is too old, add stores nothing, so
-// that the timeline has a gap.
+// add stores a sample of a record with the time now. If the record has no decision or the decision is too old, add stores nothing, and the
+// timeline has a gap.
 func (s *sampler) add(r *engine.Record, now time.Time, workloads int) {
 	if r.At.IsZero() || now.Sub(r.At) > maxDecisionAge {
 		return
@@ -104,8 +104,8 @@ func (s *sampler) add(r *engine.Record, now time.Time, workloads int) {
 	}
 }
 
-// usable returns the value of signal i if the tick used it, and NaN otherwise. A stale value is not used, because it is not a new
-// measurement.
+// usable returns the value of signal i if the decision used this value, and NaN otherwise. It returns NaN for a stale value, because a
+// stale value is no measurement of the current time.
 func usable(r *engine.Record, i int) float32 {
 	status := r.Decision.Status[i]
 	if i >= len(r.Readings) || !r.Readings[i].Known || status != scaling.SignalOK && status != scaling.SignalLowCoverage {
@@ -120,7 +120,8 @@ func points(r resolution, workloads int) int {
 	return max(minPoints, full*fullSpan/max(fullSpan, workloads))
 }
 
-// setSignals changes the columns to the signals of the current policy. A signal whose name already has a column keeps its samples.
+// setSignals changes the columns of the series to the signals of the current policy. It keeps the samples of a signal whose name had a
+// column.
 func (x *series) setSignals(signals []scaling.Signal) {
 	if slices.EqualFunc(x.signals, signals, func(name string, s scaling.Signal) bool { return name == s.Name }) {
 		return
@@ -142,7 +143,8 @@ func (x *series) setSignals(signals []scaling.Signal) {
 	x.signals = names
 }
 
-// rewind deletes the sample of the step that contains the given Unix time, and all later samples. add calls it if the clock was set back.
+// rewind deletes the sample of the step that contains the given Unix time, and all later samples. add calls rewind after the clock was set
+// back.
 func (x *series) rewind(unix int64) {
 	for i := range x.levels {
 		l := &x.levels[i]
@@ -170,8 +172,8 @@ func (l *level) add(bucket int32, values []float32) {
 	}
 }
 
-// trim removes the oldest samples. The parameter keep is the number of samples that remain. trim removes nothing while there are at most
-// 1.25 times as many, because each removal moves all remaining samples.
+// trim removes the oldest samples, so that keep samples remain. Each removal moves all remaining samples, so trim does nothing while the
+// number of samples is at most 1.25 times keep.
 func (l *level) trim(keep, stride int) {
 	if n := len(l.buckets); n > keep+keep/4 {
 		l.buckets = append(l.buckets[:0], l.buckets[n-keep:]...)
@@ -204,9 +206,8 @@ func (s *sampler) forget(now time.Time) {
 	}
 }
 
-// read calls visit for each sample of a span, oldest first, and returns the names of the signals. For each time it uses the highest
-// resolution that has samples. The parameter finest is the index of the highest resolution that it may use. visit must not store the slice
-// of values.
+// read calls visit for each sample of a span, oldest first, and returns the names of the signals. For each time, it reads the samples with
+// the highest stored resolution. finest is the index of the highest resolution that read may use. visit must not store the slice of values.
 func (s *sampler) read(k scaling.Key, w span, finest int, visit func(sample)) (signals []string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

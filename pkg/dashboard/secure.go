@@ -16,8 +16,8 @@ const (
 	maxSearch = 200
 )
 
-// headers contains the HTTP headers of every response. They allow only scripts, styles and connections from this server. They forbid that
-// other pages embed this page and that browsers guess content types.
+// headers contains the HTTP headers of every response. They allow only scripts, styles and connections from this server. They forbid other
+// sites to embed the page, and browsers to guess content types.
 var headers = map[string]string{
 	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -42,7 +42,7 @@ func secure(hosts []string, next http.Handler) http.Handler {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			h.Set("Allow", "GET, HEAD")
 			http.Error(w, "this page is read-only", http.StatusMethodNotAllowed)
-		case r.ContentLength != 0: // a GET or HEAD request needs no body, and request smuggling needs one
+		case r.ContentLength != 0: // a GET or HEAD request needs no body, but request smuggling needs a body
 			h.Set("Connection", "close")
 			http.Error(w, "a request must not have a body", http.StatusBadRequest)
 		case !acceptedHost(r, hosts):
@@ -55,10 +55,9 @@ func secure(hosts []string, next http.Handler) http.Handler {
 	})
 }
 
-// acceptedHost reports whether the Host header of a request is accepted. On loopback, unknown names are rejected: a malicious web page can
-// resolve its own name to the loopback address (DNS rebinding), and requests through a port-forward are not authenticated. On other
-// addresses every name is accepted, because the service proxy of the API server sends its own name, and users must authenticate with a
-// token.
+// acceptedHost reports whether the Host header of a request is accepted. On loopback, where requests are not authenticated, unknown names
+// are rejected, because a malicious web page can resolve its own name to the loopback address (DNS rebinding). On other addresses, every
+// name is accepted: users must authenticate with a token, and the API server's service proxy sends its own name.
 func acceptedHost(r *http.Request, more []string) bool {
 	if at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok && !at.IP.IsLoopback() {
 		return true

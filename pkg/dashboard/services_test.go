@@ -14,7 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// testCluster simulates a working day of several services: queues grow and shrink, replicas load for minutes, sources fail.
+// testCluster simulates a working day of several services, in which queues grow and shrink, replicas load for minutes and data sources
+// fail.
 type testCluster struct {
 	now       time.Time
 	workloads []scaling.Workload
@@ -110,7 +111,7 @@ func cronAt(hour uint64) calendar.Cron {
 	return calendar.Cron{Minute: 1, Hour: 1 << hour, DayOfMonth: all, Month: all, DayOfWeek: all}
 }
 
-// addFaults makes a source of one workload fail, pauses a second workload and overrides a third.
+// addFaults makes a data source of one workload fail, pauses a second workload, and overrides the target of a third workload.
 func (l *testCluster) addFaults() {
 	for i, w := range l.workloads {
 		s := l.services[w.Key]
@@ -206,7 +207,7 @@ func (l *testCluster) pass(d, step time.Duration) {
 
 var look = flag.String("look", "", "serve a page with changing data at this address until interrupted, for example 127.0.0.1:8099")
 
-// TestLook serves two pages for manual tests in a browser.
+// TestLook serves two web pages for manual tests in a browser, if the flag look is set.
 func TestLook(t *testing.T) {
 	if *look == "" {
 		t.Skip("a manual test: go test -run TestLook -look 127.0.0.1:8099 -timeout 0")

@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// heartbeat is the interval of updates while no tick finishes. The updates prevent proxies and browsers from closing the connection.
+	// heartbeat is the interval of updates while the engine does not tick. Without updates, proxies and browsers would close the connection.
 	heartbeat = 15 * time.Second
-	// writeTimeout is the maximum duration of a write to a client. If a client does not read for this time, its stream is closed.
+	// writeTimeout is the maximum duration of a write to a client. If a client does not read for this time, the server closes its stream.
 	writeTimeout = 10 * time.Second
 	// maxAnnounced is the maximum number of changes that one update announces to screen readers.
 	maxAnnounced = 3
 )
 
-// part is one element of a page. The stream sends it when it changes.
+// part is one element of a live page. The server sends the part when it changes.
 type part struct {
 	ID, HTML string
 	Key      string // the part is sent when the key changes; empty: when the HTML changes
 	Parent   string // ID of the part that contains this part
 }
 
-// announcement is the target of a policy on a live page. When the target changes, the page announces it to screen readers.
+// announcement is the target of a policy on a live page. When the target changes, the page announces the target to screen readers.
 type announcement struct {
 	Policy, Why string
 	Target      int32
@@ -40,9 +40,9 @@ type snapshot struct {
 	announcements []announcement
 }
 
-// serveEvents sends the parts of a page when they change, as server-sent events:
+// serveEvents sends the parts of a live page when they change, as server-sent events:
 //
-//	part  {"id": ..., "html": ...}  replaces the element with that id
+//	part  {"id": ..., "html": ...}  replaces the element with this id
 //	say   "..."                     is announced to screen readers
 //	time  "..."                     is the time of the page's data
 func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
@@ -75,8 +75,8 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// snapshots returns a function that takes snapshots of one page. The query parameter workload selects the page of a workload; without it,
-// the page is the overview.
+// snapshots returns a function that takes snapshots of one page: of the workload in the query parameter workload or, without this
+// parameter, of the overview.
 func (p *Page) snapshots(r *http.Request) (take func() (snapshot, bool), err error) {
 	v := r.URL.Query()
 	if name := v.Get("workload"); name != "" {
@@ -130,7 +130,7 @@ func (s *snapshot) add(page string, view any, names ...string) {
 	}
 }
 
-// stream is the connection of one client. sent contains, for each part that was sent, a hash of its last version.
+// stream is the connection of one client. sent contains, by the ID of a part, a hash of the version that was sent last.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -184,7 +184,7 @@ func (s *stream) send(p *Page, now snapshot) error {
 		}
 		s.sent[x.ID] = sum
 		changed[x.ID] = true
-		if !changed[x.Parent] { // not sent if its parent is sent, because the HTML of the parent contains it
+		if !changed[x.Parent] { // if the parent is sent, its HTML contains this part
 			event(&b, "part", map[string]string{"id": x.ID, "html": x.HTML})
 		}
 	}
@@ -194,7 +194,7 @@ func (s *stream) send(p *Page, now snapshot) error {
 	return s.write(b.String())
 }
 
-// announce returns a text for screen readers with the targets that changed since the last update. On the first update the text is empty.
+// announce returns a text for screen readers with the targets that changed since the last update. For the first update, the text is empty.
 func (s *stream) announce(all []announcement) string {
 	var parts []string
 	more := 0
@@ -215,8 +215,8 @@ func (s *stream) announce(all []announcement) string {
 	return strings.Join(parts, ". ")
 }
 
-// event appends one server-sent event to b. The data is encoded as JSON. JSON has no line breaks, so a name in the data cannot end the
-// event early.
+// event appends one server-sent event to b. The data is encoded as JSON, which has no line breaks, so a name in the data cannot end the
+// event.
 func event(b *strings.Builder, name string, data any) {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -225,7 +225,7 @@ func event(b *strings.Builder, name string, data any) {
 	fmt.Fprintf(b, "event: %s\ndata: %s\n\n", name, text)
 }
 
-// write sends text without buffering. It returns an error if the client does not read it within writeTimeout.
+// write sends text without buffering. It returns an error if the client does not read the text within writeTimeout.
 func (s *stream) write(text string) error {
 	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout)) // may use the clock: the deadline of a connection
 	if _, err := s.w.Write([]byte(text)); err != nil {

@@ -53,7 +53,7 @@ func listen(t *testing.T, server *httptest.Server, path string) (events <-chan s
 	return out, cancel
 }
 
-// until returns the next event for which the function accept returns true. The test fails if there is none within a minute.
+// until returns the next event for which the function accept returns true. The test fails if no such event arrives within a minute.
 func until(t *testing.T, events <-chan serverEvent, what string, accept func(serverEvent) bool) serverEvent {
 	t.Helper()
 	late := time.After(time.Minute)
@@ -81,8 +81,8 @@ func partOf(t *testing.T, e serverEvent) (id, html string) {
 	return p.ID, p.HTML
 }
 
-// serving returns a cluster whose page is served by a real HTTP server, and a function step. step calls its argument, if that is not nil,
-// and then runs one tick.
+// serving returns a cluster whose page is served by a real HTTP server, and a function step. step calls edit unless it is nil, and then
+// runs one tick.
 func serving(t *testing.T, o Options) (l *testCluster, server *httptest.Server, step func(edit func())) {
 	t.Helper()
 	var mu sync.Mutex
@@ -113,12 +113,12 @@ func TestTransitionIsSentWithinATick(t *testing.T) {
 	until(t, overview, "the first update", func(e serverEvent) bool { return e.name == "part" && strings.Contains(e.data, `"rows"`) })
 	until(t, workload, "the first update", func(e serverEvent) bool { return e.name == "part" && strings.Contains(e.data, `"head"`) })
 
-	step(func() { l.services[chat].peak = 900 }) // many requests arrive; this call runs the only tick
+	step(func() { l.services[chat].peak = 900 }) // many requests arrive, and the engine runs one tick
 	target, _ := l.engine.Decisions().Decision(chat)
 	if target.Replicas != 40 {
 		t.Fatalf("the target after the burst is %d", target.Replicas)
 	}
-	// An update during the tick can contain only some of the following events; the others follow in the next update. Their order varies.
+	// The following events can arrive in any order, because an update during the tick can contain only some of them.
 	var announced string
 	eventually(t, overview, map[string]func(serverEvent) bool{
 		"the changed row": partWith(t, elementID(chat), `num target">40</td>`),
@@ -133,8 +133,7 @@ func TestTransitionIsSentWithinATick(t *testing.T) {
 	}
 }
 
-// partWith returns a check of an event. The check accepts an event that contains the part with this ID, if the HTML of the part contains
-// the text.
+// partWith returns a function that accepts an event with the part that has the given ID, if the HTML of this part contains the text.
 func partWith(t *testing.T, id, text string) func(serverEvent) bool {
 	return func(e serverEvent) bool {
 		if e.name != "part" {
@@ -145,8 +144,8 @@ func partWith(t *testing.T, id, text string) func(serverEvent) bool {
 	}
 }
 
-// eventually reads events until each check has accepted one event. The order of the events does not matter. A check that has accepted an
-// event is not called again.
+// eventually reads events until each function in checks has accepted one event, in any order. A function that has accepted an event is not
+// called again.
 func eventually(t *testing.T, events <-chan serverEvent, checks map[string]func(serverEvent) bool) {
 	t.Helper()
 	for len(checks) > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Heights of the panels in pixels.
+// Heights of the charts in pixels.
 const (
 	replicasHeight = 132
 	signalHeight   = 52
@@ -27,7 +27,7 @@ type timeline struct {
 	Replicas chart
 	Signals  []chart
 	Marks    []mark
-	Degraded []interval // intervals with missing inputs
+	Degraded []interval // intervals in which inputs of the decisions were missing
 	At       string     // horizontal position of the requested time in percent; empty: no time was requested
 	Empty    bool
 	Words    string // description for screen readers
@@ -40,7 +40,7 @@ func (t timeline) HasTargets() bool {
 
 type tick struct{ X, Text string }
 
-// chart is one panel of the timeline. Its lines and areas are SVG path data.
+// chart is one chart of the timeline. Its lines and areas are SVG path data.
 type chart struct {
 	Name, Now, Of, Peak   string
 	Height                int
@@ -96,8 +96,8 @@ func (h pastData) all() []transition {
 	return append(slices.Clone(h.changes), *h.before)
 }
 
-// timeline draws the charts of a span. r is the record that the page explains. There is one chart of replicas, and one for each signal of
-// the policy of r.
+// timeline draws the charts of a span: one chart of the replicas, and one chart for each signal. r is the record that the page explains.
+// The signals are the signals of the policy in r.
 func (p *Page) timeline(r *engine.Record, w span) timeline {
 	h := p.pastData(r.Workload.Key, w)
 	empty := len(h.points) == 0 && len(h.changes) == 0 && h.before == nil
@@ -135,7 +135,7 @@ func (h pastData) target() []point {
 	return out
 }
 
-// stepAt returns the interval between the samples around a time.
+// stepAt returns the interval between the two samples before and after a time.
 func (h pastData) stepAt(at time.Time) time.Duration {
 	if len(h.points) == 0 {
 		return resolutions[0].step
@@ -172,7 +172,7 @@ func (h pastData) charts(r *engine.Record, w span) (all []chart) {
 			if s.Kind == scaling.Mean {
 				return s.Target
 			}
-			return s.Target * float64(x.values[columnReady]) // the target of a total is per ready replica
+			return s.Target * float64(x.values[columnReady]) // the target of a signal that measures a total is for one ready replica
 		}
 		values := h.column(func(x sample) float64 { return float64(x.values[firstSignal+column]) })
 		reference := h.column(allowed)
@@ -196,7 +196,7 @@ func (h pastData) charts(r *engine.Record, w span) (all []chart) {
 	return all
 }
 
-// ticks returns four to eight round times for the axis.
+// ticks returns four to eight round times, in the time zone of the page, for the axis of a chart.
 func (p *Page) ticks(w span) (all []tick) {
 	long := w.to.Sub(w.from)
 	step := 5 * time.Minute

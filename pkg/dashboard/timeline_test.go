@@ -68,7 +68,7 @@ func TestChartsStayWithinTheCanvas(t *testing.T) {
 		}
 		for _, d := range []string{p.steps(points, false), p.steps(points, true), p.line(points)} {
 			for _, n := range strings.FieldsFunc(d, func(r rune) bool { return strings.ContainsRune("MHVLZh ", r) }) {
-				if v, err := strconv.ParseFloat(n, 64); err != nil || !(v >= 0 && v <= picture.Canvas) { // NaN fails too
+				if v, err := strconv.ParseFloat(n, 64); err != nil || !(v >= 0 && v <= picture.Canvas) { // true for NaN
 					t.Fatalf("%q in %s", n, d)
 				}
 			}
@@ -131,7 +131,8 @@ func TestTimelineShowsMissingInputs(t *testing.T) {
 	}
 }
 
-// With an objective, a signal has no target. Before the first request its values are 0, which is the whole range of its axis.
+// A signal of a policy with an objective has no target, and before the first request all its values are 0. Its chart must have no reference
+// line and must draw the value 0 at the lower edge.
 func TestChartOfASignalWithoutTargetAndRequests(t *testing.T) {
 	r := engine.Record{Workload: scaling.Workload{Policy: &scaling.Policy{Signals: []scaling.Signal{{Name: "queue", Kind: scaling.Total}}}}}
 	values := make([]float32, firstSignal+1)

@@ -22,9 +22,9 @@ type workloadView struct {
 	E        explain.Explanation
 	Object   scaling.Target
 	AtTime   moment // time of the decision
-	Asked    moment // requested time; if it is not Known, the request was for the newest decision
+	Asked    moment // requested time; not Known: the request was for the newest decision
 	Now      moment
-	Until    moment // time at which the next decision replaced the shown one; if it is not Known, the shown decision still applies
+	Until    moment // time at which the next decision replaced the shown decision; not Known: the shown decision is the newest
 	Earlier  string // URL of the previous transition
 	Later    string // URL of the next transition
 	Next     string
@@ -40,7 +40,7 @@ type workloadView struct {
 	Pager    pager
 	JSON     string // URL of the explanation as JSON
 	Link     string // permanent URL of the newest decision
-	Compare  string // URL of the comparison of the decision with another one: the one before it, or the newest one
+	Compare  string // URL of the comparison with the decision before it or, for an older decision, with the newest decision
 }
 
 // ruleView is a rule of the explanation, with the target that the tick would have computed without this rule.
@@ -66,7 +66,7 @@ type workloadQuery struct {
 
 func (p *Page) parseWorkloadQuery(k scaling.Key, v url.Values) (q workloadQuery, err error) {
 	q = workloadQuery{Key: k, Q: strings.TrimSpace(v.Get("q")), Range: v.Get("range")}
-	q.Page, _ = strconv.Atoi(v.Get("page")) // if the text is not a number, the first page is shown
+	q.Page, _ = strconv.Atoi(v.Get("page")) // 0, which is the first page, if the text is not a number
 	if len(q.Q) > maxSearch {
 		return q, fmt.Errorf("the search has %d bytes, at most %d are allowed", len(q.Q), maxSearch)
 	}
@@ -74,7 +74,7 @@ func (p *Page) parseWorkloadQuery(k scaling.Key, v url.Values) (q workloadQuery,
 	return q, err
 }
 
-// query returns the URL query of a link to the same page. The function edit first changes a copy of q.
+// query returns the URL query of a link to the same page with a copy of q that the function edit has changed.
 func (q workloadQuery) query(edit func(*workloadQuery)) string {
 	edit(&q)
 	v := url.Values{}
@@ -177,9 +177,9 @@ func (p *Page) addHistory(v *workloadView, record *engine.Record, q workloadQuer
 	}
 	name, long := parseRange(q.Range, defaultRange)
 	v.Range = q.Range
-	end := now.Truncate(long / 360).Add(long / 360) // rounded, so that the timeline moves only by 1/360 of its width
+	end := now.Truncate(long / 360).Add(long / 360) // rounded, so that the timeline moves in steps of 1/360 of its width
 	w := span{end.Add(-long), end}
-	if !q.At.IsZero() { // the requested time is in the middle, or right of it if the timeline would otherwise end in the future
+	if !q.At.IsZero() { // the requested time is in the middle of the timeline, unless the timeline would then end in the future
 		w.to = q.At.Add(long / 2)
 		if w.to.After(now) {
 			w.to = now

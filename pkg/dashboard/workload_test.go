@@ -47,7 +47,7 @@ func TestTablesAsHTML(t *testing.T) {
 	golden.Compare(t, "testdata/rules.html", fragment("workload", "rules", v))
 }
 
-// The page of a workload with an objective shows the phases of the cold start that were observed.
+// The page of a workload with an objective must show the observed phases of the cold start.
 func TestPageShowsThePhasesOfColdStarts(t *testing.T) {
 	shown := ""
 	for _, start := range []planner.ReplicaStart{explaintest.Karpenter(), explaintest.WithoutKarpenter()} {
@@ -95,7 +95,7 @@ func TestPageExplainsNowAndEarlierTimes(t *testing.T) {
 	if !strings.Contains(body, link) {
 		t.Error("the page has no permanent link")
 	}
-	// A link that contains the time of a decision explains this decision, even an hour later when another decision applies.
+	// A link with the time of a decision must show this decision, even an hour later when another decision applies.
 	s.Now = s.Now.Add(time.Hour)
 	s.Replicas.Replicas, s.Replicas.Loading, s.Replicas.Pending, s.Replicas.Ready = 9, 0, 0, 9
 	s.Measure(117, 0.5, 0.5)

@@ -7,26 +7,26 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/capcause"
 )
 
-// CappedBy is the capacity group that caps a target, because no NodePool of the group provides a node.
+// CappedBy describes the capacity group that caps a target because no NodePool of the group provides a node.
 type CappedBy struct {
 	Group string `json:"group"`
-	// Cap is the greatest target that the group permits: the replicas that have nodes, or space on existing nodes, plus one.
+	// Cap is the highest target that the group permits: the number of replicas that run on nodes or fit on existing nodes, plus one.
 	Cap       int32        `json:"cap"`
 	Resource  string       `json:"resource"`
-	Until     time.Time    `json:"until,omitzero"` // the next attempt with the full target
+	Until     time.Time    `json:"until,omitzero"` // time of the next attempt without the cap
 	NodePools []ClosedPool `json:"nodePools"`
 }
 
 // ClosedPool contains the reason why one NodePool of the group provides no node.
 type ClosedPool struct {
-	NodePool string `json:"nodePool,omitempty"` // "" for nodes that are found by their labels
+	NodePool string `json:"nodePool,omitempty"` // "" for a group that selects nodes by their labels
 	Selector string `json:"nodeSelector,omitempty"`
 	// Cause is "limit", "launches refused", "not ready", "reservation full", "maximum" (maxNodes or maxCapacity), "no new node",
 	// or "infeasible" (reported in the status of a CapacityBuffer).
 	Cause     string   `json:"cause"`
 	Limited   string   `json:"limited,omitempty"` // the resource of a limit, or the field of a maximum
 	Limit     *float64 `json:"limit,omitempty"`   // absent if there is no limit or maximum
-	Used      *float64 `json:"used,omitempty"`    // how much of Limited the NodePool has
+	Used      *float64 `json:"used,omitempty"`    // how much of the resource Limited the NodePool has
 	LimitOf   string   `json:"limitOf,omitempty"` // "owner", "schedule", "gpuscaler", or "group" for a maximum
 	Units     int64    `json:"units"`             // units of the group's resource on the nodes of the NodePool
 	Unmanaged int64    `json:"unmanaged"`         // units in use by pods without a policy of the group
@@ -55,7 +55,7 @@ func newCappedBy(r *engine.Record) *CappedBy {
 	return out
 }
 
-// limitOwner returns what sets a limit: "gpuscaler" for an override that it may no longer change.
+// limitOwner returns the value of ClosedPool.LimitOf. It is "gpuscaler" for an override that gpuscaler set and may no longer change.
 func limitOwner(fleet bool, p *capcause.Pool) string {
 	switch {
 	case fleet:

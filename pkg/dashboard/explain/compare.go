@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Comparison contains what two decisions of a workload have in common and what differs.
+// Comparison contains the properties of two decisions of a workload, in three lists.
 type Comparison struct {
 	State, Signals, Rules []Compared
 }
 
-// Compared is one property of both decisions. If a decision does not have the property, its text is empty.
+// Compared is one property of two decisions. The text of a decision without this property is empty.
 type Compared struct {
 	Name          string
 	First, Second string
-	Change        string // the difference of two numbers, with its sign; empty: at least one text is not a number
+	Change        string // the difference of the numbers with a sign, such as "+3"; empty: one of the texts is not a number
 }
 
 // Differs reports whether the property changed.
@@ -38,8 +38,8 @@ func (c Compared) Difference() string {
 	return "differs"
 }
 
-// Compare compares two explanations of one workload. The parameter zone is the time zone of times in the result. In each part of the
-// result, the properties that differ are first.
+// Compare compares two explanations of one workload. zone is the time zone of times in the result. In each list of the result, the
+// properties that differ are first.
 func Compare(first, second *Explanation, zone *time.Location) Comparison {
 	return Comparison{
 		State:   joined(first.state(zone), second.state(zone)),
@@ -48,14 +48,15 @@ func Compare(first, second *Explanation, zone *time.Location) Comparison {
 	}
 }
 
-// property is a name with the text that the page shows.
+// property is the name of a property of a decision, with the text that the web page shows.
 type property struct {
 	name, text string
 	number     float64
 	isNumber   bool
 }
 
-// joined pairs the properties with the same name, in their order. A name that is in only one of the lists is last.
+// joined pairs the properties of two decisions that have the same name, in the order of first. Properties that only one decision has
+// follow.
 func joined(first, second []property) (out []Compared) {
 	for _, a := range first {
 		c := Compared{Name: a.name, First: a.text}
@@ -151,7 +152,7 @@ func (e *Explanation) signalTexts() (out []property) {
 	return out
 }
 
-// ruleTexts returns, for each rule that was applied, the target before and after it, and its reason.
+// ruleTexts returns, for each rule that was applied, the target before and after the rule, and the reason of the change.
 func (e *Explanation) ruleTexts() (out []property) {
 	seen := map[string]int{}
 	for _, r := range e.Rules {

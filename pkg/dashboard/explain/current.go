@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// Current explains the newest record of a workload. The parameters served and unserved are the results of engine.LookupNow: the target that
-// gpuscaler serves to the HPA and to KEDA, or the error that it returns to them.
+// Current explains the newest record of a workload. served and unserved are the results of engine.LookupNow: the target that gpuscaler
+// serves to the HPA and to KEDA, or the error that gpuscaler returns to them.
 func Current(r engine.Record, cluster string, served engine.Served, unserved error) Explanation {
 	e := FromRecord(r, cluster)
 	switch {
@@ -25,8 +25,8 @@ func Current(r engine.Record, cluster string, served engine.Served, unserved err
 	return e
 }
 
-// Outdated reports whether the newest record is not a current decision. This is so if the scale target was deleted or replaced, if the
-// policy changed, or if the decision is too old. The parameter unserved is the error of engine.LookupNow, or nil.
+// Outdated reports whether the newest record of a workload is not a current decision: the scale target was deleted or replaced, the policy
+// changed, or the decision is too old. unserved is the error of engine.LookupNow, or nil.
 func Outdated(r *engine.Record, unserved error) bool {
 	if r.Unseen || r.Superseded {
 		return true
@@ -39,7 +39,7 @@ func Outdated(r *engine.Record, unserved error) bool {
 	return false
 }
 
-// WhyOutdated returns the reason why the newest record is not a current decision, or "" if it is one.
+// WhyOutdated returns the reason why the newest record of a workload is not a current decision, or "" if it is a current decision.
 func WhyOutdated(r *engine.Record, unserved error) string {
 	if why := notDecided(r); why != "" || unserved == nil {
 		return why
@@ -47,7 +47,8 @@ func WhyOutdated(r *engine.Record, unserved error) string {
 	return unserved.Error()
 }
 
-// notDecided returns the reason why a workload has no decision under the current version of its policy, or "" if the last tick made one.
+// notDecided returns the reason why the last tick made no decision with the current version of the workload's policy. It returns "" if the
+// last tick made a decision.
 func notDecided(r *engine.Record) string {
 	t := &r.Workload.Target
 	missing := fmt.Sprintf("%s %s/%s is not in the cluster", cmp.Or(t.Kind, "Deployment"), r.Workload.Key.Namespace, t.Name)

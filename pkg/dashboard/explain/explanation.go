@@ -1,6 +1,6 @@
 // Package explain converts a decision of the engine to an Explanation: the target, the readings of the signals, the rules that were
-// applied, and the objects that caused it. An Explanation can be written as text for a terminal, as JSON, and as one line for a log. The
-// text and the line can also be written from decoded JSON.
+// applied, and the objects that caused the decision. An Explanation can be written as text for a terminal, as JSON, and as one line for a
+// log. An Explanation that was decoded from JSON can be written in the same forms.
 package explain
 
 import (
@@ -21,9 +21,9 @@ const Served = "served"
 type Explanation struct {
 	Policy  string `json:"policy"` // namespace/name
 	Cluster string `json:"cluster,omitempty"`
-	// NotDecided is the reason why there is no current decision. It is empty if there is one. If it is set, the other fields describe the
-	// last decision, made at the time At. If there was never a decision, At is zero and the JSON omits the numbers of replicas, because a
-	// client could read a 0 as a target.
+	// NotDecided is the reason why there is no current decision; empty: there is a current decision. If NotDecided is set, the other fields
+	// describe the last decision, made at the time At. If there was never a decision, At is zero and the JSON omits the numbers of replicas,
+	// because a client could interpret a 0 as a target.
 	NotDecided string `json:"notDecided,omitempty"`
 
 	At      time.Time `json:"at,omitzero"`    // time of the decision
@@ -38,8 +38,8 @@ type Explanation struct {
 	// their pods.
 	Crashing    int32  `json:"crashing"`
 	CrashingPod string `json:"crashingPod,omitempty"`
-	// Rejected is the number of replicas whose pods the API server rejects. Rejection names the object that rejects them, and contains the
-	// API server's error text.
+	// Rejected is the number of replicas whose pods the API server rejects. Rejection names the object that causes the rejection, and contains
+	// the API server's error text.
 	Rejected  int32            `json:"rejected,omitempty"`
 	Rejection engine.Rejection `json:"rejection,omitzero"`
 
@@ -49,7 +49,7 @@ type Explanation struct {
 	Degraded bool   `json:"degraded,omitempty"` // inputs of the decision were missing
 	Binding  string `json:"binding"`            // the rule that determined the target
 	Why      string `json:"why"`                // the target and its cause in one line
-	Served   string `json:"served"`             // "served", or the error that readers of the target receive
+	Served   string `json:"served"`             // "served", or the error that the HPA and KEDA receive instead of the target
 
 	Signals []Signal  `json:"signals"`
 	Rules   []Rule    `json:"rules"`
@@ -60,15 +60,16 @@ type Explanation struct {
 	ScaleDownRule     string    `json:"scaleDownRule,omitempty"`
 	ScaledBy          *ScaledBy `json:"scaledBy,omitempty"`
 	Operator          *Operator `json:"operator,omitempty"`
-	// CappedBy is the capacity group that caps the target, and why. It is nil if no capacity group caps the target.
+	// CappedBy is the capacity group that caps the target, with the reason. nil: no capacity group caps the target.
 	CappedBy *CappedBy `json:"cappedBy,omitempty"`
-	// Surge is why the capacity group adds a replica before Karpenter evicts one, or why it stopped; "": it does neither.
+	// Surge is the reason why the capacity group adds a replica before Karpenter evicts a replica, or why the group stopped adding it. "": the
+	// group adds none.
 	Surge string `json:"surge,omitempty"`
 	// Objective is nil for a policy without an objective.
 	Objective *Objective `json:"objective,omitempty"`
 }
 
-// Signal is one row of the SIGNAL table in the text format.
+// Signal is one signal of the policy with its reading. In the text format, it is one row of the table SIGNAL.
 type Signal struct {
 	Name       string   `json:"name"`
 	Type       string   `json:"type"`
@@ -85,7 +86,7 @@ type Signal struct {
 	NextStep   string   `json:"nextStep,omitempty"` // what to do about the cause
 }
 
-// Rule is one row of the RULE table in the text format.
+// Rule is one rule that was applied. In the text format, it is one row of the table RULE.
 type Rule struct {
 	Name    string `json:"name"`
 	From    int32  `json:"from"`
@@ -118,8 +119,8 @@ type Operator struct {
 	By     string    `json:"by,omitempty"`
 }
 
-// FromRecord explains a record of the engine's decision store or of its history, as of the time of the decision. For the newest record use
-// Current: its result also contains whether gpuscaler serves the target now.
+// FromRecord explains a record of the engine's decision store or of its history, as of the time of the decision. For the newest record, use
+// Current, whose result also contains whether gpuscaler serves the target at the present time.
 func FromRecord(r engine.Record, cluster string) Explanation {
 	d := &r.Decision
 	e := Explanation{
@@ -159,7 +160,7 @@ func (e Explanation) MarshalJSON() ([]byte, error) {
 	if !e.At.IsZero() {
 		return json.Marshal(plain(e))
 	}
-	return json.Marshal(struct { // the fields of this struct replace the fields of plain with the same JSON names
+	return json.Marshal(struct { // the fields of this struct hide the fields of plain with the same JSON names
 		plain
 		From     *int32  `json:"from,omitempty"`
 		Target   *int32  `json:"target,omitempty"`
@@ -186,7 +187,8 @@ func served(r engine.Record) string {
 	return Served
 }
 
-// RuleName returns the name of a rule. If the rule belongs to a schedule or a signal, the name of the schedule or signal at index follows.
+// RuleName returns the name of a rule. For a rule of a schedule or a signal, the name of the schedule or signal with the given index
+// follows.
 func RuleName(p *scaling.Policy, rule scaling.Rule, index int8) string {
 	name := rule.String()
 	switch i := int(index); {

@@ -46,7 +46,7 @@ func TestRefusedSignalsAreExplainedWithTheirCauseAndTheNextStep(t *testing.T) {
 	s.Tick(0)
 	s.Readings[0] = scaling.Reading{Cause: scaling.CauseForbidden, Failures: 7, Reported: -1}
 	s.Readings[1] = scaling.Reading{Cause: scaling.CauseUnauthorized, Failures: 1, Reported: -1}
-	s.Readings[2].Cause, s.Readings[2].Failures = scaling.CauseRefused, 4 // the sample of the last successful poll remains
+	s.Readings[2].Cause, s.Readings[2].Failures = scaling.CauseRefused, 4 // the reading keeps the sample of the last successful poll
 	s.Tick(90 * time.Second)
 	e := FromRecord(s.Record(), "prod")
 	golden.Compare(t, "testdata/refused.txt", text(t, e))
@@ -55,7 +55,7 @@ func TestRefusedSignalsAreExplainedWithTheirCauseAndTheNextStep(t *testing.T) {
 	}
 
 	s.Measure(57, 0.78, 0.69)
-	s.Readings[0].Cause, s.Readings[0].Failures = scaling.CauseTimeout, 1 // one poll failed, and the last sample can still be used
+	s.Readings[0].Cause, s.Readings[0].Failures = scaling.CauseTimeout, 1 // one poll failed, and the last sample is recent enough to be used
 	s.Tick(time.Second)
 	if got := FromRecord(s.Record(), "prod").Signals[0]; got.Cause != "" || got.NextStep != "" {
 		t.Errorf("with a fresh sample: %+v", got)
@@ -115,7 +115,7 @@ func TestLogExplainsEveryTimeAcrossRestarts(t *testing.T) {
 	s.Measure(87, 0.91, 0.72)
 	s.Tick(0)
 	log.WriteString(`{"msg":"transition","explanation":{}}` + "\n{broken\n")
-	restarted := explaintest.New(record) // another leader: its history begins later
+	restarted := explaintest.New(record) // a new leader, whose history begins later
 	restarted.Now = explaintest.Start.Add(2 * time.Hour)
 	restarted.Measure(20, 0.3, 0.2)
 	restarted.Tick(0)
@@ -162,8 +162,8 @@ func TestFormatValueAndShortDuration(t *testing.T) {
 	}
 }
 
-// KEDA's annotation paused-scale-in does not expire; its end is represented by the year 9999. The text omits this date, because a user
-// would read it as a date that another user chose.
+// KEDA's annotation paused-scale-in does not expire, so its end is the year 9999. The text must omit this date, because a reader would
+// assume that a user chose it.
 func TestOverrideWithoutEndShowsNoDate(t *testing.T) {
 	o := NewOperator(engine.View{
 		Operator:   scaling.Operator{Min: 5, Max: -1, Until: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)},
@@ -190,8 +190,8 @@ func TestCrashingReplicasAreExplained(t *testing.T) {
 	}
 }
 
-// A capacity group caps the target. The text contains the group, the NodePool, its limit, and how much of it pods without a policy use. The
-// JSON contains the same numbers as fields.
+// A capacity group caps the target. The text must contain the group, the NodePool, its limit, and how much of the limit pods without a
+// policy use. The JSON must contain the same numbers as fields.
 func TestCapOfACapacityGroupIsExplained(t *testing.T) {
 	s := explaintest.New(nil)
 	s.Tick(0)
@@ -226,7 +226,8 @@ func TestCapOfACapacityGroupIsExplained(t *testing.T) {
 	}
 }
 
-// The nodes of a group are found by their labels and have reached maxNodes. The JSON names the labels instead of a NodePool.
+// A capacity group selects nodes by labels, and the number of nodes has reached maxNodes. The JSON must name the labels instead of a
+// NodePool.
 func TestMaximumOfLabeledNodesIsExplained(t *testing.T) {
 	s := explaintest.New(nil)
 	s.Tick(0)
@@ -241,8 +242,8 @@ func TestMaximumOfLabeledNodesIsExplained(t *testing.T) {
 	}
 }
 
-// A quota rejects the pods of three replicas. The text contains the name, the use and the limit of the quota, and the command that shows
-// the quota.
+// A ResourceQuota rejects the pods of three replicas. The text must contain the name, the use and the limit of the quota, and the command
+// that shows the quota.
 func TestRejectedReplicasAreExplained(t *testing.T) {
 	s := explaintest.New(nil)
 	s.Replicas.Rejected, s.Replicas.Rejection = 3, engine.Rejection{Kind: "ResourceQuota", Name: "gpus",

@@ -17,34 +17,35 @@ type Objective struct {
 	// SafePolicy is the reason why gpuscaler computes the target with the safe policy and not with the learned values. It is empty if
 	// gpuscaler uses the learned values.
 	SafePolicy string `json:"safePolicy,omitempty"`
-	// Terms lists the parts that add up to the replicas of the decision, for example the expected load. Parts of 0 replicas are omitted.
+	// Terms lists numbers of replicas, each with its reason, for example the expected load. Their sum is the number of replicas that the
+	// objective needs. Terms of 0 replicas are omitted.
 	Terms []Term `json:"terms,omitempty"`
 	// Learned is a text of one line with the learned values.
 	Learned string `json:"learned,omitempty"`
-	// work per second that one replica can serve; absent while it is not known
+	// Capacity is the work per second that one replica can serve; absent while it is not known.
 	Capacity *objective.Distribution `json:"capacityPerReplica,omitempty"`
-	// ColdStart is the time from the decision to a ready replica, in seconds; absent until one was observed.
+	// ColdStart is the time from the decision to a ready replica, in seconds; absent until a cold start was observed.
 	ColdStart *objective.Distribution `json:"coldStartSeconds,omitempty"`
-	// Phases are the parts of the cold start that were observed, in seconds, in the order of time. "node" is the time from the decision until
-	// the pod was assigned to a node. Without Karpenter, its parts are not known.
+	// Phases contains the observed phases of the cold start, in seconds, in the order of time. "node" is the time from the decision until the
+	// pod was assigned to a node. Without Karpenter, the phases of this time are not known.
 	Phases   []Phase `json:"coldStartPhases,omitempty"`
 	Attained float64 `json:"sloAttained"`    // share of the work that met the SLO, 0..1
-	Budget   float64 `json:"lateBudgetLeft"` // share of the late work that the SLO allows and that has not occurred yet, 0..1
+	Budget   float64 `json:"lateBudgetLeft"` // unused share of the late work that the SLO allows, 0..1
 }
 
-// Term is one part of the number of replicas that an objective needs.
+// Term is a number of replicas that an objective needs for one reason.
 type Term struct {
 	Name     string `json:"name"`
 	Replicas int32  `json:"replicas"`
 }
 
-// Phase is the observed duration of one part of a cold start.
+// Phase is the observed duration of one phase of a cold start, for example the image pull.
 type Phase struct {
 	Name    string                 `json:"name"`
 	Seconds objective.Distribution `json:"seconds"`
 }
 
-// newObjective returns the objective of a record; nil if the policy has none.
+// newObjective returns the objective of a record's policy, or nil if the policy has no objective.
 func newObjective(r *engine.Record) *Objective {
 	o := r.Workload.Policy.Objective
 	if o == nil {
@@ -74,7 +75,7 @@ func newObjective(r *engine.Record) *Objective {
 }
 
 // LearnedText returns one line with the values that gpuscaler has learned about a workload: the capacity of a replica, the cold start, and
-// the attained SLO. The line marks a value that the user set in the objective instead.
+// the attained SLO. If the user sets one of these values in the objective, the line contains the user's value with a mark.
 func LearnedText(l *objective.Learned, o *objective.Objective) string {
 	return strings.Join([]string{capacityText(l, o), coldStartText(l, o), attainedText(l, o)}, " | ")
 }
@@ -117,11 +118,11 @@ func coldStartText(l *objective.Learned, o *objective.Objective) string {
 	return fmt.Sprintf("cold start p50 %s, p95 %s (%s)", seconds(c.P50), seconds(c.P95), strings.Join(append(parts, observations), ", "))
 }
 
-// phaseWords are the names of the phases in the line of LearnedText.
+// phaseWords contains the names of the cold start's phases in the line of LearnedText.
 var phaseWords = [objective.Phases]string{objective.NodeLaunch: "launch", objective.Registration: "registration",
 	objective.GPUAllocatable: "GPUs", objective.ImagePull: "image", objective.ModelLoad: "model"}
 
-// partsOf returns the median duration of each of the given phases that was observed.
+// partsOf returns texts with the name and the median duration of the given phases. It omits phases that were not observed.
 func partsOf(l *objective.Learned, of ...objective.Phase) (parts []string) {
 	for _, p := range of {
 		if d := l.Phase[p]; d.Count > 0 {
@@ -131,7 +132,7 @@ func partsOf(l *objective.Learned, of ...objective.Phase) (parts []string) {
 	return parts
 }
 
-// phases returns the phases that were observed.
+// phases returns the phases of the cold start that were observed.
 func phases(l *objective.Learned) (out []Phase) {
 	if l.Node.Count > 0 {
 		out = append(out, Phase{"node", l.Node})

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
-// The explanation of a policy with an objective contains the SLO, the terms of the target, and the learned values. For a signal without a
-// target, it contains what the signal measures.
+// The explanation of a policy with an objective must contain the SLO, the numbers of replicas by reason, and the learned values. For a
+// signal without a target, it must contain the quantity that the signal measures.
 func TestAnObjectiveIsExplained(t *testing.T) {
 	s := explaintest.New(nil)
 	s.Workload.Policy = &scaling.Policy{MinReplicas: 1, MaxReplicas: 12,
@@ -43,8 +43,8 @@ func TestAnObjectiveIsExplained(t *testing.T) {
 	}
 }
 
-// Each row is the output of a cluster in which replicas have started. Without Karpenter, the phases of the node are not known and must be
-// absent, not zero. A replica that started on a node with free GPUs has no phase of the node either.
+// Each case is the explanation in a cluster in which replicas have started. Without Karpenter, the phases of the node's start are not
+// known: they must be absent and not zero. They must also be absent if the replica started on an existing node with free GPUs.
 func TestColdStartsAreExplainedByPhase(t *testing.T) {
 	warm := planner.ReplicaStart{Scheduled: 1, Running: 3, Ready: 31}
 	for name, starts := range map[string][]planner.ReplicaStart{

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// maxLogLine is the maximum length of a log line in bytes. For comparison: the explanation of a policy with the maximum number of signals
-// and schedules has about 6 KB.
+// maxLogLine is the maximum length of a log line in bytes. The explanation of a policy with the maximum number of signals and schedules has
+// about 6 KB.
 const maxLogLine = 1 << 20
 
 // FromLog reads a controller's log and returns, for each policy, the explanation that applied at the given time, sorted by policy. If the
@@ -39,7 +39,7 @@ func FromLog(r io.Reader, at time.Time) ([]Explanation, error) {
 }
 
 func fromLine(line []byte) (Explanation, bool) {
-	start := bytes.IndexByte(line, '{') // some log tools write the pod's name before the line
+	start := bytes.IndexByte(line, '{') // some log tools write the pod's name before the JSON
 	if start < 0 || !bytes.Contains(line, []byte(`"explanation"`)) {
 		return Explanation{}, false
 	}

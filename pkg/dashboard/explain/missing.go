@@ -6,8 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// nextSteps contains the next step for each cause of a missing or stale reading that has one. typeSteps contains more precise ones for some
-// types of signals.
+// nextSteps contains what a user can do about each cause of a missing or stale reading; empty: nothing. For some types of signals,
+// typeSteps contains a more precise text.
 var nextSteps = [scaling.Causes]string{
 	scaling.CauseEmpty: "compare the metric's labels with the namespace and the pods of the workload",
 	scaling.CauseUnreachable: "check that the server of the data source runs. Check that a NetworkPolicy permits the connection " +
@@ -44,11 +44,12 @@ var nextSteps = [scaling.Causes]string{
 	scaling.CauseFile:     "check that the Secret with the certificate or the credential is mounted at the path in the PlatformConfig",
 }
 
-// kubectl logs with a selector prints only the last ten lines of a pod unless --tail is set.
+// logStep is the next step for an error whose HTTP status only the log contains. The command needs --tail=-1, because kubectl logs with a
+// selector prints only the last ten lines by default.
 const logStep = "The log of the leader contains the status: kubectl -n gpuscaler-system logs -l gpuscaler.io/leader=true --tail=-1 " +
 	"| grep \"poll of the data source failed\""
 
-// typeSteps contains the next steps that depend on the type of the signal too.
+// typeSteps contains the next steps that depend on the cause and on the type of the signal.
 var typeSteps = map[scaling.Cause]map[string]string{
 	scaling.CauseForbidden: {"external": apiServerStep, "keda": apiServerStep,
 		"redis": "give the Redis user read access to the key: ACL SETUSER USER +llen +xlen +xinfo|groups ~KEY"},
@@ -73,8 +74,8 @@ const (
 	adapterStep = "check the metrics adapter: kubectl get apiservice v1beta1.external.metrics.k8s.io. Then run: gpuscaler check"
 )
 
-// nextStep returns what a user can do about a reading that is missing or stale for a cause. It returns "" if there is nothing to do. The
-// text contains the cause, the type of the signal and the namespace of the policy, and no text of the source.
+// nextStep returns what a user can do about a reading that is missing or stale for the given cause, or "" if there is nothing to do. The
+// text depends only on the cause, the type of the signal and the namespace of the policy. It contains no text from the data source.
 func nextStep(s *scaling.Signal, c scaling.Cause, namespace string) string {
 	step, ok := typeSteps[c][s.Type]
 	if !ok {

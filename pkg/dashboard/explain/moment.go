@@ -17,7 +17,7 @@ var (
 )
 
 // ParseTime parses a time of day, a date with a time, or an age. A time of day means its last occurrence before now. If the text contains
-// no time zone, the parameter zone is used. For an empty text ParseTime returns the zero time, which callers treat as now.
+// no time zone, it is a time in zone. For an empty text, ParseTime returns the zero time, which callers treat as now.
 func ParseTime(text string, now time.Time, zone *time.Location) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -45,7 +45,7 @@ func ParseTime(text string, now time.Time, zone *time.Location) (time.Time, erro
 		if t := at(d); !t.After(now) {
 			return t, nil
 		}
-		return at(d - 1), nil // a time of day later than now means yesterday, for example 23:50 if it is 00:10 now
+		return at(d - 1), nil // a time of day after now is a time of yesterday, for example 23:50 if now is 00:10
 	}
 	return time.Time{}, fmt.Errorf("at=%q: %s", text, TimeForms)
 }
@@ -53,9 +53,9 @@ func ParseTime(text string, now time.Time, zone *time.Location) (time.Time, erro
 // maxZoneName is the maximum length of the name of a time zone in bytes. The longest name in the IANA database has 32 bytes.
 const maxZoneName = 64
 
-// ParseQuery parses the time in the query of a request. The parameter `at` has one of the forms that ParseTime accepts. The parameter
-// `zone` is the time zone for a value of `at` without one: a name (Europe/Berlin) or an offset (+02:00). If the query has no `zone`,
-// ParseQuery uses its argument zone.
+// ParseQuery parses the time in the query of a request. The query parameter `at` has one of the forms that ParseTime accepts. The query
+// parameter `zone` is the time zone of a value of `at` that contains no time zone: a name (Europe/Berlin) or an offset (+02:00). Without
+// this parameter, ParseQuery uses its argument zone.
 func ParseQuery(v url.Values, now time.Time, zone *time.Location) (time.Time, error) {
 	if name := v.Get("zone"); name != "" {
 		var err error
@@ -71,7 +71,7 @@ func parseZone(name string) (*time.Location, error) {
 		_, east := t.Zone()
 		return time.FixedZone("UTC"+name, east), nil
 	}
-	if len(name) <= maxZoneName && name != "Local" { // "Local" would be the server's own zone, which clients do not know
+	if len(name) <= maxZoneName && name != "Local" { // "Local" would be the time zone of the server, which a client cannot mean
 		if zone, err := time.LoadLocation(name); err == nil {
 			return zone, nil
 		}

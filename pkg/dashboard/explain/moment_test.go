@@ -22,7 +22,7 @@ func TestParseTime(t *testing.T) {
 	}{
 		{"", time.UTC, "0001-01-01T00:00:00Z"},
 		{"09:04", time.UTC, "2026-11-20T09:04:00Z"},
-		{"09:05", time.UTC, "2026-11-19T09:05:00Z"}, // 09:05 has not passed today, so yesterday is meant
+		{"09:05", time.UTC, "2026-11-19T09:05:00Z"}, // 09:05 is later than now, so the result is 09:05 of yesterday
 		{"03:12:07", time.UTC, "2026-11-20T03:12:07Z"},
 		{"10:04", berlin, "2026-11-20T09:04:00Z"},
 		{"10:05", berlin, "2026-11-19T09:05:00Z"},
@@ -43,7 +43,7 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-// In Berlin, 25 October 2026 has 25 hours. The request is at 11:30 of that day in Berlin, so the last 12:00 in Berlin was 24.5 hours ago.
+// In Berlin, 25 October 2026 has 25 hours. At 11:30 of this day in Berlin, the last 12:00 in Berlin was 24.5 hours ago.
 func TestYesterdayIsInTheZoneOfTheRequest(t *testing.T) {
 	now := time.Date(2026, 10, 25, 10, 30, 0, 0, time.UTC)
 	at, err := ParseQuery(url.Values{"at": {"12:00"}, "zone": {"Europe/Berlin"}}, now, time.UTC)

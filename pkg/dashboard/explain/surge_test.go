@@ -10,7 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// The explanation of a workload names the node for which the group adds a replica, and the cause. Other workloads have no such line.
+// The explanation of a workload must name the node for which the capacity group adds a replica, and the cause. The explanations of other
+// workloads must not contain this text.
 func TestExplanationNamesTheNodeOfASurge(t *testing.T) {
 	r := &engine.GroupRecord{Group: &capacity.Group{Name: "gpu"}}
 	r.Reasons = []reasons.Reason{{Rule: reasons.RuleDemand, Name: "team/chat"}, {Rule: reasons.RuleSurge, Pool: -1, Name: "team/chat",

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/picture"
 )
 
-// WriteText writes the explanation for a terminal. The parameter zone is the time zone of the times in the text.
+// WriteText writes the explanation for a terminal. zone is the time zone of the times in the text.
 func (e Explanation) WriteText(w io.Writer, zone *time.Location) error {
 	if e.At.IsZero() {
 		return e.writeUndecided(w)
@@ -68,7 +68,7 @@ func (e Explanation) writeUndecided(w io.Writer) error {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "%s  %s   mode %s   policy %s\n", e.Policy, e.NotDecided, e.Mode, e.Origin)
 	fmt.Fprintf(out, "NOT SERVED  %s: an HPA that reads this target keeps its replicas\n", e.Served)
-	if e.NotDecided != e.Served { // the two texts differ only if the cause is the scale target
+	if e.NotDecided != e.Served { // the two texts are equal unless the cause is the scale target
 		fmt.Fprintln(out, "CHECK       the policy's scaleTargetRef, that the object and its namespace exist, and that its kind is watched:")
 		fmt.Fprintln(out, "            Deployment, StatefulSet, LeaderWorkerSet, and the kinds in the chart's scaleKinds")
 	}
@@ -76,7 +76,7 @@ func (e Explanation) writeUndecided(w io.Writer) error {
 	return err
 }
 
-// Line returns the explanation in one line, for a log that people read.
+// Line returns the explanation in one line, for a log without JSON.
 func (e Explanation) Line() string {
 	if e.NotDecided != "" {
 		return e.Policy + "  " + e.NotDecided
@@ -117,7 +117,7 @@ func (e Explanation) Crashes() string {
 	return CrashText(e.Crashing, namespace, e.CrashingPod)
 }
 
-// CrashText returns a description of n replicas that restart in a loop, or "" if n is 0. pod is one of their pods.
+// CrashText returns a description of n replicas that restart in a loop, or "" if n is 0. pod is the name of one of these pods.
 func CrashText(n int32, namespace, pod string) string {
 	replicas := "replicas restart"
 	switch n {
@@ -149,7 +149,7 @@ func RejectionText(n int32, namespace string, r engine.Rejection) string {
 	return fmt.Sprintf("%s rejects the pods of %d %s: %s; %s", r.By(), n, replicas, r.Text, r.NextStep(namespace))
 }
 
-// Text returns what the user set, until when it applies, and which user set it.
+// Text returns a description of the pause or override, with its end and the name of the user who set it.
 func (o *Operator) Text(zone *time.Location) string {
 	var parts []string
 	if o.Paused {
@@ -186,7 +186,7 @@ func (e Explanation) writeFooter(out *strings.Builder, zone *time.Location) {
 	fmt.Fprintf(out, "%-8s %s\n", kind, e.Follows())
 }
 
-// Next returns a text that says when, or under which condition, the target can next change.
+// Next returns a text with the time or the condition of the next possible change of the target.
 func (e Explanation) Next(zone *time.Location) string {
 	switch {
 	case e.At.IsZero():
@@ -225,7 +225,7 @@ func (f *ScaledBy) Text() string {
 	return fmt.Sprintf("%s desires %d: can differ from the target, %s", f.Name, f.Desired, f.Why)
 }
 
-// Short returns the object's kind for display, HPA instead of HorizontalPodAutoscaler.
+// Short returns the object's kind for display: HPA instead of HorizontalPodAutoscaler.
 func (f *ScaledBy) Short() string { return ShortKind(f.Kind) }
 
 // ShortKind returns a kind for display: HPA instead of HorizontalPodAutoscaler, and other kinds unchanged.
@@ -268,8 +268,8 @@ func (s Signal) PodsText() string {
 	return fmt.Sprintf("%d/%d", s.Reported, s.Ready)
 }
 
-// TargetText returns the formatted target. A signal without a target only provides measurements for the objective; for it, TargetText
-// returns "none" and the measured quantity.
+// TargetText returns the formatted target. For a signal without a target, which only provides measurements for the objective, it returns
+// "none" and the measured quantity.
 func (s Signal) TargetText() string {
 	if s.Target == 0 && s.Measures != "" {
 		return "none (" + s.Measures + ")"

@@ -20,8 +20,8 @@ type GroupCollector struct {
 	disabled  func() []string
 }
 
-// NewGroupCollector returns a collector that reads the records from b. The function disabled returns the names of the groups of the
-// PlatformConfig for which gpuscaler does not decide, because it does not read Nodes.
+// NewGroupCollector returns a collector that reads the records from b. The function disabled returns the names of the capacity groups for
+// which gpuscaler does not decide, because it does not read their NodePools or Nodes.
 func NewGroupCollector(b GroupReader, disabled func() []string) *GroupCollector {
 	return &GroupCollector{decisions: b, disabled: disabled}
 }
@@ -29,7 +29,8 @@ func NewGroupCollector(b GroupReader, disabled func() []string) *GroupCollector 
 // DisabledFinding is the value of the label finding for a group for which gpuscaler does not decide.
 const DisabledFinding = "disabled"
 
-// PermanentLimitFinding is the value of the label finding for a limit that gpuscaler overrides. It is no problem while gpuscaler runs.
+// PermanentLimitFinding is the value of the label finding for a limit that gpuscaler overrides. The finding is no problem while gpuscaler
+// runs.
 const PermanentLimitFinding = "permanent-limit"
 
 var (
@@ -59,8 +60,8 @@ var (
 	groupFailing   = describe("group_failing", "1 while the decision for the group failed in the last tick.", perGroup)
 )
 
-// findingLabels contains the value of the label finding for each kind of finding. Alerts of users contain these values, so they must not
-// change.
+// findingLabels contains the value of the label finding for each kind of finding. The values must not change, because alerts of users
+// contain them.
 var findingLabels = map[explain.FindingKind]string{
 	explain.FindMissing: "missing", explain.FindNotConsented: "not-handed-over", explain.FindUnsupported: "unsupported",
 	explain.FindUnreadable: "unreadable", explain.FindContested: "contested", explain.FindMixed: "mixed", explain.FindWeights: "weights",
@@ -116,9 +117,9 @@ func (c *GroupCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// sendPool sends the metrics of one NodePool by capacity type. The parameter own is the capacity type that the NodePool is configured for.
+// sendPool sends the metrics of one NodePool by capacity type. own is the capacity type that the PlatformConfig declares for the NodePool.
 // The series of this type exist even if the NodePool has no nodes. The series of another capacity type exist only if the NodePool has nodes
-// of that type.
+// of this type.
 func sendPool(p *engine.PoolUse, own capacity.CapacityType, send func(d *prometheus.Desc, v float64, more ...string)) {
 	for i := range p.Use {
 		u, kind := &p.Use[i], capacity.CapacityType(i)

@@ -79,7 +79,7 @@ gpuscaler_group_phase{group="chat",phase="returning"} 1
 	}
 }
 
-// Alerts select findings by the label, so each kind of finding needs a label of its own that is not empty.
+// Alerts select findings by the label finding, so the label must have a different value, which is not empty, for each kind of finding.
 func TestEveryKindOfFindingHasItsOwnLabel(t *testing.T) {
 	seen := map[string]bool{}
 	for kind := explain.FindMissing; kind <= explain.FindNoRoom; kind++ {

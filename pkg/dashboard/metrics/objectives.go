@@ -5,7 +5,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// safeReasons contains the value of the label reason of the metric objective_safe_policy for each reason.
+// safeReasons contains the values of the label reason of the metric objective_safe_policy: why the safe policy computes the target.
 var safeReasons = map[objective.SafeReason]string{objective.TooLittleData: "too-little-load", objective.CapacityUnknown: "capacity-unknown",
 	objective.EvidenceMissing: "evidence-missing", objective.FeedbackFails: "slo-missed"}
 
@@ -33,8 +33,8 @@ func sendColdStart(r *engine.Record, send func(float64, ...string)) {
 	}
 }
 
-// sendAttained sends the share of the work that met the SLO. It sends nothing if the workload has had no load: the share would be 1, which
-// a user would read as an attained SLO.
+// sendAttained sends the share of the work that met the SLO. For a workload that had no load, it sends nothing: the share would be 1, which
+// a user would interpret as an attained SLO.
 func sendAttained(r *engine.Record, send func(float64, ...string)) {
 	if r.Learned != nil && r.Learned.Observed > 0 {
 		send(r.Learned.Attained)

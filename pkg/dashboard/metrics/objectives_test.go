@@ -21,7 +21,7 @@ func (r *oneRecord) CopyRecord(_ scaling.Key, out *engine.Record) bool {
 	return true
 }
 
-// The collectors export the learned values of an objective. Before a value was learned, its metric has no series.
+// The collectors must export the learned values of an objective. The metric of a value that was not learned must have no series.
 func TestWhatWasLearnedIsExported(t *testing.T) {
 	names := []string{"gpuscaler_learned_capacity", "gpuscaler_cold_start_seconds", "gpuscaler_slo_attained_ratio",
 		"gpuscaler_late_budget_left_ratio", "gpuscaler_objective_safe_policy", "gpuscaler_objective_missing_replicas"}

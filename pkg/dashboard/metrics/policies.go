@@ -24,8 +24,8 @@ type PolicyCollector struct {
 	policyMetric
 }
 
-// NewPolicyCollectors returns one collector for each metric of policies. A single collector for all metrics would need 100 MiB for 10,000
-// policies. If the caller gathers the collectors one after the other, it needs only the memory of one metric at a time.
+// NewPolicyCollectors returns one collector for each metric of policies. One collector for all metrics would need 100 MiB for 10,000
+// policies. A caller that gathers the collectors one after the other needs only the memory for one metric.
 func NewPolicyCollectors(b PolicyReader) (all []prometheus.Collector) {
 	for _, m := range policyMetrics {
 		all = append(all, &PolicyCollector{b, m})
@@ -102,9 +102,9 @@ func gauge(name, help string, value func(*engine.Record) float64) policyMetric {
 // Describe sends the description of the metric.
 func (c *PolicyCollector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
 
-// Collect sends the metric of each policy that has a current decision: for the current version of the policy, with an existing scale
-// target. It sends nothing for other policies, because a user would read an old decision as a current one. policy_target_not_found is sent
-// for every policy.
+// Collect sends the metric of each policy that has a current decision, which requires an existing scale target and the current version of
+// the policy. It sends nothing for other policies, because a user would interpret an old decision as current. policy_target_not_found is
+// sent for every policy.
 func (c *PolicyCollector) Collect(out chan<- prometheus.Metric) {
 	var r engine.Record
 	for _, k := range c.decisions.Keys() {
@@ -149,7 +149,7 @@ func sendSignalValues(r *engine.Record, send func(float64, ...string)) {
 
 func sendSignalTargets(r *engine.Record, send func(float64, ...string)) {
 	for _, s := range r.Workload.Policy.Signals {
-		if s.Target > 0 { // with an objective, a signal can have no target
+		if s.Target > 0 { // 0: the signal has no target, because the policy has an objective
 			send(s.Target, s.Name, s.Type)
 		}
 	}

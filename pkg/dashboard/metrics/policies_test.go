@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// allOf combines several collectors.
+// allOf is a collector that sends the metrics of several collectors.
 type allOf []prometheus.Collector
 
 func (a allOf) Describe(out chan<- *prometheus.Desc) {
@@ -56,8 +56,7 @@ gpuscaler_target_replicas{namespace="team-chat",policy="llama-chat"} 6
 	}
 }
 
-// While the scale target of a policy does not exist, or after it is deleted, there is no series of gpuscaler_target_replicas for the
-// policy.
+// gpuscaler_target_replicas must have no series for a policy whose scale target does not exist or was deleted.
 func TestUnseenTargetIsNoMetric(t *testing.T) {
 	s := explaintest.New(nil)
 	c := allOf(NewPolicyCollectors(s.Engine.Decisions()))
@@ -85,7 +84,7 @@ gpuscaler_policy_target_not_found{namespace="team-chat",policy="llama-chat"} `+n
 	expect("1", 0)
 }
 
-// After a policy is edited and the decision for the new version fails, there is no series with the target of the previous version.
+// If a policy was edited and the decision about the new version fails, no series may contain the target of the previous version.
 func TestTargetOfThePreviousVersionIsNoMetric(t *testing.T) {
 	s := explaintest.New(nil)
 	s.Tick(0)

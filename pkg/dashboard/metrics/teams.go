@@ -11,7 +11,7 @@ type TeamReader interface {
 	Teams() []engine.TeamRecord
 }
 
-// TeamCollector exports the limits of teams and how much of each limit is used.
+// TeamCollector exports the limits of teams and how much of each limit the team uses.
 type TeamCollector struct{ decisions TeamReader }
 
 // NewTeamCollector returns a collector that reads the records from b.

@@ -1,10 +1,10 @@
-// Package visitor authenticates the users of the web page and reports which namespaces they may see. The API server decides both: a
+// Package visitor authenticates the users of the web page and reports which namespaces a user may see. It asks the API server: a
 // TokenReview identifies the user, and a SubjectAccessReview (get horizontalpodautoscalers) decides whether the user may see a namespace.
 // Requests on loopback are not authenticated.
 //
 // Each request needs a bearer token in the Authorization header, for example from an authenticating proxy or from `gpuscaler explain
-// --token-file`. Requests through the service proxy of the API server are rejected, because that proxy removes the header after it has
-// authenticated the user and does not forward the user's name.
+// --token-file`. Requests through the service proxy of the API server are rejected, because the service proxy removes the header after it
+// has authenticated the user, and does not forward the user's name.
 package visitor
 
 import (
@@ -27,11 +27,11 @@ import (
 )
 
 const (
-	// cacheTTL is how long the result of a TokenReview or SubjectAccessReview is reused. A revoked permission remains valid for up to this
-	// time.
+	// cacheTTL is the time for which the result of a TokenReview or SubjectAccessReview is cached. A revoked permission remains valid for up
+	// to this time.
 	cacheTTL = 30 * time.Second
-	// maxRequestDuration is the maximum duration of a request, including a live stream. After it, a browser opens the stream again and
-	// sends its current token, so that an expired token is noticed.
+	// maxRequestDuration is the maximum duration of a request, including a live stream. When the stream ends, the browser opens a new stream
+	// with its current token, so that an expired token is detected.
 	maxRequestDuration = 15 * time.Minute
 	// reviewTimeout is the maximum time that a request waits for a review by the API server.
 	reviewTimeout = 10 * time.Second
@@ -114,7 +114,7 @@ func (v *Reviewer) Authenticate(next http.Handler) http.Handler {
 		}
 		defer v.end(user.GetName())
 		r = r.WithContext(request.WithUser(ctx, user))
-		r.Header.Del("Authorization") // removed, because the page does not need the token
+		r.Header.Del("Authorization") // the next handlers do not need the token
 		next.ServeHTTP(w, r)
 	})
 }
@@ -142,7 +142,7 @@ func (v *Reviewer) identify(r *http.Request) (user.Info, error) {
 	return found.User, nil
 }
 
-// begin registers a new request of a user. It returns false if the user already has maxPerUser requests in flight.
+// begin registers a new request of a user. It returns false if the user has maxPerUser requests in flight.
 func (v *Reviewer) begin(name string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

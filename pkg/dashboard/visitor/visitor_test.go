@@ -20,7 +20,7 @@ type cluster struct {
 	tokens int
 	asked  []authorizationv1.ResourceAttributes
 	fails  bool
-	slow   chan struct{} // TokenReviews wait until it is closed; nil: they do not wait
+	slow   chan struct{} // TokenReviews wait until this channel is closed; nil: TokenReviews do not wait
 }
 
 func (c *cluster) reviewer(t *testing.T) *Reviewer {
@@ -149,8 +149,8 @@ func TestFailedReviewHidesNamespaces(t *testing.T) {
 	}
 }
 
-// If one user has the maximum number of open requests, further requests of this user are rejected. Requests of other users are not
-// rejected.
+// If one user has the maximum number of open requests, the page must reject further requests of this user, and must accept requests of
+// other users.
 func TestRequestsPerUserAreLimited(t *testing.T) {
 	v := (&cluster{}).reviewer(t)
 	leave, entered := make(chan struct{}), make(chan struct{}, maxPerUser)
@@ -168,8 +168,8 @@ func TestRequestsPerUserAreLimited(t *testing.T) {
 	close(leave)
 }
 
-// Each invalid token needs a TokenReview. The number of concurrent reviews is limited, so that invalid tokens cannot overload the API
-// server.
+// Each invalid token needs a TokenReview. The number of concurrent TokenReviews must be limited, so that clients with invalid tokens cannot
+// overload the API server.
 func TestConcurrentReviewsAreLimited(t *testing.T) {
 	c := &cluster{slow: make(chan struct{})}
 	v := c.reviewer(t)

@@ -10,9 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
-// NewWithColdStarts returns a service with an objective, whose replicas have started with the given times. Each start begins with a
-// decision at the time at which its pod was created. The times of the starts are in seconds after the creation
-// of the pod; 0 means not known.
+// NewWithColdStarts returns a service with an objective, for which the given starts of replicas were observed. The times of a start are in
+// seconds after the creation of its pod; 0: not known. The decision that caused a start is at the time at which the pod was created.
 func NewWithColdStarts(starts ...planner.ReplicaStart) *Service {
 	s := New(nil)
 	s.Workload.Policy = &scaling.Policy{MinReplicas: 1, MaxReplicas: 12,
@@ -45,7 +44,7 @@ func NewWithColdStarts(starts ...planner.ReplicaStart) *Service {
 		s.Replicas.Ready, s.Replicas.Pending, s.Replicas.Started = s.Replicas.Replicas, 0, &completed
 		second()
 	}
-	for range 15 { // the summary of the model is computed every 15 seconds
+	for range 15 { // one of these ticks computes the summary of the learned model, which is computed every 15 seconds
 		second()
 	}
 	return s

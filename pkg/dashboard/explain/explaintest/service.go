@@ -24,7 +24,7 @@ type Service struct {
 	Readings []scaling.Reading
 	Engine   *engine.Engine
 	Now      time.Time
-	Unseen   bool   // the cluster does not have the scale target
+	Unseen   bool   // the scale target does not exist
 	Panics   bool   // each decision of the engine panics
 	Reason   string // why gpuscaler refuses the scale target; empty: not refused
 }
@@ -64,8 +64,8 @@ func daily(hour uint64) calendar.Cron {
 	return calendar.Cron{Minute: 1, Hour: 1 << hour, DayOfMonth: all, Month: all, DayOfWeek: all}
 }
 
-// Measure replaces the readings of the three signals with the values queue, kv and gpu, measured at the current time. The readings of kv
-// and gpu are from all ready pods; queue is not read from pods.
+// Measure replaces the readings of the three signals with the values queue, kv and gpu at the current time. The readings of kv and gpu have
+// a sample of each ready pod. The reading of queue is not from pods.
 func (s *Service) Measure(queue, kv, gpu float64) {
 	s.Readings = nil
 	for i, v := range []float64{queue, kv, gpu} {
@@ -77,8 +77,8 @@ func (s *Service) Measure(queue, kv, gpu float64) {
 	}
 }
 
-// ScaleUp makes the engine decide nine replicas at 09:04:06. Before, it sets a longer queue, nine replicas of which three are not ready,
-// and a GPU reading of only three pods (half of the ready ones).
+// ScaleUp makes the engine decide nine replicas at 09:04:06. Before the decision, it sets a longer queue, nine replicas of which three are
+// not ready, and a GPU reading from only three of the six ready pods.
 func (s *Service) ScaleUp() {
 	s.Replicas.Replicas, s.Replicas.Loading, s.Replicas.Pending = 9, 2, 1
 	s.Now = s.Now.Add(4 * time.Minute)
