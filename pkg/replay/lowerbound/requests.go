@@ -10,7 +10,7 @@ import (
 // Request is one request of a log, as the bounds use it.
 type Request struct {
 	At      time.Duration // time of arrival since the beginning of the trace, >= 0; requests are in the order of arrival
-	Work    time.Duration // replica time that the request needs in a replica that is full (highest throughput), >= 0
+	Work    time.Duration // replica time that the request needs if all slots of the replica are in use (highest throughput), >= 0
 	Service time.Duration // longest time from the start of the request to its end, >= Work; for a replica with C slots: C * Work
 }
 

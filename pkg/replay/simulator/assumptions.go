@@ -12,7 +12,7 @@ import (
 
 // Assumptions are all constants of the simulator. Every report prints them. DefaultAssumptions has the source of each value.
 type Assumptions struct {
-	// Phases of a cold start. A replica on an existing node skips the first two, and the third if the node has the image.
+	// Phases of a cold start. A replica on an existing node skips the first two phases and, if the node has the image, the third phase.
 	NodeLaunch reproducible.Spread // from the request for a node until it is registered
 	GPUReady   reproducible.Spread // from the registration until its GPUs can be allocated
 	ImagePull  reproducible.Spread // duration of the image pull, once for each node and workload

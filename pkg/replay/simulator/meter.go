@@ -110,7 +110,7 @@ func (l *load) scrape() {
 }
 
 // activity returns the mean GPU activity of the ready replicas since the last scrape, 0..1. A replica with one running request has the
-// activity BusyActivity of the assumptions. The activity rises in proportion to the used slots, up to 1 if all slots are used.
+// activity BusyActivity of the assumptions. The activity increases in proportion to the used slots, up to 1 if all slots are used.
 func (l *load) activity(ready int64) float64 {
 	base := l.w.assumptions.BusyActivity
 	busy := float64(l.busyTime-l.meter.busyTime) / float64(ready)
@@ -193,7 +193,7 @@ func (l *load) poll() {
 	l.w.queue.Add(events.Event{At: l.w.queue.Now + l.w.assumptions.PollInterval, Kind: poll, A: l.index})
 }
 
-// thin applies a fault that hides a share of the pods. It returns the value and the number of pods without the hidden ones: a sum becomes
+// thin applies a fault that hides a share of the pods. It returns the value and the number of pods without the hidden pods: a sum becomes
 // smaller, a mean does not change.
 func (f *Fault) thin(m measure.Measure, value float64, pods int32) (float64, int32) {
 	left := int32(float64(pods) * max(0, 1-f.Share))
