@@ -117,8 +117,8 @@ func (h *helm) test(name string) (said string, err error) {
 	return string(text), err
 }
 
-// editHooks applies edit to the hooks of a release, because Helm does not apply the post-renderer to hooks. Without this, kwok would mark
-// the hooks' pods as succeeded without running them.
+// editHooks applies edit to the hooks of a release, because Helm does not apply the post-renderer to hooks. Otherwise kwok would mark the
+// hooks' pods as succeeded without running them.
 func (h *helm) editHooks(name string) {
 	h.t.Helper()
 	r, err := h.config.Releases.Last(name)

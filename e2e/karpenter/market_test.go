@@ -45,7 +45,7 @@ var shortages struct {
 	of map[string][]karpenter.Shortage // shortages by test
 }
 
-// scarce sets the shortages of a test until its next call or the end of the test.
+// scarce sets the shortages of a test until the next call of scarce or the end of the test.
 func scarce(t *testing.T, of ...karpenter.Shortage) {
 	t.Helper()
 	if err := short(t.Name(), of); err != nil {

@@ -25,7 +25,7 @@ func away(t *testing.T) (back func()) {
 	scaleTo := func(n int64) {
 		patch(t, suite.Deployment(), map[string]any{"spec": map[string]any{"replicas": n}})
 	}
-	scaleTo(0) // if not, the killed container would be restarted within a second
+	scaleTo(0) // otherwise the killed container would be restarted within a second
 	away := true
 	t.Cleanup(func() { // start gpuscaler for the other tests, even if this test fails
 		if away {

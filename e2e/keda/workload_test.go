@@ -92,7 +92,7 @@ func (s *scaledWorkload) policy(t *testing.T, spec string) {
 	if err := suite.Policies.Put(s.ns, controller.Policy(s.ns, name, spec)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = suite.Policies.Remove(s.ns) }) // returns an error if the test has already removed the policy
+	t.Cleanup(func() { _ = suite.Policies.Remove(s.ns) }) // ignored, because it fails if the test has already removed the policy
 }
 
 // manifest returns the output of `gpuscaler manifests scaledobject` for the workload's policy, with this suite's address of gpuscaler.

@@ -71,7 +71,7 @@ teams:
 `, s.Prometheus.URL, redis, enginePort, teamNamespace, statusNamespace)
 }
 
-// enginePort is the port of the replicas' own /metrics.
+// enginePort is the port on which each replica of a workload serves its metrics.
 const enginePort = 8000
 
 // promptly is the behavior of the policies in these tests. It has no tolerance, and a target decreases when the signals have needed fewer

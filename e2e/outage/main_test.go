@@ -76,7 +76,7 @@ func platform(s *stack.Stack) string {
 // sharedInterval is the poll interval of the data source that TestNamespacesThatOverloadPrometheusDoNotAffectOthers uses.
 const sharedInterval = 5 * time.Second
 
-// enginePort is the port of the replicas' own /metrics.
+// enginePort is the port on which each replica of a workload serves its metrics.
 const enginePort = 8000
 
 // spec returns a policy whose signal is the queue length from the given data source. Its target decreases after the signal has requested

@@ -86,7 +86,7 @@ func (s *simulation) finishNewer() {
 			panic(err)
 		}
 		s.api.Store(apiserver.KindNodePool, live, next)
-		clear(p.edited) // the record contained the times without overrides after edits
+		clear(p.edited) // the removed record contained the ends of the waits after edits, so gpuscaler no longer waits
 	}
 }
 

@@ -187,7 +187,7 @@ func (g *Group) countsDevices() bool { return strings.HasPrefix(g.Resource, Devi
 // Limits returns the resources whose limits the group may set. The first is the group's own resource.
 func (g *Group) Limits() []string { return g.limits }
 
-// alternative returns the capacity type that replaces spot: on-demand, or reserved in a group without an on-demand NodePool.
+// alternative returns the capacity type that is used instead of spot: on-demand, or reserved in a group without an on-demand NodePool.
 func (g *Group) alternative() CapacityType {
 	if slices.ContainsFunc(g.Pools, func(p Pool) bool { return p.Type == OnDemand }) {
 		return OnDemand

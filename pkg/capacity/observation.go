@@ -92,8 +92,9 @@ type Node struct {
 	Deleting  bool
 	Voluntary bool // Karpenter set a DisruptionReason: Karpenter removes the node, so it is not a loss
 	Notice    bool // the provider announced that it takes the node
-	Drifted   bool `json:",omitempty"` // Karpenter replaces the node as soon as it may disrupt the pods
-	Disrupted bool `json:",omitempty"` // the taint karpenter.sh/disrupted: Karpenter has chosen the node, or removes it
+	Drifted   bool `json:",omitempty"` // Karpenter replaces the node as soon as it may disrupt the pods on the node
+	// the node has the taint karpenter.sh/disrupted: Karpenter has chosen it for disruption, or is removing it
+	Disrupted bool `json:",omitempty"`
 	// DoNotDisrupt is true if the Node has the annotation karpenter.sh/do-not-disrupt. Karpenter does not replace such a node when it
 	// drifts.
 	DoNotDisrupt bool `json:",omitempty"`

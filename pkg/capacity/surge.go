@@ -58,7 +58,7 @@ func (s *State) runningSurges() (n int) {
 func (s *State) freeSurge() (free *statemachine.Surge) {
 	for i := range s.Surges {
 		if g := &s.Surges[i]; !g.Runs() && (free == nil || g.Until < free.Until) {
-			free = g // an unused element has no end of its time limit
+			free = g // an unused element is used first, because its Until is 0
 		}
 	}
 	return free

@@ -17,7 +17,7 @@ type Bill struct {
 	Total      Sum            `json:"total"`
 	Teams      []Group        `json:"teams"`
 	Namespaces []Group        `json:"namespaces"`
-	Workloads  []Group        `json:"workloads"` // "namespace/workload"
+	Workloads  []Group        `json:"workloads"` // the name of a group is "namespace/workload"
 	Capacity   []Group        `json:"capacityTypes"`
 	Instances  []Group        `json:"instanceTypes"`
 	Uses       []Group        `json:"uses"`

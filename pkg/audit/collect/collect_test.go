@@ -175,7 +175,7 @@ func (s *together) Range(ctx context.Context, expr string, _ v1.Range) (model.Ma
 	}
 }
 
-// A query covers at most a day. The queries for eight days run four at a time.
+// A query covers at most a day, so a period of eight days needs several queries. They must run four at a time.
 func TestQueriesOfALongPeriodRunAtTheSameTime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 type Names struct {
 	Group       string
 	Resource    string   // the resource that the group counts
-	Devices     bool     // whether the resource is the devices of a DeviceClass
+	Devices     bool     // whether the group counts the devices of a DeviceClass
 	Selector    string   // the labels of the group's nodes as key=value,key=value; "": the group has NodePools
 	MaxNodes    int64    // maxNodes of a group with a Selector; 0: not set
 	Pools       []string // the NodePools in the order of the group

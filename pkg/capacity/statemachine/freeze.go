@@ -37,7 +37,7 @@ type Freeze struct {
 	Start  int64 `json:"start,omitempty"`
 	Empty  int64 `json:"empty,omitempty"`
 	InUse  int64 `json:"inUse,omitempty"`
-	Unused int64 `json:"unused,omitempty"` // since when no rule needs the freeze; 0: a rule needs it
+	Unused int64 `json:"unused,omitempty"` // time since which no rule needs the freeze; 0: a rule needs the freeze
 }
 
 // Persistent returns the part of a freeze that the record annotation of the NodePool contains.

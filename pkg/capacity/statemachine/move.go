@@ -85,13 +85,13 @@ var moveTransitions = [numMoveSteps][numMoveEvents]MoveStep{
 	Shrinking: {MoveUnchanged: Shrinking, SuccessorsReady: Shrinking, SuccessorsRefused: Shrinking, VictimsAnnotated: Shrinking},
 }
 
-// Successors counts the new pods of a batch, by where they run and whether they are ready.
+// Successors contains the numbers of new pods (successors) of a batch, by where they run and whether they are ready.
 type Successors struct {
-	Ready    int32 // on spot nodes, ready
-	Reserved int32 // ready on nodes of a reserved NodePool, which Karpenter uses before spot
-	Loading  int32 // on spot or reserved nodes, not ready yet
-	Refused  int32 // on a new on-demand node, because spot had no capacity
-	Existing int32 // ready on an on-demand node that is older than the batch: not evidence about spot, because the pod replaces a lost pod
+	Ready    int32 // pods that are ready on spot nodes
+	Reserved int32 // pods that are ready on nodes of a reserved NodePool, which Karpenter uses before spot
+	Loading  int32 // pods on spot or reserved nodes that are not ready yet
+	Refused  int32 // pods on a new on-demand node, because spot had no capacity for them
+	Existing int32 // ready pods on an on-demand node that is older than the batch; they replace lost pods, so they are not evidence about spot
 	Spare    int32 // number of ready replicas above the demand
 }
 

@@ -45,7 +45,7 @@ type Surge struct {
 	Size     int32         `json:"size,omitempty"`    // the greatest target that the surge may cause
 	Others   int32         `json:"others,omitempty"`  // number of ready replicas on other nodes when the surge began
 	Since    int64         `json:"since,omitempty"`   // creation time of the newest pod when the surge began; only a newer pod is a successor
-	Ready    int64         `json:"ready,omitempty"`   // since when enough replicas have been ready on other nodes; 0: there are not enough
+	Ready    int64         `json:"ready,omitempty"`   // time since which enough replicas are ready on other nodes; 0: too few are ready
 	Until    int64         `json:"until,omitempty"`   // end of the time limit of the step
 	Expired  bool          `json:"expired,omitempty"` // the step SurgeResting followed SurgeAsked without a ready successor
 }

@@ -36,7 +36,7 @@ const (
 type zeroLimitEvent uint8
 
 const (
-	demandExists zeroLimitEvent = iota // demand exists or may exist, because doubtful cases count as demand
+	demandExists zeroLimitEvent = iota // demand exists, or it cannot be excluded that demand exists
 	noDemand
 	noDemandLong // there has been no demand for ZeroLimitDelay, or there is no demand and the limit is already 0
 	numZeroLimitEvents
