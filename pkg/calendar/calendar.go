@@ -179,7 +179,7 @@ func (w *Window) recurrenceAfter(at int64) (from, to int64, ok bool) {
 		if from < to && first > to {
 			return from, to, true
 		}
-		if from == to { // this is the first span, or the previous span is empty because it is in a gap
+		if from == to { // begin a new span: there is no previous span, or it is empty because it is in a gap
 			from = first
 		}
 		end, ok := ends.after(start)

@@ -65,7 +65,7 @@ type Record struct {
 	Workload scaling.Workload
 	View     View
 	Decision scaling.Decision
-	Before   int32 // the target before it changed to its current value
+	Before   int32 // the target before the change that this record describes
 	Readings []scaling.Reading
 	Without  []Counterfactual
 	// Learned is a summary of what gpuscaler learned about the workload for its objective. The summary is at most learnedInterval old. It is

@@ -71,7 +71,7 @@ type Outcome struct {
 	Decided int // workloads for which this tick made a decision
 	Unseen  int // workloads whose scale target was not found in the cluster
 	// Errors has one entry for each workload, team or capacity group that failed, and for changes that were not applied. The entry of a
-	// recovered panic wraps a *PanicError. No failure stops the rest of the tick.
+	// recovered panic wraps a *PanicError. After a failure, the tick continues with the next workload, team or group.
 	Errors []error
 }
 
@@ -145,7 +145,8 @@ func (o *Outcome) count(decided bool, err error) {
 	}
 }
 
-// PanicError is a panic that was recovered in a tick. It affects one workload, team or capacity group; the rest of the tick continues.
+// PanicError is a panic that was recovered in a tick. It affects one workload, team or capacity group; the tick continues with the next
+// one.
 type PanicError struct {
 	Value any
 	Stack []byte // stack of the goroutine at the panic

@@ -214,7 +214,7 @@ func (s *workloadEntry) miss(w *scaling.Workload, refusal string) {
 	defer s.mu.Unlock()
 	s.unseen, s.refusal = true, refusal
 	if s.at.IsZero() {
-		s.workload = copied(w) // until the first decision, readers see the current policy
+		s.workload = copied(w) // until the first decision, readers get the current policy
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // GroupRecord is the newest decision of a capacity group with its inputs. It shares no memory with the engine.
 type GroupRecord struct {
 	Group     *capacity.Group
-	At        time.Time // time of the decision; zero: no decision yet
+	At        time.Time // time of the decision; zero: no decision so far
 	Since     time.Time // when the current phase began
 	Phase     statemachine.Phase
 	Demand    capacity.Demand
@@ -32,7 +32,7 @@ type GroupRecord struct {
 
 // Use is a sum over nodes: their number, their GPUs (or units of the group's resource) and their price.
 type Use struct {
-	Nodes, Coming  int // Coming counts the nodes that are requested or launched but not usable yet
+	Nodes, Coming  int // Coming is the number of nodes that were requested or launched but are not usable
 	GPUs, Used     int64
 	Hourly, Unused float64 // price per hour of all nodes, and the part of it for units that no pod uses; 0 if prices are unknown
 }
@@ -78,7 +78,7 @@ func (b *DecisionStore) Groups() []string {
 	return names
 }
 
-// Group returns a copy of a group's record; ok is false for an unknown group. A zero At means that there was no decision yet.
+// Group returns a copy of a group's record; ok is false for an unknown group. If At is zero, no decision was made so far.
 func (b *DecisionStore) Group(name string) (r GroupRecord, ok bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

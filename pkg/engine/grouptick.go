@@ -22,8 +22,8 @@ type Nodes interface {
 	// each workload of the group; Observe sets its Pods, Current, GPUs, Quota and Buffer. The slices in o are shared, and the engine does
 	// not change them.
 	Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Observation)
-	// Act starts to apply actions and returns at once. The channel done is closed when all actions have succeeded or failed. The caller may
-	// reuse the slice after Act has returned.
+	// Act starts to apply actions and returns before they are applied. The channel done is closed when all actions have succeeded or failed.
+	// The caller may reuse the slice after Act has returned.
 	Act(g *capacity.Group, actions []capacity.Action) (done <-chan struct{})
 	// Orphans returns the NodePools that are in none of the groups but still have gpuscaler's record annotation or fields that gpuscaler owns.
 	// It also returns actions that remove gpuscaler's annotations from pods that belong to no workload.
@@ -67,7 +67,7 @@ type GroupTick struct {
 	At          time.Time
 	Group       *capacity.Group
 	Orphaned    bool // the NodePool no longer belongs to a group, and its owner's values are restored
-	Fresh       bool // the decision started from the zero state, because it is the first one or the previous one failed
+	Fresh       bool // the decision started from the zero state, because it is the first decision or the previous decision failed
 	Observation *capacity.Observation
 	Decision    *capacity.Decision
 }
@@ -218,7 +218,7 @@ func (n *nodeTicks) wait(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// adopt updates the groups and their workloads to match the current groups and policies. It returns at once if neither slice was replaced
+// adopt updates the groups and their workloads to match the current groups and policies. It does nothing if neither slice was replaced
 // since the last tick.
 func (n *nodeTicks) adopt() {
 	current, of := n.engine.options.Groups.Groups(), n.engine.workloads

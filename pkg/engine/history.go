@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// History contains the newest transitions of each workload, up to a maximum number.
+// History contains the newest transitions (changes of the decision) of each workload, up to a maximum number.
 type History struct {
 	log     history.Log[scaling.Key, packedRecord]
 	encoder history.Encoder // only the tick uses it, so access to it needs no lock

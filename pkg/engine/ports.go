@@ -107,7 +107,7 @@ func (r Rejection) NextStep(namespace string) string {
 type ManagedHPA struct {
 	Kind, Name string // kind and name of the object; empty: no HPA reads the target of this workload
 	Desired    int32  // the HPA's status.desiredReplicas
-	Exact      bool   // neither behavior nor tolerance of the HPA prevents that it sets the replicas to the target
+	Exact      bool   // neither behavior nor tolerance of the HPA delays or prevents a change of the replicas to the target
 	Why        string // why Exact is false; empty if Exact is true
 }
 

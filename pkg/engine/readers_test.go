@@ -88,8 +88,8 @@ func TestCounterfactualStartsFromTheSameState(t *testing.T) {
 	}
 }
 
-// GroupTick.Fresh is true if a group's decision starts from the zero state. This applies to the first decision and to the first one after a
-// failure.
+// GroupTick.Fresh is true if a group's decision starts from the zero state. This applies to the first decision and to the first decision
+// after a failure.
 func TestGroupTickReportsAFreshState(t *testing.T) {
 	w := newFakeCluster("chat")
 	w.workloads[0].Group = "gpu"

@@ -59,7 +59,7 @@ func (e *Engine) recall(s *workloadEntry, w *scaling.Workload) *SavedModel {
 type learning struct {
 	learned   *objective.Learned // summary of the model, for readers of the store; not changed after it is set
 	learnedAt time.Time
-	saved     *SavedModel // the newest saved model; nil: none yet
+	saved     *SavedModel // the newest saved model; nil: no model was saved so far
 	restored  *SavedModel // the model from which the first decision started; nil from the second decision on
 }
 

@@ -43,8 +43,8 @@ type teamMember struct {
 	uid        string         // UID of the scale target in the last tick with a decision
 }
 
-// adopt updates the teams and their members to match the current policies. It returns at once if neither the slice of policies nor the
-// slice of capacity groups was replaced since the last tick.
+// adopt updates the teams and their members to match the current policies. It does nothing if neither the slice of policies nor the slice
+// of capacity groups was replaced since the last tick.
 func (n *teamTicks) adopt() {
 	var groups []*groupTick
 	if n.engine.nodes != nil {

@@ -11,8 +11,8 @@ import (
 func TestGangOfUnknownSizeLeavesZero(t *testing.T) {
 	type step struct {
 		when  string
-		pods  int64 // true if all pods of the replica exist, so that its GPUs are known
-		known bool  // all pods of the replica exist
+		pods  int64 // GPUs that the existing pods of the gang request
+		known bool  // true if all pods of the replica exist, so that the GPUs of a replica are known
 		want  [2]int32
 	}
 	for name, c := range map[string]struct {

@@ -69,8 +69,8 @@ func Sort(all []Finding) {
 	})
 }
 
-// Fresh changes errors about missing metrics to warnings, in place. On a new installation, the pods that export these metrics may not run
-// so far. Errors about a renamed metric or a missing label remain errors.
+// Fresh changes errors about missing metrics to warnings, in place. On a new installation, the pods that export these metrics may not be
+// running. Errors about a renamed metric or a missing label remain errors.
 func Fresh(all []Finding) {
 	for i := range all {
 		if f := &all[i]; f.Severity == Error && (f.Check == MetricMissing || f.Check == NoGPUMetrics) {

@@ -54,7 +54,7 @@ func sortedResources(limits map[string]int64) (names []string) {
 }
 
 // minimums returns the sum of minReplicas times the requests of a replica over the policies of a team. parts contains a text for each
-// summand. exact is false if the requests of a workload are unknown.
+// policy. exact is false if the requests of a workload are unknown.
 func minimums(policies []*policy.Compiled, platform *policy.Platform, team, resource string, requests Requests,
 ) (sum int64, exact bool, parts []string) {
 	exact = true

@@ -75,7 +75,7 @@ const (
 	// RuleBounds applies minReplicas and maxReplicas. A: minReplicas. B: maxReplicas of the policy, or of the managed HPA if it is less.
 	RuleBounds
 	// RuleTeamLimit applies the workload's share of a team limit. Index: the limit in Policy.Team.Limits. A: the limit. B: the amount of the
-	// resource that is not available to this workload; -1 if it is not known how much of the resource one of its replicas requests.
+	// resource that is not available to this workload; -1 if it is unknown how much of the resource one of its replicas requests.
 	RuleTeamLimit
 	numRules
 )

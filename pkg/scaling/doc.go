@@ -18,13 +18,13 @@
 //	stabilization window  the smallest recommendation of the scale-up window, the greatest of the scale-down window
 //	cooldown period       scales to zero after the cooldown, and from zero on the first demand
 //	rate limit            Pods and Percent per period
-//	forecast              keeps replicas for the recent rises of demand; like every minimum it ignores windows, tolerance and rates
+//	forecast              keeps replicas for recent increases of demand; like every minimum it ignores windows, tolerance and rates
 //	schedule floor        the greatest minimum of the open schedules
 //	schedule ceiling      the smallest maximum of the open schedules; it lowers the target at the scale-down rate
 //	nodes at risk         adds replacements for replicas on nodes that are about to be interrupted, and a reserve; may exceed the ceiling
 //	surge                 adds replicas for a move to other nodes; may exceed the ceiling
 //	capacity              stops an increase for which no node can be launched or no pod can be created
-//	override              the bounds in the annotation of an operator; they apply at once
+//	override              the bounds in the annotation of an operator; they apply immediately
 //	paused                the current replicas of a paused workload
 //	bounds                minReplicas and maxReplicas
 //	team limit            the workload's share of its team's limit (package teams); below minReplicas if necessary
@@ -35,8 +35,8 @@
 //   - A ceiling while signals are missing: the ceiling lowers the target. A ceiling, an override, the bounds and a team limit are
 //     configured and not measured; nothing else lowers the target below the current replicas while signals are missing.
 //   - A ceiling and the rates: the ceiling lowers the target at the rates of scaleDown, because a step from 12 to 0 at 23:00 would end
-//     every request. With scaleDown Disabled it only stops increases. The bounds apply at once, because a team above its share takes
-//     replicas from others.
+//     every request. With scaleDown Disabled it only stops increases. The bounds apply immediately, because a team above its share takes
+//     replicas from other teams.
 //   - A floor above a ceiling: the ceiling applies (validation refuses the combinations that it can detect).
 //   - A ceiling below minReplicas: the bounds run later, so minReplicas applies.
 //   - A floor, a forecast or an override above maxReplicas: maxReplicas applies.
@@ -46,8 +46,8 @@
 //     fewer current replicas than minReplicas: the current replicas stay, because an operator who scales a broken model to 0 and pauses it
 //     needs 0.
 //   - minReplicas above maxReplicas: maxReplicas applies.
-//   - A managed HPA with a maxReplicas below the policy's: the HPA's applies, even below minReplicas. The HPA never exceeds its own
-//     maxReplicas, so a greater target would differ from the replicas that the HPA sets.
+//   - A managed HPA with a lower maxReplicas than the policy: the maximum of the HPA applies, even below minReplicas. The HPA never exceeds
+//     its own maxReplicas, so a greater target would differ from the replicas that the HPA sets.
 //   - A cooldown that ends before the scale-down window: the cooldown applies, because it shows that the workload is inactive. The rates
 //     still limit the decrease.
 //   - A floor keeps a workload active. Its cooldown starts when the floor ends, as with KEDA's cron trigger.
@@ -55,8 +55,8 @@
 //   - Missing signals at zero replicas: pods that do not run report nothing, so the tick is degraded only if no signal is left that could
 //     scale up the workload. In this case a static fallback scales it up, as in KEDA.
 //   - A capacity cap below the current replicas: the current replicas stay, because Karpenter launches nodes for pending pods.
-//   - A team limit and any other rule: the limit applies at once. It also applies while signals are missing, and it includes the replicas
-//     that the rules about nodes add.
+//   - A team limit and any other rule: the limit applies immediately, without rates. It also applies while signals are missing, and it
+//     includes the replicas that the rules about nodes add.
 //
 // # Last target
 //

@@ -55,8 +55,8 @@ func TestSameReadingLowersOnce(t *testing.T) {
 	}
 }
 
-// After a restart, an optional signal has not been polled yet. The other signal needs 1 of 9 replicas, and there is no stabilization
-// window. The target must not decrease before the optional signal is polled, because this signal may need 9 replicas.
+// After a restart, an optional signal was not polled so far. The second signal needs 1 of 9 replicas, and there is no stabilization window.
+// The target must not decrease before the optional signal is polled, because this signal may need 9 replicas.
 func TestOptionalSignalThatWasNeverPolledDoesNotLower(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	p := &Policy{Signals: []Signal{{Name: "q", Target: 1, MaxAge: time.Minute}, {Name: "opt", Target: 1, MaxAge: time.Minute,

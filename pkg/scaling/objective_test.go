@@ -68,8 +68,8 @@ func newDay(t *testing.T, p *Policy, ready int32) *day {
 	return &day{t: t, p: p, now: nine, ready: ready, cold: time.Minute, s: Seed(p, ready, nine)}
 }
 
-// When the load rises, the objective must add replicas, the decision must name the objective as the binding rule, and the terms of its plan
-// must add up to the target. When the metrics are missing after that, no replica may be removed.
+// When the load increases, the objective must add replicas, the decision must name the objective as the binding rule, and the terms of its
+// plan must add up to the target. When the metrics are missing after that, no replica may be removed.
 func TestAnObjectiveFollowsTheLoadAndKeepsReplicasWithoutEvidence(t *testing.T) {
 	w := newDay(t, chat(), 1)
 	w.run(20*time.Minute, 1, 0, 1)

@@ -21,7 +21,7 @@ type Reading struct {
 	Failures int32 // number of consecutive polls without a usable value
 	Shared   bool  // other pods use the measured GPUs too, so the reading can keep the target but cannot raise it
 	Known    bool  // false if the signal was never read, or if the last response was empty, truncated or invalid
-	Cause    Cause // why the value is not known
+	Cause    Cause // why the value is unknown
 }
 
 // MaxAhead is how far the time of a sample may be ahead of gpuscaler's clock. Clocks that NTP synchronizes differ by less than that. If the
@@ -33,7 +33,7 @@ const MaxAhead = 2 * time.Second
 type Advice struct {
 	Cap      int32           // greatest number of replicas for which nodes can be launched; -1: no cap
 	CapCause *capcause.Cause // why Cap was set; nil if the reason is not a NodePool, for example if Rejected is true
-	Rejected bool            // Cap was set because the API server rejects further pods
+	Rejected bool            // Cap was set because the API server rejects more pods
 	AtRisk   int32           // replicas to add for ready replicas on nodes that are about to be interrupted, and for expected losses
 	Reserve  int32           // how many of AtRisk are for expected losses
 	Surge    int32           // replicas to add for a move to other nodes
@@ -54,7 +54,7 @@ type TeamLimit struct {
 	Limited bool  // the share is less than the target, so it limits the target
 	Max     int32 // greatest target that is permitted if Limited is true
 	Index   int8  // index in Policy.Team.Limits of the limit that determines Max
-	Others  int64 // amount of this limit's resource that the workload cannot use; -1 if it is not known how much one of its replicas requests
+	Others  int64 // amount of this limit's resource that the workload cannot use; -1 if the request of its replicas is unknown
 }
 
 // NoAdvice is an Advice that has no effect.
@@ -64,9 +64,10 @@ var NoAdvice = Advice{Cap: -1}
 type Observation struct {
 	Replicas int32 // spec.replicas of the scale target
 	Ready    int32 // ready replicas
-	Loading  int32 // replicas that have a node but are not ready yet (image pull, model load), except those in a crash loop
+	Loading  int32 // replicas that have a node but are not ready (image pull, model load), except replicas in a crash loop
 	Pending  int32 // replicas without a node
-	// Started contains the newest completed starts of replicas, from which the phases of cold starts are learned. nil: not known.
+	// Started contains the newest completed starts of replicas, from which the phases of cold starts are learned. nil means that it is
+	// unknown.
 	Started  *planner.ReplicaStarts
 	Readings []Reading
 	Advice   Advice

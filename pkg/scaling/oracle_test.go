@@ -353,7 +353,7 @@ func (m *oracle) decide(p *Policy, o *Observation, now time.Time) (out Decision)
 	return out
 }
 
-// usual replaces a random observation by one that occurs in a cluster: the replicas follow the last target, and almost every reading is
+// usual changes a random observation so that it can occur in a cluster: the replicas follow the last target, and almost every reading is
 // usable. The values are chosen so that proposals are often whole numbers and at the limit of a tolerance.
 func usual(t *rapid.T, p *Policy, o *Observation, last int32, now time.Time) {
 	if rapid.IntRange(0, 4).Draw(t, "late") > 0 {

@@ -29,7 +29,7 @@ func (t *tick) growingDemand() {
 	}
 }
 
-// keepLoading prevents a Mean from removing replicas that are not ready yet.
+// keepLoading prevents a signal of kind Mean, which measures only ready replicas, from removing replicas that load.
 //
 // A Mean is measured over the ready replicas only. If 2 of 6 replicas are ready and the Mean is 1.5 times its target, ready*value/target is
 // 3, although the ready replicas are overloaded. Therefore, if a Mean proposes more than the ready replicas, the target does not decrease

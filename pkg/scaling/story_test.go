@@ -221,7 +221,7 @@ func TestOutageOfPrometheusKeepsTheTarget(t *testing.T) {
 	}
 	w.load(120)
 	w.tick(time.Second)
-	w.expect(12, RuleCombine) // the signal has a value again, which raises the target at once
+	w.expect(12, RuleCombine) // the signal has a value again, which raises the target immediately
 	w.load(20)
 	w.tick(time.Second)
 	w.expect(2, RuleCombine)

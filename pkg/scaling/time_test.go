@@ -105,7 +105,7 @@ func TestHungBackendIsNotScaledDown(t *testing.T) {
 		return 20 + w.now.Sub(start).Seconds()/10 // one more waiting request every ten seconds
 	}
 	w.tick(time.Second)
-	w.expect(3, RuleCombine) // after a few seconds there is no trend yet, so only a scale-down window could prevent the decrease
+	w.expect(3, RuleCombine) // after a few seconds there is no trend, so only a scale-down window could prevent the decrease
 	p.ScaleDown.StabilizationWindow = time.Minute
 	w = newScenario(t, p, 8, 20, 0.7)
 	w.run(10 * time.Minute)
@@ -147,7 +147,7 @@ func TestClockStepBackDoesNotStopChanges(t *testing.T) {
 	w.expect(6, RuleCombine) // a minute ago the target was 6, so the rate permits an increase from 2 to 6
 	w.load(90)
 	w.tick(-24 * time.Hour)
-	w.expect(7, RuleRate) // a minute ago the target was 6, so the rate permits 7
+	w.expect(7, RuleRate) // the target was 6 a minute before, and the rate permits one more replica a minute
 	w.run(59 * time.Second)
 	w.expect(7, RuleRate)
 	w.tick(time.Second)

@@ -4,8 +4,8 @@
 // # What a limit guarantees
 //
 // For each limited resource, the sum over the team's workloads of target x requested amount per replica never exceeds the limit. A limit is
-// a decision of the platform team and not a measurement. If a new or lowered limit is less than what runs, the targets are reduced at once,
-// below minReplicas if necessary.
+// a decision of the platform team and not a measurement. If a new or lowered limit is less than what the running replicas request, the
+// targets are reduced immediately, below minReplicas if necessary.
 //
 // # The order in which members receive replicas
 //

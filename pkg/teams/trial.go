@@ -15,8 +15,8 @@ func (p *part) first() int32 {
 	return min(max(p.Want, 0), 1)
 }
 
-// running returns the replicas that the member receives in step 2, and granted those that it receives in step 3. The replica of a trial is
-// in neither, so that no running replica of another member is removed for it.
+// running returns the replicas that the member receives in step 2 (running), and granted the replicas that it receives in step 3 (granted).
+// Neither includes the replica of a trial, so that no running replica of another member is removed for it.
 func (p *part) running() int32 {
 	if p.Trial {
 		return 0

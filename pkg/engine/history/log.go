@@ -83,7 +83,7 @@ func (l *Log[K, V]) halve() {
 func (l *Log[K, V]) Forget(now time.Time, exists func(K) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// A negative age means that the clock was set back. The deletion is then due at once. Otherwise, it would wait until the clock reaches
+	// A negative age means that the clock was set back. Forget then deletes without waiting. Otherwise, it would wait until the clock reaches
 	// l.swept again.
 	if age := now.Sub(l.swept); age >= 0 && age < sweepInterval {
 		return

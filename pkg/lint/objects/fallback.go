@@ -36,7 +36,7 @@ func FallbackReplicas(u *unstructured.Unstructured) (replicas int64, ok bool) {
 // Fallbacks contains fallback.replicas of each HPA. The key is NAMESPACE/NAME.
 type Fallbacks map[string]int64
 
-// Add adds the fallback of an HPA if it has one.
+// Add adds the fallback of an HPA. It does nothing if the HPA has no fallback.
 func (f Fallbacks) Add(u *unstructured.Unstructured) {
 	if replicas, ok := FallbackReplicas(u); ok {
 		f[u.GetNamespace()+"/"+u.GetName()] = replicas

@@ -71,7 +71,8 @@ func (w *Window) leastLate(newest sample, inForce int32) (int, int64) {
 	return best, least
 }
 
-// after returns the entry that follows entry i. After the last entry of a full window, this is newest, which is not in the list so far.
+// after returns the entry that follows entry i. For the last entry of a full window, it returns newest, which Push has not added to the
+// list.
 func (w *Window) after(i int, newest sample) sample {
 	if i+1 < windowSize {
 		return w.list[i+1]

@@ -255,7 +255,7 @@ func (x *plant) throughput(load float64) int32 {
 	return int32(min(math.Ceil(load/x.capacity-1e-6), maxReplicas))
 }
 
-// maxReplicas limits every number of replicas to one that fits in 16 bits.
+// maxReplicas limits every number of replicas, so that it fits in 16 bits.
 const maxReplicas = 30000
 
 func (x *plant) bounded(n int32) int32 { return min(max(min(n, x.most), x.least, 0), maxReplicas) }

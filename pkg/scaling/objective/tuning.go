@@ -5,10 +5,10 @@ package objective
 //
 // `make bench-decisions BENCH_DECISIONS_FLAGS=-vary` sets each constant to zero, to half and to twice its default, one at a time, and
 // prints the results. Each comment contains the results for an SLO of 99% and 45 cells. A cell is the simulation of one trace with one
-// duration of the cold start. The traces are from six families, which are groups of similar traces. Only cells in which the oracle, which
-// knows the future load, meets the SLO are included. With the defaults, the model meets the SLO in 42 cells. The median of its cost is 0.98
-// of the cost of the reactive baseline with the best settings for the trace. "Half: 42 cells at 0.97" means: with half the constant, the
-// model meets the SLO in 42 cells, and the median of the cost is 0.97.
+// duration of the cold start. The traces are from six families, which are groups of similar traces. Only cells in which the oracle, a plan
+// that is computed with the future load, meets the SLO are included. With the defaults, the model meets the SLO in 42 cells. The median of
+// its cost is 0.98 of the cost of the reactive baseline with the best settings for the trace. "Half: 42 cells at 0.97" means: with half the
+// constant, the model meets the SLO in 42 cells, and the median of the cost is 0.97.
 type Tuning struct {
 	// Caution is the number of standard errors that are added to the late work of a rule, so that no rule is chosen that met the objective
 	// only by chance. For the standard error, the late work of two blocks of half an hour is treated as independent. Half: 42 cells at 0.97.

@@ -24,9 +24,9 @@ func newChat(t *testing.T) *workload {
 	return w
 }
 
-// TestDeletedWorkIsNotServedWork deletes a long queue at once, as the restart of a router or a purge of the queue does. The replicas did
-// not serve this work, so the learned capacity must not increase. Before a correction, the model learned 1.6 times the capacity from one
-// deletion.
+// TestDeletedWorkIsNotServedWork deletes all work of a long queue, as the restart of a router or a purge of the queue does. The replicas
+// did not serve this work, so the learned capacity must not increase. Before a correction, the model learned 1.6 times the capacity from
+// one deletion.
 func TestDeletedWorkIsNotServedWork(t *testing.T) {
 	for _, missing := range []time.Duration{0, 30 * time.Second, 4 * time.Minute} {
 		w := newWorkload()

@@ -27,9 +27,9 @@ const (
 const restored = -1
 
 // observe begins to keep the current replicas if there was no observation for at least unobserved milliseconds, or if the model was
-// restored. The parameter last is the time of the last observation. The replicas are kept for as long as there was no observation, but for
-// at least leastToKeep and at most mostToKeep. If there was no observation before, or the clock was set back, they are kept for
-// leastToKeep.
+// restored. The parameter last is the time of the last observation. The replicas are kept during a time of the same length as the time
+// without observation, but at least for leastToKeep and at most for mostToKeep. If there was no observation before, or the clock was set
+// back, they are kept for leastToKeep.
 func (k *keep) observe(t *Tick, last int64) {
 	gap := t.At - last
 	if gap >= 0 && gap < unobserved && k.until != restored {

@@ -28,7 +28,7 @@ type Planner struct {
 func New() *Planner { return &Planner{model: objective.New(), at: -history.MaxStamp} }
 
 // Restore returns a planner with a saved model, for example the model of the previous leader. at is the time of the last observation of the
-// model. The planner keeps the running replicas for as long as the time since then, but for at least a minute.
+// model. The planner keeps the running replicas during a time of the same length as the time since then, but at least for a minute.
 func Restore(m *objective.Model, at int64) *Planner {
 	return &Planner{model: m, at: at, keep: keep{until: restored}}
 }
@@ -76,7 +76,7 @@ type Tick struct {
 	At      int64
 	Current int32 // spec.replicas of the scale target
 	Ready   int32
-	Loading int32          // replicas that have a node but are not ready, except those in a crash loop
+	Loading int32          // replicas that have a node but are not ready, except replicas in a crash loop
 	Pending int32          // replicas without a node
 	Started *ReplicaStarts // the newest completed starts; nil: unknown
 	// LastTarget is the target before this tick, without the replicas that the rules about nodes added.

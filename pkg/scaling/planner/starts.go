@@ -7,35 +7,35 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// starts contains the replicas that were requested and are not ready yet. When a replica becomes ready, it is matched with the oldest
-// request, and the time since that request is a cold start. Only the number of replicas in each tick is used, so the result is the same in
-// a cluster and in the simulator.
+// starts contains the replicas that were requested and are not ready. When a replica becomes ready, it is matched with the oldest request,
+// and the time since that request is a cold start. Only the number of replicas in each tick is used, so the result is the same in a cluster
+// and in the simulator.
 type starts struct {
 	known    bool
 	ready    int32 // ready replicas in the last tick
-	target   int32 // the last target; targetAt is the tick that decided it, or the first tick if no earlier one is known
+	target   int32 // the last target; targetAt is the time of the tick that decided it, or of the first tick
 	targetAt int64
 	n        int8
 	list     [maxStarts]start // the first n entries are used, with the oldest first
 }
 
-// maxStarts is the maximum number of entries. If there are more requests, the newest is added to the last entry and gets the earlier time
-// of that entry. Its cold start is then measured too long.
+// maxStarts is the maximum number of entries. If there are more requests, the newest request is added to the last entry, which has an
+// earlier time. The measured cold start of this request is then too long.
 const maxStarts = 16
 
-// decisionLag is the longest time between a decision and the change of the scale target that it causes, in milliseconds. An HPA reads the
-// target every 15 seconds.
+// decisionLag is the longest time from a decision until the HPA has changed the replicas of the scale target, in milliseconds. An HPA reads
+// the target every 15 seconds.
 const decisionLag = 60_000
 
 // start is a number of replicas that were requested at the same time.
 type start struct {
 	at    int64
 	count int32
-	whole bool // whether the time of the request was observed; if not, no cold start is measured
+	whole bool // true if the time of the request was observed; if false, no cold start is measured
 }
 
-// follow updates the starts with the numbers of a tick. It sets p.cold to the cold starts that ended in this tick, and p.ages to the times
-// since the requests of the replicas that are still starting.
+// follow updates the starts with the numbers of a tick. It sets p.cold to the cold starts that ended in this tick, and p.ages to the time
+// since its request for each replica that is starting.
 func (p *Planner) follow(t *Tick) {
 	s := &p.starts
 	p.cold = p.cold[:0]
@@ -55,8 +55,8 @@ func (p *Planner) follow(t *Tick) {
 	}
 	switch more := starting - s.total(); {
 	case more > 0:
-		// If a ready replica fails and is replaced or restarted, the time until it is ready again is not a cold start. begin recognizes this
-		// case.
+		// If a ready replica fails and is replaced or restarted, the time until it is ready again is not a cold start. The method begin detects
+		// this.
 		s.push(s.begin(t, more))
 	case more < 0:
 		s.drop(-more)
@@ -65,9 +65,9 @@ func (p *Planner) follow(t *Tick) {
 	p.ages = s.ages(p.ages[:0], t.At)
 }
 
-// begin returns the entry for replicas that are observed for the first time in this tick. Their start began when the target was last
-// changed, if three conditions are met: the change was at most decisionLag ago, the target is not below the current replicas, and no ready
-// replica was lost. Otherwise their start began in this tick.
+// begin returns the entry for replicas that are observed for the first time in this tick. Their start began when the target last changed,
+// if three conditions are met: the change was at most decisionLag ago, the target is not below the current replicas, and no ready replica
+// was lost. Otherwise their start began in this tick.
 func (s *starts) begin(t *Tick, count int32) start {
 	out := start{at: t.At, count: count, whole: s.known && t.Ready >= s.ready}
 	if out.whole && t.LastTarget >= t.Current && t.At-s.targetAt <= decisionLag {
@@ -77,7 +77,8 @@ func (s *starts) begin(t *Tick, count int32) start {
 }
 
 // finish removes the replicas that became ready in this tick from the list, with the oldest requests first. It appends the cold starts of
-// the removed replicas to the slice cold, and returns that slice. Its phases are taken from the replica that became ready last.
+// the removed replicas to the slice cold, and returns that slice. If several replicas of one request became ready, one cold start is
+// appended, with the phases of the replica that became ready last.
 func (s *starts) finish(cold []objective.ColdStart, t *Tick) []objective.ColdStart {
 	ready, done := t.Ready-s.ready, int32(0)
 	for done < ready && s.n > 0 {
@@ -108,7 +109,7 @@ func (s *starts) push(b start) {
 	s.n++
 }
 
-// drop removes the newest replicas. Kubernetes deletes these first, because they are not ready.
+// drop removes the newest replicas from the list. Kubernetes deletes them first, because they are not ready.
 func (s *starts) drop(count int32) {
 	for count > 0 && s.n > 0 {
 		last := &s.list[s.n-1]
