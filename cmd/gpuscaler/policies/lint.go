@@ -53,6 +53,8 @@ The command reports:
 Without policies the command checks the server that is registered for external metrics, the versions of Kubernetes,
 KEDA and Karpenter, and whether the labels of the DCGM exporter name pods.
 
+Policies in annotations and in ConfigMaps of teams are checked too, if the PlatformConfig is at PATH.
+
 The cluster is the one of the kubeconfig. --prometheus adds a server, --offline skips the cluster, and
 --objects FILE replaces the objects of the cluster by the objects in a file.
 Every finding says what is wrong, what it causes and how to fix it. The exit code is 1 if a finding is an error.`,
@@ -73,8 +75,8 @@ Every finding says what is wrong, what it causes and how to fix it. The exit cod
 		"use it where its address is reachable, such as in the cluster")
 	f.BoolVar(&o.fresh, "fresh", false, "after an installation: report a metric without series as a warning instead of an error")
 	f.BoolVar(&o.offline, "offline", false, "do not read the cluster, only --prometheus")
-	f.StringArrayVar(&o.objects, "objects", nil, "file with HPAs, ScaledObjects and NodePools from kubectl get -o yaml; with --offline "+
-		"they are checked instead of the cluster's")
+	f.StringArrayVar(&o.objects, "objects", nil, "file with HPAs, ScaledObjects, NodePools and ConfigMaps from kubectl get -o yaml; "+
+		"with --offline they are checked instead of the cluster's")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	return c
 }
@@ -156,6 +158,8 @@ func (o *lintOptions) collect(ctx context.Context, names []string) (*linted, err
 		if slices.ContainsFunc(store.Groups(), (*capacity.Group).SelectsNodes) {
 			found.ReadNodes(ctx, objects)
 		}
+		// If the ConfigMaps of a team cannot be read, the store does not contain all policies.
+		known = known && found.ReadConfigMaps(ctx, objects, ofTeams(store.Platform()))
 		l.cluster(found, store, known)
 		l.templates = readTemplates(ctx, objects, store)
 		l.teams(store, l.templates)

@@ -52,8 +52,9 @@ func (l *linted) files(names []string, store *store.Store, known bool) error {
 }
 
 func (l *linted) judge(s *snapshot.Snapshot, store *store.Store, known bool, groups map[string]map[string][]string) {
-	if known { // otherwise annotations could refer to policies and data sources that are not in the files
-		known = l.annotated(s.PolicyObjects(), store)
+	if known { // otherwise annotations and ConfigMaps could refer to policies and data sources that are not in the files
+		fromMaps := l.configMaps(s.ConfigMaps(), store)
+		known = l.annotated(s.PolicyObjects(), store) && fromMaps
 	}
 	var work []scaling.Workload
 	for _, c := range store.Compiled() {
@@ -94,5 +95,29 @@ func (l *linted) annotated(all []store.Object, s *store.Store) bool {
 		accepted = accepted && policy.Errors(problems) == 0
 	}
 	s.Publish()
+	return accepted
+}
+
+// ofTeams returns the namespaces whose ConfigMaps may contain policies.
+func ofTeams(p *policy.Platform) (namespaces []string) {
+	for i := range p.Teams {
+		if p.Teams[i].ConfigMaps {
+			namespaces = append(namespaces, p.Teams[i].Namespaces...)
+		}
+	}
+	return namespaces
+}
+
+// configMaps adds the policies in ConfigMaps of teams to the store. It returns false if a policy is refused.
+func (l *linted) configMaps(all []store.ConfigMap, s *store.Store) bool {
+	for _, c := range all {
+		s.SetConfigMap(c)
+	}
+	s.Publish()
+	accepted := true
+	for _, status := range s.ConfigMapStatuses() {
+		l.policies(status.Problems, "correct the ConfigMap")
+		accepted = accepted && policy.Errors(status.Problems) == 0
+	}
 	return accepted
 }

@@ -185,17 +185,22 @@ func Trim(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	out := &ConfigMap{ObjectMeta: informer.Identity(object), content: store.ConfigMap{
+	return &ConfigMap{ObjectMeta: informer.Identity(object), content: Content(object), status: policystatus.Read(object)}, nil
+}
+
+// Content returns the part of a ConfigMap that the policy store reads. If the data of the ConfigMap is too large, Content omits the data.
+func Content(object *corev1.ConfigMap) store.ConfigMap {
+	out := store.ConfigMap{
 		Namespace: object.Namespace, Name: object.Name, UID: string(object.UID), Created: object.CreationTimestamp.Time,
-	}, status: policystatus.Read(object)}
+	}
 	for key, text := range object.Data {
-		out.content.Bytes += len(key) + len(text)
+		out.Bytes += len(key) + len(text)
 	}
 	for key, text := range object.BinaryData {
-		out.content.Bytes += len(key) + len(text)
+		out.Bytes += len(key) + len(text)
 	}
-	if out.content.Bytes <= store.MaxConfigMapBytes {
-		out.content.Data, out.content.Binary = object.Data, slices.Sorted(maps.Keys(object.BinaryData))
+	if out.Bytes <= store.MaxConfigMapBytes {
+		out.Data, out.Binary = object.Data, slices.Sorted(maps.Keys(object.BinaryData))
 	}
-	return out, nil
+	return out
 }

@@ -46,6 +46,7 @@ type Snapshot struct {
 	scaledObjects   []*unstructured.Unstructured
 	pools, overlays []*unstructured.Unstructured
 	nodePoolsServed bool // whether the API server serves NodePools as karpenter.sh/v1
+	configMaps      []store.ConfigMap
 	nodes           []*corev1.Node
 	nodesRead       bool
 }
@@ -116,7 +117,8 @@ func (s *Snapshot) each(ctx context.Context, client dynamic.ResourceInterface, r
 	return true
 }
 
-// Add adds an HPA, a ScaledObject, a NodePool, a NodeOverlay or a Node of the API server or of a file. It ignores other kinds.
+// Add adds an HPA, a ScaledObject, a NodePool, a NodeOverlay, a Node or a ConfigMap with policies, of the API server or of a file. It
+// ignores other kinds.
 func (s *Snapshot) Add(u *unstructured.Unstructured) error {
 	switch u.GetKind() {
 	case cache.HPAKind:
@@ -137,6 +139,8 @@ func (s *Snapshot) Add(u *unstructured.Unstructured) error {
 		s.overlays = append(s.overlays, u)
 	case "Node":
 		s.addNode(u)
+	case "ConfigMap":
+		s.addConfigMap(u)
 	}
 	return nil
 }
