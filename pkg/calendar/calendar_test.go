@@ -249,7 +249,7 @@ func TestWindowsThatNeverFireAreReported(t *testing.T) {
 		now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 		open, until := c.w.At(now)
 		if _, again := c.w.NextStart(now); c.never && (open || !until.IsZero() || again) {
-			t.Errorf("%s: never fires, but At says %v, %s", c.story, open, until)
+			t.Errorf("%s: never fires, but At returns %v, %s", c.story, open, until)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestGroupedWorkloadIsNotPublishedWithoutAnEvaluation(t *testing.T) {
 		delete(w.views, chat)
 		out = w.after(e, 5*time.Second)
 		if r, _ := e.Decisions().Record(chat); !r.At.Equal(decided) || !r.Unseen || out.Unseen != 1 {
-			t.Errorf("group %q: not seen, decided at %v, %v; outcome %+v", group, r.At, decided, out)
+			t.Errorf("group %q: scale target not found, decided at %v, %v; outcome %+v", group, r.At, decided, out)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestEachTickWaitsForTheRemovalOfAZeroLimit(t *testing.T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.done) < 3 || slices.Max(d.done) != 0 {
-		t.Errorf("served when a limit was gone: %v, want 0 on three days", d.done)
+		t.Errorf("targets that were served when a limit was removed: %v, want 0 on three days", d.done)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestTickWithoutPoliciesSucceeds(t *testing.T) {
 			w.workloads = nil
 			for range 2 {
 				if out := w.after(e, time.Second); len(out.Errors) != 0 || out.Decided != 0 {
-					t.Errorf("after its last policy: %+v", out)
+					t.Errorf("after the last policy was removed: %+v", out)
 				}
 			}
 			if _, err := e.Decisions().Lookup(chat, w.now); !errors.Is(err, ErrUnknown) {

@@ -137,7 +137,7 @@ func TestRecordContainsThePolicyOfTheDecision(t *testing.T) {
 	}
 	delete(w.views, chat)
 	if a := origin("fourth"); a != "third" {
-		t.Errorf("not seen after a decision: %q, want the policy that decided", a)
+		t.Errorf("scale target not found after a decision: %q, want the policy of the decision", a)
 	}
 	if _, err := e.Decisions().Lookup(chat, w.now); !errors.Is(err, ErrUnseen) {
 		t.Errorf("%v, want ErrUnseen", err)

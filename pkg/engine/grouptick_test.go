@@ -147,7 +147,7 @@ func TestZeroLimitIsRemovedBeforeTheTargetIsServed(t *testing.T) {
 	}
 	r, ok := e.Decisions().Group("gpu")
 	if !ok || r.Demand.Policies != 3 || r.At != w.now || len(r.Pools) != 1 || r.Workloads[0].Uncapped != 3 {
-		t.Errorf("the decisions says %+v", r)
+		t.Errorf("the record of the group is %+v", r)
 	}
 	if h := e.Decisions().GroupHistory("gpu", nine, w.now); len(h) < 3 || len(h[len(h)-1].Actions) != 1 {
 		t.Errorf("%d transitions of the group", len(h))
@@ -186,7 +186,7 @@ func TestPanicOfOneGroupDoesNotStopTargetsAndOtherGroups(t *testing.T) {
 		}
 	}
 	if r, _ := e.Decisions().Group("gpu"); r.Err == "" {
-		t.Error("the decisions does not say that the group failed")
+		t.Error("the record does not contain the failure of the group")
 	}
 	if r, _ := e.Decisions().Group("more"); r.Demand.Policies != 5 {
 		t.Errorf("the other group: %+v", r.Demand)
@@ -218,7 +218,7 @@ func TestAdviceIsReadInTheNextTick(t *testing.T) {
 	}
 	r, _ := e.Decisions().Record(chat)
 	if r.View.Advice.AtRisk != 1 || r.Observation().Advice.AtRisk != 1 {
-		t.Errorf("the record does not say what the nodes said: %+v", r.View.Advice)
+		t.Errorf("the record does not contain the advice of the group: %+v", r.View.Advice)
 	}
 	if got, want := adviceOf(capacity.Advice{Cap: -1, AtRisk: 3, Reserve: 2, Surge: 1}, nil).forScaling(), (scaling.Advice{Cap: -1, AtRisk: 3,
 		Reserve: 2, Surge: 1}); got != want {

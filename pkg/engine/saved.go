@@ -28,7 +28,7 @@ type SavedModel struct {
 	summary objective.Learned // summary of this model, with which isOutdated compares a newer summary
 }
 
-// model decodes Data. It returns nil if Data is invalid or was written by another version of gpuscaler.
+// model decodes Data. It returns nil if Data is invalid or was written by a later version of gpuscaler.
 func (m *SavedModel) model() *objective.Model {
 	out := objective.New()
 	if out.UnmarshalBinary(m.Data) != nil {

@@ -74,7 +74,7 @@ type pass struct {
 	inputs       inputs
 	active       bool    // demand is above an activation value
 	lastTarget   int32   // the target of the previous tick; the rules compare the new target with it
-	n            int32   // the target so far
+	n            int32   // the target after the rules that ran so far
 	unrounded    float64 // the target before it is rounded up; equal to n after a rule has changed the target
 	requested    int32   // number of replicas that the signals need; valid if hasRequest is true
 	hasRequest   bool
@@ -82,7 +82,7 @@ type pass struct {
 	panic        bool
 	panicUntil   int64
 	floor        int32 // the greatest schedule floor that applies
-	withoutNodes int32 // the target without the changes by the rules atRisk, surge and capacity
+	withoutNodes int32 // the target without the changes by RuleAtRisk, RuleSurge and RuleCapacity
 	uncapped     int32 // the target before the capacity cap
 	binding      Rule
 	index        int8

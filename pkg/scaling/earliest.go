@@ -53,7 +53,7 @@ func (t *tick) earliestScaleDown() (time.Time, Rule) {
 	return history.Time(at), rule
 }
 
-// unboundedRule returns the rule that prevents a decrease until a time that is not known, or RuleNone if there is no such rule.
+// unboundedRule returns the rule that prevents a decrease until an unknown time, or RuleNone if there is no such rule.
 func (t *tick) unboundedRule() Rule {
 	switch {
 	case t.isPaused():

@@ -81,8 +81,8 @@ func (t *tick) forecast() {
 	}
 }
 
-// forecastKeepsTarget reports whether a forecast may prevent a decrease of the target until a time that is not known, even if demand has
-// ended. It returns true in each of these cases:
+// forecastKeepsTarget reports whether a forecast may prevent a decrease of the target until an unknown time, even if demand has ended. It
+// returns true in each of these cases:
 //   - Observation.Forecast is at least the target.
 //   - A forecast has no history. It then starts at the last target.
 //   - A forecast can still increase to the target after a rise of demand.

@@ -100,7 +100,7 @@ func FuzzDecide(f *testing.F) {
 			}
 			written := o.Operator.Paused || now.Before(o.Operator.Until) && o.Operator.Max >= 0 || len(p.Schedules) > 0
 			if least := min(o.Replicas, highest(p, o), maxReplicas); d.Degraded && !written && d.Replicas < least {
-				t.Errorf("fell from %d to %d on missing inputs\n%s", o.Replicas, d.Replicas, table(p, &d))
+				t.Errorf("the target decreased from %d to %d with missing inputs\n%s", o.Replicas, d.Replicas, table(p, &d))
 			}
 			s = next
 			now = now.Add(tape.duration())

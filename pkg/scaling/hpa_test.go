@@ -129,7 +129,7 @@ func TestBehaviorEqualsTheHPA(t *testing.T) {
 			var d Decision
 			d, s = Decide(p, o, s, now)
 			if want := h.decide(desired, now); d.Replicas != want {
-				t.Fatalf("%s: %d, an HPA says %d for %d\n%s", now.Format("15:04:05"), d.Replicas, want, desired, table(p, &d))
+				t.Fatalf("%s: %d, an HPA returns %d for %d\n%s", now.Format("15:04:05"), d.Replicas, want, desired, table(p, &d))
 			}
 		}
 	})

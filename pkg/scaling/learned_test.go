@@ -20,7 +20,7 @@ func TestARestartDoesNotLowerAnObjective(t *testing.T) {
 	fresh := newDay(t, chat(), 10)
 	fresh.values = []float64{18, 0, 18}
 	if n := least(fresh, 10*time.Minute); n < 9 {
-		t.Errorf("%d replicas after a restart that knows nothing, want at least 9 for 18 requests/s at 2/s per replica", n)
+		t.Errorf("%d replicas after a restart without a model, want at least 9 for 18 requests/s at 2/s per replica", n)
 	}
 
 	night := newDay(t, chat(), 1)
@@ -31,7 +31,7 @@ func TestARestartDoesNotLowerAnObjective(t *testing.T) {
 	later.s.Restore(later.p, night.s.Learned().Clone(), night.now)
 	later.values = []float64{18, 0, 18}
 	if n := least(later, 30*time.Minute); n < 9 {
-		t.Errorf("%d replicas after a restart that knows a night with little load, want at least 9 for 18 requests/s at 2/s per replica", n)
+		t.Errorf("%d replicas after a restart with a model of a night with little load, want at least 9 for 18 requests/s at 2/s per replica", n)
 	}
 }
 

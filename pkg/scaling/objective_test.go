@@ -137,7 +137,7 @@ func TestTheObjectiveDecidesAboutTheLastReplica(t *testing.T) {
 	w.run(10*time.Minute, 1, 0, 1)
 	w.run(time.Second, 0, 0, 0)
 	if w.last.Replicas < 1 {
-		t.Errorf("one quiet second removed the last replica\n%s", table(p, &w.last))
+		t.Errorf("one second without demand removed the last replica\n%s", table(p, &w.last))
 	}
 }
 
@@ -304,10 +304,10 @@ func TestMissingEvidenceNeverLowers(t *testing.T) {
 					continue
 				}
 				if d.Replicas < min(o.Replicas, highest(p, o)) {
-					t.Fatalf("fell from %d to %d without %s\n%s", o.Replicas, d.Replicas, sig.Name, table(p, &d))
+					t.Fatalf("the target decreased from %d to %d without %s\n%s", o.Replicas, d.Replicas, sig.Name, table(p, &d))
 				}
 				if o.Replicas > 0 && !d.Degraded {
-					t.Fatalf("does not say that %s is missing", sig.Name)
+					t.Fatalf("the decision is not degraded although %s is missing", sig.Name)
 				}
 			}
 		})

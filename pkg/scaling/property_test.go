@@ -141,7 +141,7 @@ func sound(t failer, p *Policy, o Observation, d *Decision) {
 			t.Errorf("reasons do not follow each other\n%s", table(p, d))
 		}
 		if Explain.Reason(r, p) == "" {
-			t.Errorf("%v says nothing", r.Rule)
+			t.Errorf("%v has no text", r.Rule)
 		}
 	}
 	if len(all) == 0 || all[len(all)-1].To != d.Replicas {
@@ -178,10 +178,10 @@ func TestMissingInputsNeverLower(t *testing.T) {
 				least = max(least, s.lastTarget) // was requested, but may not exist so far
 			}
 			if bad && d.Replicas < min(least, highest(p, o)) {
-				t.Fatalf("fell from %d to %d on missing inputs\n%s", least, d.Replicas, table(p, &d))
+				t.Fatalf("the target decreased from %d to %d with missing inputs\n%s", least, d.Replicas, table(p, &d))
 			}
 			if bad && o.Replicas > 0 && !d.Degraded {
-				t.Fatalf("does not say that inputs are missing")
+				t.Fatalf("the decision is not degraded although inputs are missing")
 			}
 			// The same observation with a missing signal must not result in a lower target.
 			for i := range o.Readings {
@@ -272,7 +272,7 @@ func TestTargetDecreasesExactlyAtEarliestScaleDown(t *testing.T) {
 			// EarliestScaleDown.
 			exact := p.MinReplicas > 0 || len(p.Schedules) == 0
 			if fell := e.Replicas < d.Replicas; fell && wait < falls || !fell && wait == falls && exact {
-				t.Fatalf("%d after %d, %v later, said in %v by %v\n%s", e.Replicas, d.Replicas, wait, falls, d.ScaleDownRule, table(p, &e))
+				t.Fatalf("%d after %d, %v later, announced in %v by %v\n%s", e.Replicas, d.Replicas, wait, falls, d.ScaleDownRule, table(p, &e))
 			}
 			s = next
 		}
@@ -331,7 +331,7 @@ func TestEarliestScaleDownWithFullWindowsAndForecasts(t *testing.T) {
 			said = nine.Add(first)
 		}
 		if said.Before(w.now.Add(-time.Second)) || said.After(w.now) {
-			t.Errorf("the target fell at %s, the announced earliest scale-down was %s by %v",
+			t.Errorf("the target decreased at %s, the announced earliest scale-down was %s by %v",
 				w.now.Format("15:04:05"), said.Format("15:04:05"), rule)
 		}
 	}

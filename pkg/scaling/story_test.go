@@ -112,7 +112,7 @@ func TestStepInTheQueueIsFollowedAtOnceAndRevertedAfterTheWindow(t *testing.T) {
 	w.run(10*time.Minute - 2*time.Second)
 	w.expect(9, RuleStabilize) // the window still contains the recommendation of 9 from 09:01:01
 	if want := nine.Add(11*time.Minute + time.Second); !w.last.EarliestScaleDown.Equal(want) || w.last.ScaleDownRule != RuleStabilize {
-		t.Errorf("may fall at %v by %v, want %v", w.last.EarliestScaleDown, w.last.ScaleDownRule, want)
+		t.Errorf("EarliestScaleDown is %v by %v, want %v", w.last.EarliestScaleDown, w.last.ScaleDownRule, want)
 	}
 	w.run(2 * time.Second)
 	w.expect(8, RuleRate) // the window no longer contains a recommendation of 9, and the rate permits one pod a minute
@@ -176,7 +176,7 @@ func TestScaleToZeroAtNightAndUpOnTheFirstRequest(t *testing.T) {
 	w.run(9*time.Minute - time.Second)
 	w.expect(1, RuleIdle)
 	if want := nine.Add(15 * time.Minute); !w.last.EarliestScaleDown.Equal(want) || w.last.ScaleDownRule != RuleIdle {
-		t.Errorf("may fall at %v by %v, want %v by the cooldown", w.last.EarliestScaleDown, w.last.ScaleDownRule, want)
+		t.Errorf("EarliestScaleDown is %v by %v, want %v by the cooldown", w.last.EarliestScaleDown, w.last.ScaleDownRule, want)
 	}
 	w.tick(time.Second) // 09:15:00, without further requests
 	w.expect(0, RuleCombine)
@@ -341,7 +341,7 @@ func TestReplacementsAreKeptUntilTheNodeIsGone(t *testing.T) {
 	w.tick(time.Second)
 	w.expect(6, RuleCombine)
 	if w.o.Ready < 6 {
-		t.Errorf("%d ready when the node is gone, 6 are needed", w.o.Ready)
+		t.Errorf("%d ready when the node was deleted, want 6", w.o.Ready)
 	}
 }
 

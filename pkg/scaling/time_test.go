@@ -73,13 +73,13 @@ func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 	w.expect(2, RuleScheduleFloor) // ten minutes before 8
 	if text := w.last.Reasons.All(); Explain.Reason(text[len(text)-2], p) != "at least 2 replicas ahead of schedule office, "+
 		"which begins at 08:00 Europe/Berlin" {
-		t.Errorf("it says %q", Explain.Reason(text[len(text)-2], p))
+		t.Errorf("the text of the reason is %q", Explain.Reason(text[len(text)-2], p))
 	}
 	at(25, 19, 59)
 	w.expect(2, RuleScheduleFloor)
 	if want := time.Date(2026, 10, 25, 20, 30, 0, 0, zone); !w.last.Active || w.last.ScaleDownRule != RuleScheduleFloor ||
 		w.last.EarliestScaleDown.After(want) {
-		t.Errorf("active %v, may fall %v by %v", w.last.Active, w.last.EarliestScaleDown, w.last.ScaleDownRule)
+		t.Errorf("active %v, EarliestScaleDown %v by %v", w.last.Active, w.last.EarliestScaleDown, w.last.ScaleDownRule)
 	}
 	at(25, 20, 0)
 	w.expect(1, RuleIdle) // the schedule floor has ended, and the cooldown starts
@@ -264,7 +264,7 @@ func TestAbsurdTimesGiveADecision(t *testing.T) {
 			d, s = Decide(p, o, s, now)
 			sound(t, p, o, &d)
 			if d.Replicas < 6 {
-				t.Errorf("%v after %v: fell to %d without a reading\n%s", now, first, d.Replicas, table(p, &d))
+				t.Errorf("%v after %v: the target decreased to %d without a reading\n%s", now, first, d.Replicas, table(p, &d))
 			}
 		}
 	}
@@ -317,7 +317,7 @@ func TestTargetAfterAnOverrideFollowsTheRates(t *testing.T) {
 	w.run(time.Hour - time.Second)
 	w.expect(12, RuleOverride)
 	if !w.last.EarliestScaleDown.Equal(nine.Add(time.Hour)) || w.last.ScaleDownRule != RuleOverride {
-		t.Errorf("may fall %v by %v", w.last.EarliestScaleDown, w.last.ScaleDownRule)
+		t.Errorf("EarliestScaleDown is %v by %v", w.last.EarliestScaleDown, w.last.ScaleDownRule)
 	}
 	w.tick(time.Second)
 	w.expect(11, RuleRate)
@@ -356,7 +356,7 @@ func TestReasonsWithoutAChangeAreDroppedFirst(t *testing.T) {
 		r.add(Reason{})
 	}
 	if all = r.All(); all[0].Rule != 5 || all[1].Rule != 9 {
-		t.Errorf("the reason that changed the target is gone: %v", all[:2])
+		t.Errorf("the reason that changed the target was removed: %v", all[:2])
 	}
 }
 
@@ -371,9 +371,9 @@ func TestWindowsDelayARampByTheirLength(t *testing.T) {
 		w.load(float64(demand(second)))
 		w.tick(time.Second)
 		if want := demand(second - 7); second > 130 && w.last.Replicas != want {
-			t.Fatalf("second %d of the fall: %d replicas, want %d", second, w.last.Replicas, want)
+			t.Fatalf("second %d of the decrease: %d replicas, want %d", second, w.last.Replicas, want)
 		} else if want := demand(second - 4); second < 120 && w.last.Replicas != want {
-			t.Fatalf("second %d of the rise: %d replicas, want %d", second, w.last.Replicas, want)
+			t.Fatalf("second %d of the increase: %d replicas, want %d", second, w.last.Replicas, want)
 		}
 	}
 }
@@ -389,7 +389,7 @@ func TestEarliestScaleDownAfterARiseFromZero(t *testing.T) {
 	w.tick(time.Second)
 	w.expect(5, RuleCombine)
 	if !w.last.EarliestScaleDown.IsZero() || w.last.ScaleDownRule != RuleNone {
-		t.Errorf("may fall at %s by %v, want in the next tick", w.last.EarliestScaleDown.Format("15:04:05"), w.last.ScaleDownRule)
+		t.Errorf("EarliestScaleDown is %s by %v, want the next tick", w.last.EarliestScaleDown.Format("15:04:05"), w.last.ScaleDownRule)
 	}
 	w.load(0)
 	w.tick(time.Second)

@@ -40,7 +40,7 @@ type HPAFacts struct {
 	PausedIn, PausedOut bool
 	// Others contains the other objects that scale the same workload, such as "HorizontalPodAutoscaler b" and "ScaledObject c".
 	Others []string
-	// PoliciesKnown is true if the caller has set Policy and Deciders. If it is false, a nil Policy does not mean that the policy does not
+	// PoliciesKnown is true if the caller has set Policy and Deciders. If it is false, a nil Policy has no meaning.
 	// exist.
 	PoliciesKnown bool
 	// Policy is the policy that the HPA's metric selects. It is nil if the policy does not exist.

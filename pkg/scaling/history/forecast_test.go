@@ -25,12 +25,12 @@ func TestForecastIsMonotoneAndBoundedByDemand(t *testing.T) {
 			}
 			// From the same state, a greater proposal must result in at least the same number of replicas.
 			if a, b := less.Next(ask, elapsed, over), less.Next(ask+plus, elapsed, over); b.Upper(deviations) < a.Upper(deviations)-1e-9 {
-				t.Fatalf("an ask of %v keeps %v, one of %v keeps %v", ask, a.Upper(deviations), ask+plus, b.Upper(deviations))
+				t.Fatalf("a proposal of %v keeps %v, and a proposal of %v keeps %v", ask, a.Upper(deviations), ask+plus, b.Upper(deviations))
 			}
 			less, more = less.Next(ask, elapsed, over), more.Next(ask+plus, elapsed, over)
 			most = max(most, ask+plus)
 			if kept := more.Upper(deviations); !(kept >= 0) || kept > most*(1+deviations*math.Sqrt2)+1e-6 {
-				t.Fatalf("%v is kept, and no more than %v was ever asked for", kept, most)
+				t.Fatalf("the forecast keeps %v, want at most %v", kept, most)
 			}
 		}
 	})

@@ -39,14 +39,14 @@ func TestStepsContainEveryChangeOrItsRange(t *testing.T) {
 			}
 			got := s.At(Stamp(at))
 			if !at.Before(all[0].at) && (got.Low < least || got.High > most) {
-				t.Fatalf("%v ago it was %d, within a seventh of the period %d..%d, remembered as %d..%d",
+				t.Fatalf("%v ago it was %d, within a seventh of the period %d..%d, stored as %d..%d",
 					now.Sub(at), want, least, most, got.Low, got.High)
 			}
 			if got.Low > want || got.High < want || len(all) <= stepsSize && got.Low != got.High {
-				t.Fatalf("%v ago it was %d, remembered as %d..%d", now.Sub(at), want, got.Low, got.High)
+				t.Fatalf("%v ago it was %d, stored as %d..%d", now.Sub(at), want, got.Low, got.High)
 			}
 			if newest := s.list[s.n-1]; newest.Low != n || newest.High != n {
-				t.Fatalf("now it is %d, remembered as %+v", n, newest)
+				t.Fatalf("now it is %d, stored as %+v", n, newest)
 			}
 		}
 	})
@@ -70,7 +70,7 @@ func TestMergedStepsKeepTheReplicasOfAQuietTime(t *testing.T) {
 			s.Push(Stamp(at), launch+1+n, period.Milliseconds())
 			at = at.Add(4 * time.Second)
 			if got := s.At(Stamp(quiet)); got.Low != launch || got.High != launch {
-				t.Fatalf("%d steps before the quiet time and %d after it: it had %d replicas, remembered as %d..%d",
+				t.Fatalf("%d steps before the quiet time and %d after it: it had %d replicas, stored as %d..%d",
 					launch, n+1, launch, got.Low, got.High)
 			}
 		}

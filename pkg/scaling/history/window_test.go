@@ -54,7 +54,7 @@ func TestWindowIsExactForAsManyValuesAsItHolds(t *testing.T) {
 			}
 			got := w.Greatest(Stamp(cutoff), n)
 			if got < want || got > longest || most <= windowSize && got != want {
-				t.Fatalf("window says %d, all values say %d, the values of a window that is a seventh longer %d", got, want, longest)
+				t.Fatalf("Window returns %d, want %d to %d, the results of exact windows of its length and a seventh longer", got, want, longest)
 			}
 		}
 	})
@@ -85,7 +85,7 @@ func TestRecommendationCountsForTheWindowAndAtMostASeventhMore(t *testing.T) {
 			all = append(all, event{now, n})
 			got := w.Greatest(Stamp(now.Add(-length)), n)
 			if least, most := all.greatest(now, length), all.greatest(now, length+length/overhold); got < least || got > most {
-				t.Fatalf("window says %d, an exact one %d, one that is a seventh longer %d", got, least, most)
+				t.Fatalf("Window returns %d, want %d to %d, the results of exact windows of its length and a seventh longer", got, least, most)
 			}
 		}
 	})
@@ -105,7 +105,7 @@ func TestMergeDoesNotMoveTheEndOfTheLastTarget(t *testing.T) {
 		for i := range int32(200) {
 			w.Push(held+1000+int64(i)*1000, 499-i, 500)
 			if got, ok := w.Last(500); !ok || got != held {
-				t.Fatalf("%d greater and %d lower proposals: the number in force was last proposed at %d, remembered as %d", lead, i+1, held, got)
+				t.Fatalf("%d greater and %d lower proposals: the last target was proposed at %d, stored as %d", lead, i+1, held, got)
 			}
 		}
 	}

@@ -115,7 +115,7 @@ func TestRiseOfTheLoadOnPreviousDays(t *testing.T) {
 	x := &plant{cold: 2, slot: 900}
 	at := func(hour, minute int64) int64 { return 2*86400 + hour*3600 + minute*60 }
 	if got := f.rise(x, at(11, 40)); got != 1 {
-		t.Errorf("before a day was observed, the load rises %v-fold, want 1", got)
+		t.Errorf("before a day was observed, the expected increase is %v-fold, want 1", got)
 	}
 	for second := int64(0); second < 2*86400; second += 60 {
 		rate := 1.0
@@ -132,7 +132,7 @@ func TestRiseOfTheLoadOnPreviousDays(t *testing.T) {
 		want         float64
 	}{{10, 30, 1}, {11, 40, 2}, {12, 30, 1}, {15, 0, 1}} {
 		if got := f.rise(x, at(c.hour, c.minute)); got != c.want {
-			t.Errorf("%d:%d: the load rises %v-fold, want %v", c.hour, c.minute, got, c.want)
+			t.Errorf("%d:%d: the expected increase is %v-fold, want %v", c.hour, c.minute, got, c.want)
 		}
 	}
 }

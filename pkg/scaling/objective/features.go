@@ -76,7 +76,7 @@ type features struct {
 	Hold   [holds]peak // greatest Need (see needed) within each of the time spans in holdSeconds
 
 	Season [seasonBins]float32 // mean load of each time of the day
-	Days   [seasonBins]uint8   // number of days that each mean in Season contains
+	Days   [seasonBins]uint8   // number of days of which each mean in Season is computed
 	BinSum float64
 	BinN   int32
 	Bin    int32

@@ -33,7 +33,7 @@ func Restore(m *objective.Model, at int64) *Planner {
 	return &Planner{model: m, at: at, keep: keep{until: restored}}
 }
 
-// Clone returns a copy that shares no memory that changes.
+// Clone returns a copy that does not change with the original.
 func (p *Planner) Clone() *Planner {
 	if p == nil {
 		return nil
