@@ -26,60 +26,60 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
-{{- /* "true" where gpuscaler works with KEDA. */ -}}
+{{- /* "true" if gpuscaler works with KEDA; otherwise empty. */ -}}
 {{- define "gpuscaler.keda" -}}
 {{- if or (has .Values.mode (list "keda" "all")) (and (eq .Values.mode "auto") (.Capabilities.APIVersions.Has "keda.sh/v1alpha1")) }}true{{ end -}}
 {{- end }}
 
-{{- /* "true" where gpuscaler works with Karpenter. */ -}}
+{{- /* "true" if gpuscaler works with Karpenter; otherwise empty. */ -}}
 {{- define "gpuscaler.karpenter" -}}
 {{- if or (has .Values.mode (list "karpenter" "all")) (and (eq .Values.mode "auto") (.Capabilities.APIVersions.Has "karpenter.sh/v1")) }}true{{ end -}}
 {{- end }}
 
-{{- /* "true" where gpuscaler reads the Nodes of capacity groups with a nodeSelector. */ -}}
+{{- /* "true" if gpuscaler reads the Nodes of capacity groups with a nodeSelector; otherwise empty. */ -}}
 {{- define "gpuscaler.readNodes" -}}
 {{- $selects := false }}
 {{- range .Values.platform.capacityGroups }}{{ if .nodeSelector }}{{ $selects = true }}{{ end }}{{ end }}
 {{- if or (include "gpuscaler.karpenter" .) (eq (toString .Values.readNodes) "true") (and (eq (toString .Values.readNodes) "auto") $selects) }}true{{ end -}}
 {{- end }}
 
-{{- /* Secret of the external metrics API's certificate; empty: self-signed in memory. */ -}}
+{{- /* Name of the Secret with the certificate of the external metrics API; empty: the certificate is self-signed, in memory. */ -}}
 {{- define "gpuscaler.servingSecret" -}}
 {{- if eq .Values.certificates.source "secret" }}{{ required "certificates.secretName: the name of a kubernetes.io/tls Secret, since certificates.source is secret" .Values.certificates.secretName }}
 {{- else if eq .Values.certificates.source "cert-manager" }}{{ include "gpuscaler.fullname" . }}-serving
 {{- end }}
 {{- end }}
 
-{{- /* Secret of the external scaler's certificate; empty: plain text. */ -}}
+{{- /* Name of the Secret with the certificate of the external scaler; empty: no TLS. */ -}}
 {{- define "gpuscaler.scalerSecret" -}}
 {{- if .Values.keda.tls.enabled }}{{ .Values.keda.tls.secretName | default (printf "%s-scaler" (include "gpuscaler.fullname" .)) }}{{ end }}
 {{- end }}
 
-{{- /* "true" where the release issues the certificates of the external scaler and of KEDA, its client. */ -}}
+{{- /* "true" if the release issues the certificates of the external scaler and of KEDA, its client; otherwise empty. */ -}}
 {{- define "gpuscaler.scalerIssued" -}}
 {{- if and (include "gpuscaler.keda" .) .Values.keda.tls.enabled (not .Values.keda.tls.secretName) }}true{{ end -}}
 {{- end }}
 
-{{- /* Name in the client certificate that the release issues for KEDA, and of its Secret. */ -}}
+{{- /* DNS name in the client certificate that the release issues for KEDA, and name of the Secret with this certificate. */ -}}
 {{- define "gpuscaler.scalerClient" -}}
 {{ include "gpuscaler.fullname" . }}-scaler-client
 {{- end }}
 
-{{- /* DNS names of which KEDA's certificate must carry one, as a JSON list; empty: the client shows no certificate. */ -}}
+{{- /* DNS names, one of which KEDA's client certificate must contain, as a JSON list; empty: no client certificate is required. */ -}}
 {{- define "gpuscaler.scalerClientNames" -}}
 {{- $names := .Values.keda.tls.clientNames }}
 {{- if include "gpuscaler.scalerIssued" . }}{{ $names = append $names (include "gpuscaler.scalerClient" .) }}{{ end }}
 {{- $names | toJson }}
 {{- end }}
 
-{{- /* Secret of the certificate of /metrics; empty: plain text. */ -}}
+{{- /* Name of the Secret with the certificate of /metrics; empty: no TLS. */ -}}
 {{- define "gpuscaler.metricsSecret" -}}
 {{- if .Values.metrics.tls.secretName }}{{ .Values.metrics.tls.secretName }}
 {{- else if .Values.metrics.authorization.enabled }}{{ include "gpuscaler.fullname" . }}-metrics
 {{- end }}
 {{- end }}
 
-{{- /* "true" where the release issues that certificate. */ -}}
+{{- /* "true" if the release issues the certificate of /metrics; otherwise empty. */ -}}
 {{- define "gpuscaler.metricsIssued" -}}
 {{- if and .Values.metrics.authorization.enabled (not .Values.metrics.tls.secretName) }}true{{ end -}}
 {{- end }}
@@ -102,7 +102,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{- /* Secret of the tenants' page's certificate: bearer tokens are not shown to plain text. */ -}}
+{{- /* Name of the Secret with the certificate of the page for tenants. It is required, because clients send bearer tokens. */ -}}
 {{- define "gpuscaler.pageSecret" -}}
 {{- if .Values.page.tenants.secretName }}{{ .Values.page.tenants.secretName }}
 {{- else if eq .Values.certificates.source "cert-manager" }}{{ include "gpuscaler.fullname" . }}-page
@@ -110,7 +110,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{- /* ServiceMonitor, PodMonitor or none. */ -}}
+{{- /* Kind of the monitor to create: ServiceMonitor, PodMonitor or none. */ -}}
 {{- define "gpuscaler.monitor" -}}
 {{- if ne .Values.metrics.monitor "auto" }}{{ .Values.metrics.monitor }}
 {{- else if .Capabilities.APIVersions.Has "monitoring.coreos.com/v1" }}ServiceMonitor
@@ -118,7 +118,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{- /* The ports that the platform's data sources listen on, as a JSON list without doubles. */ -}}
+{{- /* Ports of the data sources in platform.dataSources, as a JSON list without duplicates. */ -}}
 {{- define "gpuscaler.sourcePorts" -}}
 {{- $profiles := dict "dcgm" 9400 "vllm" 8000 "sglang" 30000 "triton" 8002 "nim" 8000 "ray" 8080 "tgi" 80 "trtllm" 8000 "dynamo" 9090 }}
 {{- $ports := list }}
