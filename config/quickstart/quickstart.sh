@@ -78,7 +78,7 @@ step "install gpuscaler with its policy, and the HPA"
 helm upgrade --install gpuscaler charts/gpuscaler --namespace gpuscaler-system --values config/quickstart/values.yaml \
   --set image.repository="${image%:*}" --set-string image.tag="${image##*:}" --set-file 'files.worker\.yaml=config/quickstart/policy.yaml' >/dev/null
 kubectl apply -f config/quickstart/hpa.yaml
-# In a second run the image has the same tag and another content.
+# In a second run, the image has the same tag but another content, so the pods must be restarted.
 [ "$cluster" = existing ] || kubectl -n gpuscaler-system rollout restart deploy/gpuscaler
 
 step "wait until all pods are ready"
