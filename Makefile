@@ -1,4 +1,4 @@
-# The module proxy serves the required toolchain, so an older Go patch release on the machine is sufficient.
+# Go downloads the required toolchain from the module proxy, so an older Go patch release on the machine is sufficient.
 export GOTOOLCHAIN := go1.26.9+auto
 # One setting for all builds, so that the product, its tests and the real components share compiled packages.
 export CGO_ENABLED := 0
@@ -29,7 +29,7 @@ pictures: build ## take the screenshot of the demo in README.md and generate the
 	  --screenshot=config/guides/pictures/page.png http://127.0.0.1:18081/workloads/team-chat/llama-chat
 	@UPDATE_GOLDEN=1 $(GO) test -count=1 -run 'Diagram|Screenshot' ./cmd/gpuscaler
 
-# Packages with property tests. `make test` gives them the same seeds everywhere, so that a red run is caused by the change under test;
+# Packages with property tests. `make test` gives them the same seeds everywhere, so that a failure is caused by the change under test.
 # `make explore` gives them random seeds.
 PROPERTIES = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' '"pgregory.net/rapid"' cmd pkg))))
 unit: ## all tests that need no other process
@@ -37,7 +37,7 @@ unit: ## all tests that need no other process
 	@CALENDAR_SEED=1 $(GOTESTSUM) --format pkgname-and-test-fails -- $(PROPERTIES) -rapid.seed=1
 
 EXPLORE ?= 10m
-explore: ## property tests with random seeds for EXPLORE (default 10m; 0: until each has its number of checks), counted in e2e/properties/checks.json
+explore: ## property tests with random seeds for EXPLORE (default 10m; 0: until each test has its number of checks), counted in e2e/properties/checks.json
 	@cd e2e && $(GO) run ./properties -for $(EXPLORE)
 
 test: ## all tests; installs redis-server, and builds the real components once and caches them by version
@@ -66,7 +66,7 @@ COMPARE    = ^Benchmark(QuietTick10000|Read|ReadThroughTheFrontProxy|Match10000S
 BENCHSTAT := $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 ROUNDS    ?= 3
 BENCHTIME ?= 1s
-bench-compare: ## run the main benchmarks of commit BASE and of HEAD in turn (base, head, head, base) and compare them; BASE=COMMIT ROUNDS=3, 5 minutes
+bench-compare: ## run the main benchmarks of commit BASE and of HEAD alternately (base, head, head, base) and compare the results; BASE=COMMIT ROUNDS=3, 5 minutes
 	@[ -n "$(BASE)" ] || { echo "set BASE to a commit: make bench-compare BASE=HEAD~1"; exit 2; }
 	@dir=$$(mktemp -d); trap 'for c in base head; do git worktree remove --force $$dir/$$c; done; rm -rf $$dir' EXIT; trap 'exit 1' INT TERM; \
 	git worktree add -q --detach $$dir/base $(BASE) && git worktree add -q --detach $$dir/head HEAD || exit; \
@@ -87,20 +87,20 @@ bench-spot: build ## availability and cost on every shared spot trace, compared 
 bench-decisions: ## SLO and cost of objectives on traffic families and shared traces, compared with tuned baselines and an oracle; about 20 minutes
 	@$(GO) test -v -count=1 -timeout 3h ./pkg/replay/decisions -run '^TestBenchDecisions$$' -args -families all $(BENCH_DECISIONS_FLAGS)
 
-defences: ## remove each defence in turn and expect its rows of the hostile table to fail (about an hour); DEFENCES='REGEXP' chooses some
+defences: ## remove one defence after the other and expect its rows of the hostile table to fail (about an hour); DEFENCES='REGEXP' selects defences
 	@$(GO) test -tags defences -count=1 -timeout 3h -v -run '^TestEachRowFailsWithoutItsDefence$$' ./pkg
 
-simulate: ## run two replicas in virtual time with faults from random seeds; SIMULATE="-for 1h", SIMULATE="-seed 42" repeats one
+simulate: ## run two replicas in virtual time with faults from random seeds; SIMULATE="-for 1h" runs longer, SIMULATE="-seed 42" repeats a run
 	@cd e2e && $(GO) run ./simulate $(SIMULATE)
 
 simulate-coverage: ## extend the table of faults by state of the controller by two minutes of runs, and print it; SIMULATE="-for 1h" runs longer
 	@mkdir -p dist && cd e2e && $(GO) run ./simulate -coverage ../dist/simulate-coverage.json $(SIMULATE)
 
 DEPTH ?= 7
-simulate-exhaustive: ## explore every order of DEPTH=7 events in the life of one override (minutes); each further event takes about five times as long
+simulate-exhaustive: ## explore every order of DEPTH=7 events from the start to the end of one override (minutes); each further event takes about five times as long
 	@cd e2e && $(GO) run ./simulate/interleavings -depth $(DEPTH) $(EXHAUSTIVE)
 
-simulate-mutants: ## put defects into the product and expect the simulation to find each (half an hour); MUTANTS='REGEXP' chooses some
+simulate-mutants: ## put defects into the product and expect the simulation to find each defect (half an hour); MUTANTS='REGEXP' selects defects
 	@cd e2e && SIMULATE_MUTANTS='$(or $(MUTANTS),.)' $(GO) test -count=1 -timeout 3h -v -run '^Test(Mutants|StoriesNeedTheirFix|InterleavingsFindMutants)$$' ./simulate/mutants
 
 mutation: ## change the decision packages at sampled places and expect a unit test to fail for 85% (10 minutes); MUTATION="-seed 2 -sample 100 -groups engine"
@@ -110,14 +110,14 @@ soak: ## 8 hours of virtual time with churn at 1,000 policies, after 2 hours of 
 	@cd e2e && $(GO) run ./simulate/soak $(SOAK_FLAGS)
 
 # The workflow of a release runs both targets, with RELEASE_FLAGS="-require-base -repository OWNER/NAME".
-release-dry-run: ## build the artifacts of a release in dist/release, check them, and print what needs a registry or an identity; 15 minutes once
+release-dry-run: ## build the artifacts of a release in dist/release, check them, and print the steps that need a registry or an identity; 15 minutes once
 	@$(GO) run ./cmd/release build -version '$(VERSION)' -ldflags '$(LDFLAGS)' $(RELEASE_FLAGS)
 	@$(GO) run ./cmd/release check -version '$(VERSION)' $(RELEASE_FLAGS)
 
-release-publish: ## publish what release-dry-run left in dist/release
+release-publish: ## publish the artifacts that release-dry-run built in dist/release
 	@$(GO) run ./cmd/release publish -version '$(VERSION)' $(RELEASE_FLAGS)
 
-bench-audit: ## audit 100 simulated workloads with the replays of the command's default: replayed workloads and time; a minute
+bench-audit: ## audit 100 simulated workloads with the default number of replays, and print the replayed workloads and the time; a minute
 	@$(GO) test -count=1 -run '^$$' -bench HundredWorkloads -benchtime 1x ./pkg/audit/...
 
 fuzz: ## a minute of each fuzz target
@@ -126,7 +126,7 @@ fuzz: ## a minute of each fuzz target
 	    echo "$$package $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime 1m $$package || exit 1; done; done
 
 # e2e/hpacheck is not linted, because it needs Kubernetes' own packages; gofmt and go vet check it.
-lint: ## run the linters of .golangci.yml on both modules (builds them once, some minutes)
+lint: ## run the linters of .golangci.yml on both modules (the first run builds the linters, some minutes)
 	@$(GOLANGCI) run --allow-parallel-runners ./...
 	@cd e2e && $(GOLANGCI) run --allow-parallel-runners --config ../.golangci.yml ./...
 
@@ -136,10 +136,10 @@ fmt: ## format the code
 cover: ## print the statement coverage of unit tests by package
 	@$(GO) test -cover ./pkg/... ./cmd/... | awk '/coverage:/ {print $$5, $$2}' | sort -n
 
-# CI checks only the packages of .ci/coverage: 15 s of CPU time. Coverage of all packages needs a second run of all unit tests, because
-# instrumented packages have their own test binaries and results.
+# CI checks only the packages of .ci/coverage, which takes 15 s of CPU time. Coverage of all packages needs a second run of all unit tests,
+# because instrumented packages have separate test binaries and cached results.
 FLOORED = $(addprefix ./pkg/,$(shell awk '/^[a-z]/ {print $$1}' .ci/coverage))
-cover-verify: ## check the least statement coverage of the packages in .ci/coverage
+cover-verify: ## check that the packages in .ci/coverage have their minimum statement coverage
 	@{ $(GO) test -cover $(filter-out $(PROPERTIES:%/=%),$(FLOORED)); \
 	   CALENDAR_SEED=1 $(GO) test -cover $(filter $(PROPERTIES:%/=%),$(FLOORED)) -rapid.seed=1; } | awk ' \
 	  NR == FNR {if (/^[a-z]/) least["github.com/gpuscaler/gpuscaler/pkg/" $$1] = $$2; next} \
@@ -155,7 +155,7 @@ golden = $(shell grep -rl --include='*_test.go' '"github.com/gpuscaler/gpuscaler
 generate: ## regenerate references, schemas and golden files; `make unit` fails if one is out of date
 	@UPDATE_GOLDEN=1 $(GO) test -count=1 $(addprefix ./,$(call golden,cmd pkg)) && cd e2e && UPDATE_GOLDEN=1 $(GO) test -count=1 $(patsubst e2e/%,./%,$(call golden,e2e))
 
-# The first commit that the rule for messages does not apply to is the last one before the rule was written.
+# The rule for commit messages applies to all commits after this commit.
 commits: ## check the messages of new commits: package: imperative summary, at most 72 characters
 	@git log --no-merges --format='%h %s' 521cdd2..HEAD 2>/dev/null | awk '{hash=$$1; sub(/^[^ ]+ /, "")} \
 	  length($$0) > 72 {print hash ": over 72 characters: " $$0; bad=1} \
