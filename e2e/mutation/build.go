@@ -16,18 +16,18 @@ import (
 	"time"
 )
 
-// programs are the test programs of a group with all mutants of a sample.
+// programs contains the compiled test programs of a group of packages. They contain all mutants of the group's sample.
 type programs struct {
-	root    string // of the module
+	root    string // directory of the module
 	dir     string
 	mutants []*mutant
-	invalid []*mutant // the compiler rejects them
+	invalid []*mutant // the mutants that the compiler rejects
 	limit   time.Duration
 	tests   []*test
 	written map[string]string // for each changed file of the module, the file that replaces it
 }
 
-// maximum number of builds; each build omits the mutants that the compiler rejected in the previous one
+// builds is the maximum number of builds. Each build omits the mutants that the compiler rejected in the previous build.
 const builds = 5
 
 // build compiles the tests of the group with the mutants. A mutant that the compiler rejects has no effect on the score.
@@ -51,7 +51,7 @@ func (p *programs) build(ctx context.Context, g *group) error {
 	return fmt.Errorf("the compiler still rejects mutants after %d builds", builds)
 }
 
-// overlay writes the changed source files, and the list of them that the go command reads.
+// overlay writes the changed source files, and the file for the flag -overlay of the go command that lists them.
 func (p *programs) overlay() error {
 	p.written = map[string]string{}
 	replace := map[string]string{}
@@ -90,7 +90,7 @@ func (p *programs) overlay() error {
 
 var compilerError = regexp.MustCompile(`(?m)^(\S+\.go):(\d+):`)
 
-// reject removes the mutants on lines for which the compiler reported an error, and reports whether there were any.
+// reject removes the mutants on lines for which the compiler reported an error. It returns true if it removed a mutant.
 func (p *programs) reject(out []byte) bool {
 	before := len(p.mutants)
 	for _, found := range compilerError.FindAllSubmatch(out, -1) {
@@ -118,13 +118,13 @@ func (p *programs) line(file string, offset int) int {
 	return 1 + bytes.Count(source[:offset], []byte("\n"))
 }
 
-// list asks each test program for the names of its tests.
+// list runs each test program with -test.list to get the names of its tests.
 func (p *programs) list(ctx context.Context, g *group) error {
 	found, err := filepath.Glob(filepath.Join(p.dir, "*.test"))
 	if err != nil {
 		return err
 	}
-	packages := map[string]string{} // the directory of the package of each test program
+	packages := map[string]string{} // directory of the package, by test program
 	for _, m := range g.all {
 		packages[filepath.Base(filepath.Dir(m.File))] = filepath.Dir(m.File)
 	}

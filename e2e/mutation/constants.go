@@ -8,8 +8,9 @@ import (
 	"strconv"
 )
 
-// constants changes the numbers in declared constants. The mutant is selected at run time, so the declaration stays, and the mutant
-// replaces each use of the constant in its package. Constants on which other constants or types depend are left out.
+// constants adds the mutants that change numbers in declared constants. A mutant is selected at run time, so it cannot change the
+// declaration. Instead, it replaces each use of the constant in the package. Constants on which other constants or types depend have no
+// mutants.
 func (f *finder) constants(d ast.Decl) {
 	g, ok := d.(*ast.GenDecl)
 	if !ok || g.Tok != token.CONST {
@@ -27,7 +28,7 @@ func (f *finder) constants(d ast.Decl) {
 	}
 }
 
-// used returns how often the code of the package uses an object.
+// used returns the number of uses of an object in the code of the package.
 func (f *finder) used(object types.Object) (n int) {
 	for _, o := range f.pkg.TypesInfo.Uses {
 		if o == object {
@@ -37,7 +38,7 @@ func (f *finder) used(object types.Object) (n int) {
 	return n
 }
 
-// value adds the mutants of all numbers in the value of a constant.
+// value adds the mutants of all numbers in the value of a constant. uses contains the places of the constant's uses.
 func (f *finder) value(value ast.Expr, uses []place) {
 	start, end := f.offsets(value)
 	ast.Inspect(value, func(n ast.Node) bool {
@@ -50,7 +51,7 @@ func (f *finder) value(value ast.Expr, uses []place) {
 			after := string(f.source[start:from]) + text + string(f.source[to:end])
 			changed, err := types.Eval(f.pkg.Fset, f.pkg.Types, value.Pos(), after)
 			if err != nil || changed.Value == nil {
-				continue // for example a division by zero
+				continue // the changed value is not valid, for example because of a division by zero
 			}
 			m := &mutant{
 				identity: identity{File: f.path, Function: f.function, Operator: "constant", Before: short(f.text(value)), After: short(after)},
@@ -66,7 +67,7 @@ func (f *finder) value(value ast.Expr, uses []place) {
 	})
 }
 
-// neighbors returns a numeric literal plus one and minus one.
+// neighbors returns the texts of a numeric literal plus one and minus one.
 func neighbors(e *ast.BasicLit, typ types.Type) (texts []string) {
 	if e.Kind != token.INT && e.Kind != token.FLOAT {
 		return nil

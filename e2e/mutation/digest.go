@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// digest returns a hash of the files in a directory and below it. Comments and the layout of Go files do not change it, because they do not
+// digest returns a hash of the files in a directory and below it. It ignores comments and the layout of Go files, because they do not
 // change the result of a test.
 func digest(root, dir string) (string, error) {
 	h := sha256.New()
@@ -39,14 +39,14 @@ func digest(root, dir string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:8]), err
 }
 
-// hashCode adds the tokens of a Go file to a hash. Of the comments, it adds only those that have an effect: directives such as //go:build
-// and //go:embed and, in a test, the expected output of an example. It omits a semicolon or comma before a closing bracket, because a line
-// break determines whether there is one.
+// hashCode adds the tokens of a Go file to a hash. It adds only comments that have an effect: directives such as //go:build and //go:embed
+// and, in a test, the expected output of an example. It omits a semicolon or comma before a closing bracket, which depends on the line
+// breaks.
 func hashCode(h hash.Hash, code []byte, isTest bool) {
 	files := token.NewFileSet()
 	var s scanner.Scanner
 	s.Init(files.AddFile("", files.Base(), len(code)), code, nil, scanner.ScanComments)
-	separator := token.ILLEGAL // a semicolon or comma that is not added yet
+	separator := token.ILLEGAL // a semicolon or comma that the next token adds to the hash
 	output := false            // whether the previous comment belongs to the output of an example
 	for {
 		_, tok, text := s.Scan()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A changed comment or line break must not change the digest, because the results of the mutants stay valid. Everything that a test can
-// observe must change it.
+// A changed comment or line break must not change the digest, because the results of the mutants stay valid. A change that a test can
+// observe must change the digest.
 func TestDigestIgnoresCommentsAndLayout(t *testing.T) {
 	base := map[string]string{
 		"p/a.go":                 "//go:build linux\n\n// Package a is small.\npackage a\n\nfunc add(x, y int) int { return x + y }\n",

@@ -12,7 +12,7 @@ type equivalent struct {
 	reason string
 }
 
-// equivalents lists mutants of earlier samples that no test can detect, because they do not change the behavior.
+// equivalents contains mutants of earlier samples that no test can detect, because they do not change the behavior.
 var equivalents = []equivalent{
 	{identity{"pkg/calendar/calendar.go", "Window.NeverEnds", "constant", "0", "(-1)", 0},
 		everyYear},
@@ -109,7 +109,7 @@ var equivalents = []equivalent{
 		"the limit of the rates is at most the last target"},
 }
 
-// Reasons of several mutants.
+// Reasons that apply to several mutants.
 const (
 	everyYear = "the search covers 41 years and the expression matches every year, or every 40 years, so its first second does not matter"
 	hour24    = "a compiled cron expression has no bit for hour 24"
@@ -121,7 +121,7 @@ const (
 )
 
 // excuse marks the mutants of the group that are listed as equivalent. It returns an error for an entry that matches no mutant, because the
-// code has changed.
+// entry must be removed after a change of the code.
 func (g *group) excuse(list []equivalent) error {
 	byIdentity := map[identity]*mutant{}
 	for _, m := range g.all {

@@ -19,7 +19,7 @@ type finder struct {
 	source   []byte
 	function string
 	fixed    map[ast.Node]bool        // expressions that must stay constants
-	uses     map[types.Object][]place // the places at which the code uses the package's constants
+	uses     map[types.Object][]place // for each constant of the package, the places at which the code uses it
 	found    []*mutant
 }
 
@@ -44,7 +44,7 @@ func (f *finder) find(root string) error {
 	return nil
 }
 
-// number distinguishes mutants with equal texts.
+// number sets the field Repeat of mutants whose other fields are equal, so that their identities differ.
 func (f *finder) number() {
 	repeats := map[identity]int{}
 	for _, m := range f.found {
@@ -77,14 +77,14 @@ func (f *finder) declaration(d ast.Decl) {
 	}
 }
 
-// walk applies the operators to a node and to all nodes below it.
+// walk applies the mutation operators to a node of the syntax tree and to all nodes below it.
 func (f *finder) walk(n ast.Node) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		if n == nil || f.fixed[n] {
 			return false
 		}
 		switch n := n.(type) {
-		case *ast.GenDecl: // constants and types of a function
+		case *ast.GenDecl: // a declaration of constants or types in a function
 			return n.Tok == token.VAR
 		case *ast.ArrayType:
 			f.fixed[n.Len] = n.Len != nil
@@ -99,8 +99,8 @@ func (f *finder) walk(n ast.Node) {
 	})
 }
 
-// keys excludes keys of a composite literal from mutation. These are the indexes of an array or slice, which must be constants, and the
-// field names of a struct. The keys of a map are mutated.
+// keys excludes the keys of a composite literal from mutation if they are indexes of an array or slice, which must be constants, or field
+// names of a struct. The keys of a map are mutated.
 func (f *finder) keys(c *ast.CompositeLit) {
 	if _, isMap := f.pkg.TypesInfo.TypeOf(c).Underlying().(*types.Map); isMap {
 		return

@@ -1,8 +1,8 @@
-// Command mutation measures whether the unit tests of the decision packages notice small defects. It changes one expression or statement at
-// a time, runs the tests that execute it, and prints the share of changes that make a test fail:
+// Command mutation measures whether the unit tests of the decision packages detect small defects. It changes one expression or statement at
+// a time, runs the tests that execute the changed code, and prints the share of changes that make a test fail:
 //
 //	go run ./mutation                           # 40 mutants of each group of packages
-//	go run ./mutation -seed 2 -unseen 1         # another sample, without the mutants of the first one
+//	go run ./mutation -seed 2 -unseen 1         # another sample, without the mutants of the first sample
 //	go run ./mutation -groups engine -only 'nodes.go'
 //
 // A group is a package below pkg with its sub-packages. A mutant counts as killed if a test of its group fails, and also if the test
@@ -41,7 +41,7 @@ import (
 type settings struct {
 	module   string // directory of the module
 	seed     int
-	unseen   []int // seeds whose samples are left out
+	unseen   []int // seeds whose samples are excluded
 	size     int   // number of mutants in the sample of each group
 	only     *regexp.Regexp
 	list     bool
@@ -89,7 +89,7 @@ func (s *settings) read(unseen, only string) (err error) {
 	return err
 }
 
-// run runs the sample of each group and prints the table and the survivors.
+// run runs the sample of each group, and prints the table and the mutants that no test detected.
 func (s *settings) run(ctx context.Context, groups []string, file string) error {
 	r, err := open(file)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *settings) group(ctx context.Context, name string, r *record) (*group, e
 	return g, s.kill(ctx, g, todo, r)
 }
 
-// kill compiles the mutants, measures the tests, and runs the tests with each mutant.
+// kill compiles the mutants in todo, measures the CPU time of each test, and runs the tests with each mutant.
 func (s *settings) kill(ctx context.Context, g *group, todo []*mutant, r *record) error {
 	dir, err := os.MkdirTemp("", "mutation")
 	if err != nil {

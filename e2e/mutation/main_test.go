@@ -31,7 +31,7 @@ func module(t *testing.T, source, tests string) string {
 	return dir
 }
 
-// operators has a small source for each operator, and the expected mutants: operator, code before, code after.
+// operators contains a small source for each mutation operator, and the expected mutants: operator, code before, code after.
 var operators = []struct {
 	name, source string
 	want         []string
@@ -70,7 +70,7 @@ var operators = []struct {
 		"var w = wait\nvar f uint = four\nfunc u() uint { return 0 }\nvar l = [...]int{two: 0}\nvar m = map[int]int{1 << 7: 9}", []string{
 		"constant: 5 * time.Minute -> 6 * time.Minute", "constant: 5 * time.Minute -> 4 * time.Minute",
 		"constant: 2 * two -> 3 * two", "constant: 2 * two -> 1 * two",
-		"constant: 0 -> 1", // unsigned
+		"constant: 0 -> 1", // without -1, because the type is unsigned
 		"constant: 0 -> 1", "constant: 0 -> (-1)", "constant: 9 -> 10", "constant: 9 -> 8",
 	}},
 }
@@ -177,11 +177,11 @@ func expect(t *testing.T, out string, want ...string) {
 	}
 }
 
-// The tests of a small package find most mutants. Five survivors have no effect, and the sixth is in a function that the tests do not call.
-// Two mutants make a loop endless. The compiler rejects one with a byte of 256, and the build then omits the other mutant on that line too.
-// The command fails, because the score is too low. Then the test deletes all lines of the record after the fifth, as after an interruption.
-// The next command must continue and print the same. After two of the survivors are listed as equivalent, the score is sufficient. Then the
-// tests change, so all mutants run again.
+// The tests of a small package detect most mutants. Five undetected mutants have no effect, and the sixth is in a function that the tests
+// do not call. Two mutants make a loop endless. The compiler rejects a mutant with a byte of 256, and the build then also omits the other
+// mutant on the same line. The command must fail, because the score is too low. Then the test deletes all lines of the results after the
+// fifth line, as after an interruption. The next command must continue and print the same table. After two undetected mutants are listed as
+// equivalent, the score must be sufficient. After a change of the tests, all mutants must run again.
 func TestMutantsOfASmallPackage(t *testing.T) {
 	dir := module(t, share, tests)
 	first, judgment := run(t, dir)
@@ -230,7 +230,7 @@ func TestMutantsOfASmallPackage(t *testing.T) {
 	expect(t, table, `pkg/small +32 +32 +0 +0 +30 +0 +2 +0 +0.0%`)
 }
 
-// The sample depends only on the seed. Code that is added before a mutant must not change it.
+// The sample must depend only on the seed and the mutants. Code that is added before a mutant must not change the sample.
 func TestSamplesFollowFromTheSeed(t *testing.T) {
 	sample := func(source string, s settings) (lines []string) {
 		s.size = 6

@@ -21,7 +21,7 @@ type mutant struct {
 	pkg        *packages.Package
 	id         int // number of the mutant in the test programs, from 1
 	places     []place
-	equivalent string // why the change has no effect
+	equivalent string // why the change does not change the behavior; empty: not listed as equivalent
 	digest     string // hash of the group's files
 	result     result
 }
@@ -33,7 +33,7 @@ type identity struct {
 	Operator string
 	Before   string
 	After    string
-	Repeat   int `json:",omitempty"` // 0, or the number of earlier mutants in the file that have the same other fields
+	Repeat   int `json:",omitempty"` // number of earlier mutants in the file whose other fields are equal
 }
 
 func (i identity) String() string {
@@ -95,8 +95,8 @@ func load(module, dir string) (*group, error) {
 	return g, g.excuse(equivalents)
 }
 
-// draw selects the sample. It hashes the identity of each mutant together with the seed, and takes the mutants with the smallest hashes. A
-// change of the code therefore changes only a few mutants of the sample.
+// draw selects the sample of the group. It hashes the identity of each mutant together with the seed, and selects the mutants with the
+// smallest hashes. A change of the code therefore replaces only a few mutants of the sample.
 func (g *group) draw(s *settings) {
 	if s.only != nil {
 		for _, m := range g.all {
@@ -116,7 +116,7 @@ func (g *group) draw(s *settings) {
 	g.sample = drawn(rest, s.seed, s.size)
 }
 
-// drawn returns the sample of a seed in the order of files and lines.
+// drawn returns the sample of a seed, sorted by file and line.
 func drawn(all []*mutant, seed, size int) []*mutant {
 	type ranked struct {
 		*mutant

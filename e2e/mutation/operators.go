@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// comparisons has the replacements of each comparison: the opposite comparison and, for < <= > >=, the comparison that differs for equal
-// values.
+// comparisons contains the replacements of each comparison: the opposite comparison and, for < <= > >=, the comparison with a different
+// result for equal values.
 var comparisons = map[token.Token][]token.Token{
 	token.LSS: {token.GEQ, token.LEQ}, token.LEQ: {token.GTR, token.LSS}, token.GTR: {token.LEQ, token.GEQ}, token.GEQ: {token.LSS, token.GTR},
 	token.EQL: {token.NEQ}, token.NEQ: {token.EQL},
@@ -26,7 +26,7 @@ var swaps = map[token.Token]token.Token{
 // binary replaces the operator of an expression.
 func (f *finder) binary(e *ast.BinaryExpr) {
 	if f.pkg.TypesInfo.Types[e].Value != nil {
-		// a shift is not constant here, so its constant operand would get another type
+		// With a mutated operand, the shift would no longer be a constant, and its constant operand would get another type.
 		f.fixed[e.X], f.fixed[e.Y] = e.Op == token.SHL, e.Op == token.SHL
 		return
 	}
@@ -54,14 +54,15 @@ func (f *finder) replaceOperator(operator string, e *ast.BinaryExpr, op token.To
 	f.add(operator, e, "("+x+") "+op.String()+" ("+y+")", f.text(e), x+" "+op.String()+" "+y)
 }
 
-// sign removes a minus.
+// sign removes the minus of a negated expression.
 func (f *finder) sign(e *ast.UnaryExpr) {
 	if e.Op == token.SUB && f.pkg.TypesInfo.Types[e].Value == nil {
 		f.add("arithmetic", e, f.text(e.X))
 	}
 }
 
-// condition negates a condition, or an operand of && and ||. It skips expressions that the operators for comparisons and logic change.
+// condition negates a condition or an operand of && and ||. It skips comparisons and the operators && and ||, which the method binary
+// changes.
 func (f *finder) condition(e ast.Expr) {
 	e = ast.Unparen(e)
 	if b, ok := e.(*ast.BinaryExpr); ok && (isLogic(b) || comparisons[b.Op] != nil) {
@@ -78,7 +79,8 @@ func (f *finder) negate(operator string, e ast.Expr) {
 	f.add(operator, e, "!("+f.text(e)+")", f.text(e), "!"+f.text(e))
 }
 
-// returned replaces a result of a function unless it is a constant: a boolean by its opposite, any other value by its zero value.
+// returned replaces a result of a function unless the result is a constant: a boolean by its opposite, and any other value by its zero
+// value.
 func (f *finder) returned(e ast.Expr) {
 	tv := f.pkg.TypesInfo.Types[e]
 	if tv.Value != nil || tv.IsNil() || tv.Type == nil {
@@ -99,7 +101,7 @@ func (f *finder) returned(e ast.Expr) {
 	}
 }
 
-// ident swaps true and false. It also records the places at which constants of the package are used.
+// ident swaps true and false, and records the uses of the package's constants.
 func (f *finder) ident(e *ast.Ident) {
 	o := f.pkg.TypesInfo.Uses[e]
 	switch {
@@ -124,7 +126,7 @@ func (f *finder) literal(e *ast.BasicLit) {
 	}
 }
 
-// otherwise removes the else branch of a statement. It keeps a branch that ends the function.
+// otherwise removes the else branch of an if statement, unless the branch ends the function.
 func (f *finder) otherwise(s *ast.IfStmt) {
 	if s.Else == nil || ends(s.Else) {
 		return
@@ -132,7 +134,7 @@ func (f *finder) otherwise(s *ast.IfStmt) {
 	f.add("branch", s.Else, "", "else "+f.text(s.Else), "no else")
 }
 
-// ends reports whether the last statement of a branch leaves the function. The function may then not compile without the branch.
+// ends reports whether the last statement of a branch leaves the function. Without this branch, the function might not compile.
 func ends(s ast.Stmt) bool {
 	switch s := s.(type) {
 	case *ast.BlockStmt:
@@ -148,7 +150,7 @@ func ends(s ast.Stmt) bool {
 	return false
 }
 
-// list removes statements, and swaps the operators of assignments.
+// list adds, for each statement of a block, the mutants that remove the statement or swap the operator of an assignment.
 func (f *finder) list(list []ast.Stmt) {
 	for _, s := range list {
 		if f.removable(s) {
@@ -170,8 +172,8 @@ func (f *finder) list(list []ast.Stmt) {
 	}
 }
 
-// removable reports whether a statement is removed by a mutant. Calls of locks are excluded, because usually only the race detector notices
-// their absence.
+// removable reports whether a mutant removes a statement. Calls that lock or unlock are excluded, because usually only the race detector
+// detects their absence.
 func (f *finder) removable(s ast.Stmt) bool {
 	switch s := s.(type) {
 	case *ast.AssignStmt:

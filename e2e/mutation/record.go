@@ -17,21 +17,21 @@ const (
 	invalid  outcome = "invalid" // the compiler rejects the mutant
 )
 
-// A result is what the tests of the group found for a mutant.
+// A result is the result of running the group's tests with one mutant.
 type result struct {
 	Outcome outcome
 	By      string  `json:",omitempty"` // the test that failed
 	Seconds float64 // real time
 }
 
-// A line of the record is the result of one mutant for the sources with the given digest.
+// A line is one line of the file with the results: the result of one mutant for the sources with the given digest.
 type line struct {
 	identity
 	Digest string
 	result
 }
 
-// A record is a file to which each result is appended.
+// A record is the file with the results. Each result is appended, so that an interrupted run can continue.
 type record struct {
 	file  string
 	mu    sync.Mutex
@@ -40,7 +40,7 @@ type record struct {
 
 func key(id identity, digest string) string { return id.String() + " " + digest }
 
-// open reads the results of earlier runs. The last line may be incomplete, if a run was interrupted.
+// open reads the results of earlier runs. It ignores an incomplete last line of an interrupted run.
 func open(file string) (*record, error) {
 	r := &record{file: file, known: map[string]result{}}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -63,7 +63,7 @@ func open(file string) (*record, error) {
 	return r, nil
 }
 
-// missing sets the results that are known, and returns the mutants of the sample that have none.
+// missing sets the known results of the mutants in the sample, and returns the mutants without a known result.
 func (r *record) missing(g *group) (todo []*mutant) {
 	for _, m := range g.sample {
 		m.digest = g.digest
@@ -76,7 +76,7 @@ func (r *record) missing(g *group) (todo []*mutant) {
 	return todo
 }
 
-// add appends a result.
+// add appends the result of a mutant to the file.
 func (r *record) add(m *mutant) error {
 	b, err := json.Marshal(line{m.identity, m.digest, m.result})
 	if err != nil {

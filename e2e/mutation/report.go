@@ -43,13 +43,13 @@ func (s *score) add(o score) {
 	s.missing += o.missing
 }
 
-// percent returns the share of detected mutants in percent. It ignores mutants that are invalid, equivalent, or were not run.
+// percent returns the share of detected mutants in percent. Mutants that are invalid, equivalent or were not run do not count.
 func (s score) percent() float64 {
 	detected := s.killed + s.timedOut
 	return 100 * float64(detected) / float64(max(1, detected+s.survived))
 }
 
-// report writes the survivors and the table.
+// report writes the mutants that no test detected, and the table of scores.
 func report(w io.Writer, groups []*group) {
 	for _, g := range groups {
 		for _, m := range g.sample {
@@ -83,8 +83,8 @@ func report(w io.Writer, groups []*group) {
 	t.Flush()
 }
 
-// judge returns an error for each group with a score that is too low or an incomplete sample, and for mutants that are listed as equivalent
-// although a test detects them.
+// judge returns an error for each group whose score is below least or whose sample is incomplete. It also returns an error for a mutant
+// that is listed as equivalent although a test detects it.
 func judge(groups []*group, least float64) error {
 	var errs []error
 	for _, g := range groups {

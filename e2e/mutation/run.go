@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// A test is a test of a group, with what was measured in a run without a mutant.
+// A test is a test of a group, with its CPU time and the mutants that it reaches, both measured in a run without a mutant.
 type test struct {
 	program string
 	dir     string // directory of its package, relative to the module
@@ -27,15 +27,15 @@ type test struct {
 }
 
 const (
-	// a run may use this many times the CPU time that the same tests need without a mutant
+	// slower limits the CPU time of a run with a mutant, as a multiple of the CPU time of the same tests without a mutant.
 	slower = 10
-	// A run can use little CPU time because it waits or because the machine is busy. It is stopped after the time `waiting` plus `starved`
-	// times the CPU time of the same tests.
+	// waiting and starved limit the elapsed time of a run, which can be long with little CPU time if the run waits or the machine is busy. The
+	// limit is waiting plus starved times the CPU time of the same tests without a mutant.
 	waiting = 10 * time.Minute
 	starved = 100
-	// a test that costs less is run together with other tests
+	// cheap is the CPU time below which a test is run together with other tests.
 	cheap = 300 * time.Millisecond
-	// limit of the virtual memory of a run in KiB; test programs use less than 2 GiB
+	// memory limits the virtual memory of a run, in KiB. The test programs use less than 2 GiB.
 	memory = 6 << 20
 )
 
@@ -81,7 +81,7 @@ func (p *programs) run(ctx context.Context, parallel int, r *record) error {
 	})
 }
 
-// mutant runs the tests that reach a mutant until one fails.
+// mutant runs the tests that reach a mutant until one test fails.
 func (p *programs) mutant(ctx context.Context, m *mutant) result {
 	began := time.Now()
 	for _, tests := range p.batches(m) {
@@ -127,7 +127,7 @@ func own(t *test, m *mutant) int {
 	return 0
 }
 
-// A ran is the result of a run of some tests of one program.
+// A ran is the result of running some tests of one test program.
 type ran struct {
 	err error
 	out []byte
@@ -163,7 +163,7 @@ func (p *programs) start(ctx context.Context, id int, tests []*test, environment
 	return r
 }
 
-// hasProperties reports whether the test program has the flags of rapid.
+// hasProperties reports whether the test program has the flags of the library rapid, which runs property tests.
 func (p *programs) hasProperties(t *test) bool {
 	files, _ := filepath.Glob(filepath.Join(p.root, t.dir, "*_test.go"))
 	return slices.ContainsFunc(files, func(file string) bool {
@@ -172,7 +172,7 @@ func (p *programs) hasProperties(t *test) bool {
 	})
 }
 
-// outcome distinguishes a failed test from an exceeded limit.
+// outcome returns whether all tests passed, a test failed, or the run exceeded a limit.
 func (r ran) outcome() outcome {
 	var exit *exec.ExitError
 	if errors.As(r.err, &exit) {
@@ -188,7 +188,7 @@ func (r ran) outcome() outcome {
 
 var failed = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 
-// by returns the test that failed.
+// by returns the name of the test that failed.
 func (r ran) by(tests []*test) string {
 	if found := failed.FindSubmatch(r.out); found != nil {
 		return string(found[1])

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// selector is added to each package of the test programs. Its function reports whether a given mutant is selected in this process. If the
-// environment variable MUTATION_REACHED names a file, the function also appends each mutant that the process reaches to that file, once.
+// selector is the source of a file that is added to each package of the test programs. Its function reports whether a mutant is selected in
+// this process. If the environment variable MUTATION_REACHED names a file, the function also appends each mutant that the process reaches
+// to this file once.
 const selector = `
 var mutationSelected, _ = strconv.Atoi(os.Getenv("MUTATION_SELECTED"))
 var mutationFile = os.Getenv("MUTATION_REACHED")
@@ -33,15 +34,15 @@ func mutationIs(n int) bool {
 }
 `
 
-// A schema is the source of one package with all its mutants.
+// A schema generates the source of one package with all its mutants.
 type schema struct {
 	pkg     *types.Package
 	imports []string       // packages whose types the mutants use, by path
-	names   map[string]int // a number for each used type
+	names   map[string]int // number of each used type, which is a part of the type's generated name
 	types   []string       // declarations of the used types
 }
 
-// A site is a part of a file that mutants replace.
+// A site is a part of a file that one or more mutants replace.
 type site struct {
 	start, end int
 	typ        types.Type // nil: a statement
@@ -54,7 +55,7 @@ type choice struct {
 	text string
 }
 
-// sites groups the places of mutants by file and by replaced part. An outer part precedes the parts inside it.
+// sites groups the places of mutants by file and by the replaced part of the file. A part precedes the parts inside it.
 func sites(mutants []*mutant) map[string][]*site {
 	type part struct {
 		file       string
@@ -88,7 +89,7 @@ func rank(s *site) int {
 	return 1
 }
 
-// file returns the source of a file with its sites. It adds no line, so that line numbers in messages remain correct.
+// file returns the source of a file with the mutants of its sites. It adds no line, so that line numbers in messages remain correct.
 func (c *schema) file(source []byte, sites []*site) string {
 	var out strings.Builder
 	at := 0
@@ -106,7 +107,7 @@ func (c *schema) file(source []byte, sites []*site) string {
 	return out.String()
 }
 
-// part returns the source of a part of a file, in which the parts inside it are already replaced.
+// part returns the source of a site, in which the sites inside it are replaced.
 func (c *schema) part(source []byte, s *site, inner []*site) string {
 	var moved []*site
 	for _, i := range inner {
@@ -115,7 +116,7 @@ func (c *schema) part(source []byte, s *site, inner []*site) string {
 	return c.file(source[s.start:s.end], moved)
 }
 
-// site writes code that has the effect of the selected mutant, or of the original text if no mutant of this site is selected.
+// site writes code that has the effect of the selected mutant or, if no mutant of this site is selected, of the original text.
 func (c *schema) site(out *strings.Builder, s *site, original string) {
 	if s.typ == nil {
 		for _, m := range s.choices {
@@ -131,7 +132,7 @@ func (c *schema) site(out *strings.Builder, s *site, original string) {
 	fmt.Fprintf(out, "return %s }()", original)
 }
 
-// name returns a name for a type that no local declaration can hide.
+// name returns a generated name for a type. No local declaration can hide this name.
 func (c *schema) name(t types.Type) string {
 	t = types.Default(types.Unalias(t))
 	text := types.TypeString(t, func(p *types.Package) string {
@@ -154,7 +155,7 @@ func (c *schema) name(t types.Type) string {
 	return fmt.Sprintf("mutationType%d", n)
 }
 
-// declarations returns the file that declares the selector and the types.
+// declarations returns the source of the file that declares the selector and the generated names of types.
 func (c *schema) declarations(mutants int) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "package %s\n\nimport (\n\t\"os\"\n\t\"strconv\"\n\t\"sync/atomic\"\n", c.pkg.Name())
