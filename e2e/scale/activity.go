@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/usage"
 )
 
-// totals are counters at a time.
+// totals contains the values of cumulative counters at one time.
 type totals struct {
 	at             time.Time
 	queries, bytes int64          // queries of gpuscaler to Prometheus, and bytes of the responses
@@ -38,7 +38,7 @@ func (c *cluster) totals(ctx context.Context) (t totals, err error) {
 		"gpuscaler_tick_duration_seconds_count": &t.ticks, "gpuscaler_tick_duration_seconds_sum": &t.ticking,
 		"go_memstats_heap_inuse_bytes": &t.heap,
 	} {
-		// An error means that no replica leads. The report then lacks these values.
+		// An error means that no replica is the leader. The value is then 0, and the report omits it.
 		*sum, _ = usage.Sum(ctx, http.DefaultClient, c.ours.MetricsURL(), name, "")
 	}
 	return t, nil
@@ -87,7 +87,7 @@ func (t *totals) since(earlier totals) string {
 	minutes := t.at.Sub(earlier.at).Minutes()
 	text := fmt.Sprintf("%.0f queries and %.0f KiB a minute from Prometheus; ", float64(t.queries-earlier.queries)/minutes,
 		float64(t.bytes-earlier.bytes)/1024/minutes)
-	if n := t.ticks - earlier.ticks; n > 0 { // negative if another replica leads now
+	if n := t.ticks - earlier.ticks; n > 0 { // negative if another replica became the leader
 		text += fmt.Sprintf("a tick takes %.1f ms; ", (t.ticking-earlier.ticking)*1000/n)
 	}
 	if t.heap > 0 {
@@ -102,7 +102,8 @@ func (t *totals) since(earlier totals) string {
 	return text + "requests to the API server: " + cmp.Or(strings.Join(requests, ", "), "none")
 }
 
-// cpuSince returns a text with the CPU time of each process of the chain since an earlier time, per policy and hour.
+// cpuSince returns a text with the CPU time, per policy and hour, of gpuscaler and of each process on which it depends since an earlier
+// time.
 func (t *totals) cpuSince(earlier totals, policies int) string {
 	hours := t.at.Sub(earlier.at).Hours() * float64(policies)
 	var texts []string
@@ -110,7 +111,7 @@ func (t *totals) cpuSince(earlier totals, policies int) string {
 		spent := time.Duration(0)
 		for name := range t.cpu {
 			if strings.Contains(name, match) {
-				spent += max(0, t.cpu[name]-earlier.cpu[name]) // negative if the process was restarted
+				spent += max(0, t.cpu[name]-earlier.cpu[name]) // the difference is negative if the process was restarted
 			}
 		}
 		if spent > 0 {
@@ -120,7 +121,8 @@ func (t *totals) cpuSince(earlier totals, policies int) string {
 	return strings.Join(texts, ", ")
 }
 
-// events returns a text about the Events that gpuscaler sent since the given time: the number of each reason, and its oldest note.
+// events returns a text about the Events that gpuscaler sent since the given time: for each reason, the number of Events and the oldest
+// note.
 func (c *cluster) events(ctx context.Context, since time.Time) (string, error) {
 	var list eventsv1.EventList
 	if err := c.stack.Client.List(ctx, &list); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// changes measures how long gpuscaler needs after edits, a restart and the loss of a leader. Afterward, the target of each policy is 2,
-// and gpuscaler has two replicas.
+// changes measures the time that gpuscaler needs after edits of policies, a restart and the loss of a leader. At the end, the target of
+// each policy is 2, and gpuscaler has two replicas.
 func (c *cluster) changes(ctx context.Context, ours *controller.Controller, g *target, r *report) (err error) {
 	step("gpuscaler: edits")
 	if err := c.edits(ctx, ours, g, r); err != nil {
@@ -48,8 +48,8 @@ func (c *cluster) changes(ctx context.Context, ours *controller.Controller, g *t
 	return stack.Poll(ctx, 2*time.Minute, ours.Ready(2))
 }
 
-// edits measures the edit of one policy and of all policies, from the replacement of a file. In a cluster, the kubelet replaces the files
-// of a ConfigMap within about a minute of an edit.
+// edits measures the time from the replacement of a policy file until the changed targets are served, for one policy and for all policies.
+// In a cluster, the kubelet replaces the files of a ConfigMap within about a minute after an edit.
 func (c *cluster) edits(ctx context.Context, ours *controller.Controller, g *target, r *report) error {
 	one, began := c.n/2, time.Now()
 	if err := c.writeFile(ours.Policies, 1, one/perFile*perFile, one); err != nil {
@@ -69,7 +69,7 @@ func (c *cluster) edits(ctx context.Context, ours *controller.Controller, g *tar
 	return err
 }
 
-// restart kills the only replica, whose container restarts after 1 s, and measures the time until all targets are served again.
+// restart kills the only replica, whose container restarts after 1 s, and measures the time until the new process serves all targets.
 func (c *cluster) restart(ctx context.Context, ours *controller.Controller, g *target, r *report) error {
 	leader, err := ours.Leader(ctx)
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *cluster) restart(ctx context.Context, ours *controller.Controller, g *t
 	return err
 }
 
-// killLeader kills the process of the leader and returns the time. The pod remains, and its container restarts after 1 s.
+// killLeader kills the process of the leader and returns the current time. The pod remains, and its container restarts after 1 s.
 func killLeader(ctx context.Context, ours *controller.Controller) (time.Time, error) {
 	leader, err := ours.Leader(ctx)
 	if err != nil {
@@ -103,8 +103,8 @@ func killLeader(ctx context.Context, ours *controller.Controller) (time.Time, er
 	return time.Now(), nil
 }
 
-// loseLeader kills the process of the leader and deletes its pod, as after the failure of a node, and returns the time. A container that
-// only restarts has the same identity in the Lease, so it would lead again before the Lease expires.
+// loseLeader kills the process of the leader and deletes its pod, as after the failure of a node, and returns the current time. Without the
+// deletion, the restarted container would have the same identity in the Lease, and would be the leader again before the Lease expires.
 func loseLeader(ctx context.Context, ours *controller.Controller) (time.Time, error) {
 	leader, err := ours.Leader(ctx)
 	if err != nil {
@@ -117,7 +117,7 @@ func loseLeader(ctx context.Context, ours *controller.Controller) (time.Time, er
 	return lost, ours.Stack.Client.Delete(ctx, leader, client.GracePeriodSeconds(0))
 }
 
-// elected returns a text with the time from the loss of the leader until another replica led.
+// elected returns a text with the time from the loss of the leader until another replica became the leader.
 func elected(ours *controller.Controller, lost time.Time) string {
 	for line := range strings.Lines(ours.Log()) {
 		var entry struct {
@@ -131,18 +131,18 @@ func elected(ours *controller.Controller, lost time.Time) string {
 	return "no other replica led"
 }
 
-// inLeases returns a duration as text, also as a multiple of the lease duration. The aim is at most one lease duration plus 2 s.
+// inLeases returns a duration as text, in seconds and as a multiple of the lease duration. The goal is at most one lease duration plus 2 s.
 func inLeases(d time.Duration) string {
 	return fmt.Sprintf("%s, %.2f times the lease of %s", d.Round(100*time.Millisecond), d.Seconds()/lease.Seconds(), lease)
 }
 
-// crash loses the leader, measures the reads of the other replica from then on, and adds to the report how long reads failed.
+// crash calls loseLeader, then measures the reads of the other replica, and adds the time for which reads failed to the report.
 func (f *faultRun) crash(ctx context.Context) error {
 	standby, err := f.standby(ctx)
 	if err != nil {
 		return err
 	}
-	f.d = max(f.d, 2*lease) // at least two leases, because all reads fail until the lease expires
+	f.d = max(f.d, 2*lease) // at least two lease durations, because all reads fail until the Lease expires
 	lost, err := loseLeader(ctx, f.ours)
 	if err != nil {
 		return err
@@ -156,7 +156,8 @@ func (f *faultRun) crash(ctx context.Context) error {
 	return nil
 }
 
-// standby returns the replica that is not the leader. Its metrics are read only through the API server.
+// standby returns the replica that is not the leader as a target of measurements. The benchmark reads its metrics only through the API
+// server.
 func (f *faultRun) standby(ctx context.Context) (*target, error) {
 	leader, err := f.ours.Leader(ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// pod returns the pod of policy i, which is on a node from the start, so that kube-scheduler has no work.
+// pod returns the pod of policy i. Its nodeName is set, so that kube-scheduler has no work.
 func pod(i int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespaceOf(i), Name: nameOf(i), Labels: map[string]string{"app": nameOf(i)}},
@@ -21,7 +21,7 @@ func pod(i int) *corev1.Pod {
 	}
 }
 
-// each calls do for every policy, eight at a time.
+// each calls do for every policy, eight policies at the same time.
 func (c *cluster) each(do func(i int) error) error {
 	var g errgroup.Group
 	g.SetLimit(8)
@@ -31,14 +31,15 @@ func (c *cluster) each(do func(i int) error) error {
 	return g.Wait()
 }
 
-// pods creates a ready pod for each policy, and measures the reads of the leader while the containers of all pods restart: each pod is not
-// Ready, and then Ready again.
+// pods creates a ready pod for each policy. It measures the reads of the leader while the containers of all pods restart, so that each pod
+// is not Ready for some time and is then Ready again.
 func (f *faultRun) pods(ctx context.Context) error {
 	if err := f.each(func(i int) error { return f.stack.Client.Create(ctx, pod(i)) }); err != nil {
 		return err
 	}
 	defer func() {
-		_ = f.each(func(i int) error { return f.stack.Client.Delete(ctx, pod(i), client.GracePeriodSeconds(0)) }) // the stack ends soon
+		// An error is ignored, because the stack ends soon.
+		_ = f.each(func(i int) error { return f.stack.Client.Delete(ctx, pod(i), client.GracePeriodSeconds(0)) })
 	}()
 	if err := stack.Poll(ctx, 5*time.Minute, f.podsReady); err != nil {
 		return err
@@ -84,7 +85,7 @@ func (f *faultRun) podsReady(ctx context.Context) error {
 	return nil
 }
 
-// restarted writes the status of the pod of policy i whose container restarts, or has restarted if ready is true.
+// restarted writes the status of the pod of policy i. If ready is false, the container restarts; if ready is true, it has restarted.
 func (f *faultRun) restarted(ctx context.Context, i int, ready bool) error {
 	status, state := "False", `{"waiting":{"reason":"CrashLoopBackOff"}}`
 	if ready {
@@ -96,14 +97,14 @@ func (f *faultRun) restarted(ctx context.Context, i int, ready bool) error {
 	return f.stack.Client.Status().Patch(ctx, pod(i), client.RawPatch("application/strategic-merge-patch+json", []byte(patch)))
 }
 
-// expire restarts the API server while the reads at the leader's port are measured. All watches end together. The new API server keeps no
-// events from before its start, so it refuses to continue the watches (410, Expired), and every cache is filled again.
+// expire restarts the API server while it measures the reads at the leader's port. All watches end at the same time. The new API server has
+// no watch events from before its start, so it refuses to continue the watches (410, Expired), and gpuscaler must fill every cache again.
 func (f *faultRun) expire(ctx context.Context) error {
 	leader, err := f.leader(ctx, f.ours)
 	if err != nil {
 		return err
 	}
-	leader.through = nil // the API server restarts
+	leader.through = nil // reads through the API server are not measured, because the API server restarts
 	var restarting errgroup.Group
 	restarting.Go(func() error {
 		time.Sleep(f.d / 4)

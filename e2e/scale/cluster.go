@@ -34,7 +34,7 @@ const (
 	perNamespace = 100
 	perFile      = 100
 	templates    = 3
-	oneOffs      = 20             // number of policies with a query of their own
+	oneOffs      = 20             // number of policies with a separate query
 	readerName   = "scale-reader" // the user that reads metrics; a ClusterRole allows it to read all external metrics
 	scrape       = 5 * time.Second
 	requestRate  = 200 // maximum rate of each client of the API server, in requests per second
@@ -51,8 +51,8 @@ type cluster struct {
 	reading  *rest.Config // credentials of readerName
 	// prometheus is the proxy through which gpuscaler queries the stack's Prometheus server.
 	prometheus *source
-	ours       *controller.Controller // gpuscaler while it is installed; nil: it is not
-	waiting    atomic.Int64           // requests that wait at each model server
+	ours       *controller.Controller // nil while gpuscaler is not installed
+	waiting    atomic.Int64           // number of requests that wait for each workload
 }
 
 func newCluster(ctx context.Context, n int, requests audit.Log) (*cluster, error) {
@@ -115,8 +115,8 @@ func (c *cluster) deployments(ctx context.Context) error {
 	return stack.Poll(ctx, 10*time.Minute, c.deploymentsObserved)
 }
 
-// deploymentsObserved returns an error while the Deployment controller has not processed all Deployments. Until then, it causes load on the
-// API server.
+// deploymentsObserved returns an error while the Deployment controller has not processed all Deployments. While the controller processes
+// them, it causes load on the API server, which would disturb the measurements.
 func (c *cluster) deploymentsObserved(ctx context.Context) error {
 	for _, i := range sample(c.n) {
 		var d appsv1.Deployment
@@ -130,7 +130,7 @@ func (c *cluster) deploymentsObserved(ctx context.Context) error {
 	return nil
 }
 
-// gateway serves the queue of each workload as one of three metrics, and lets Prometheus scrape them.
+// gateway serves the queue length of each workload as a sample of one of three metrics, and makes Prometheus scrape them.
 func (c *cluster) gateway(ctx context.Context) error {
 	return c.stack.ServeMetrics(ctx, "gateway", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		waiting := c.waiting.Load()
@@ -141,7 +141,7 @@ func (c *cluster) gateway(ctx context.Context) error {
 				fmt.Fprintf(page, "waiting_%d{namespace=%q,app=%q} %d\n", k, namespaceOf(i), nameOf(i), waiting)
 			}
 		}
-		_ = page.Flush() // Prometheus scrapes again after an error
+		_ = page.Flush() // after an error, Prometheus scrapes again at the next interval
 	}))
 }
 
@@ -151,8 +151,8 @@ func (c *cluster) frontProxy() (certificate, key string) {
 	return base + ".crt", base + ".key"
 }
 
-// surroundings sends the requests that the kubelet and the proxies of an installed gpuscaler send to the API server until ctx ends, 25 a
-// second. Without them, the API server would have less other work while the null adapter is measured.
+// surroundings sends 25 requests a second to the API server until ctx ends, as the kubelet and the proxies of an installed gpuscaler do.
+// Without them, the API server would have less other work while the null adapter is measured.
 func (c *cluster) surroundings(ctx context.Context) error {
 	kubelet.Run(ctx, c.stack)
 	for range 3 {
@@ -163,14 +163,14 @@ func (c *cluster) surroundings(ctx context.Context) error {
 	}
 	go func() {
 		for ctx.Err() == nil {
-			_ = c.stack.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1") // the result is not used, only its cost
+			_ = c.stack.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1") // only the load of this request is needed
 			time.Sleep(200 * time.Millisecond)
 		}
 	}()
 	return nil
 }
 
-// nullAdapter is a running adapter that returns a constant for every metric.
+// nullAdapter is a running external metrics adapter that returns a constant for every metric.
 type nullAdapter struct {
 	*target
 	process *stack.Process
@@ -238,14 +238,14 @@ func forward(ctx context.Context, address string) (net.Listener, error) {
 		for {
 			from, err := l.Accept()
 			if err != nil {
-				return // closed
+				return // the listener is closed
 			}
 			go func() {
 				defer from.Close()
 				var dialer net.Dialer
 				to, err := dialer.DialContext(ctx, "tcp", address)
 				if err != nil {
-					return // the client sees a closed connection
+					return // the deferred call closes the client's connection
 				}
 				defer to.Close()
 				go io.Copy(to, from) //nolint:errcheck // each copy ends when one of the connections is closed

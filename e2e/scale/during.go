@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// conditions maps each value of the flag -during to the method that measures gpuscaler during this condition.
+// conditions contains, for each condition that the flag -during can name, the method that measures gpuscaler during this fault or change.
 var conditions = map[string]func(*faultRun, context.Context) error{
 	"hang": (*faultRun).hang, "cut": (*faultRun).cut, "edit": (*faultRun).edit, "pods": (*faultRun).pods, "expire": (*faultRun).expire,
 	"crash": (*faultRun).crash,
@@ -66,15 +66,15 @@ func (c *cluster) during(ctx context.Context, ours *controller.Controller, r *re
 	return nil
 }
 
-// raise changes all signals so that each needs one replica more, and returns the time of the change. The values are visible only after the
-// next scrape.
+// raise changes all signals so that each policy needs one replica more, and returns the time of the change. gpuscaler can read the values
+// only after the next scrape.
 func (f *faultRun) raise() time.Time {
 	f.targets++
 	f.waiting.Store(int64(f.targets*10 - 5))
 	return time.Now()
 }
 
-// served adds to the report how long after `began` every policy serves the current target.
+// served adds to the report the time from began until gpuscaler serves the current target of every policy.
 func (f *faultRun) served(ctx context.Context, what string, began time.Time) error {
 	leader, err := f.leader(ctx, f.ours)
 	if err != nil {
@@ -102,8 +102,8 @@ func (f *faultRun) readsOfLeader(ctx context.Context, what string) error {
 	return f.reads(ctx, leader, what)
 }
 
-// hang measures the reads of the leader while Prometheus accepts queries but does not respond. Then all signals change, Prometheus responds
-// again, and hang measures the time until all targets are served.
+// hang measures the reads of the leader while Prometheus accepts queries but does not respond. Then it changes all signals, ends the fault,
+// and measures the time until all targets are served.
 func (f *faultRun) hang(ctx context.Context) error {
 	f.prometheus.fail(1, faults.Hang)
 	defer f.prometheus.fail(0, faults.None)
@@ -134,8 +134,8 @@ func (f *faultRun) scraped(ctx context.Context) error {
 	})
 }
 
-// cut measures the reads of the leader while every second response of Prometheus is cut off in the middle. Then all signals change, and cut
-// measures the time until all targets are served.
+// cut measures the reads of the leader while every second response of Prometheus ends after the first half of its body. Then it changes all
+// signals and measures the time until all targets are served.
 func (f *faultRun) cut(ctx context.Context) error {
 	f.prometheus.fail(2, faults.Truncated)
 	defer f.prometheus.fail(0, faults.None)

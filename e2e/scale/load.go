@@ -41,7 +41,8 @@ func throughAPIServer(config *rest.Config) (*reader, error) {
 	return &reader{&http.Client{Transport: transport, Timeout: 5 * time.Second}, config.Host, http.Header{}}, nil
 }
 
-// atPort returns a reader that sends requests directly to the port of an adapter, with the certificate of the API server's front proxy.
+// atPort returns a reader that sends requests directly to the port of an adapter, with the client certificate of the API server's front
+// proxy.
 func atPort(address, certificate, key string) (*reader, error) {
 	pair, err := tls.LoadX509KeyPair(certificate, key)
 	if err != nil {
@@ -91,15 +92,15 @@ func (r *reader) value(ctx context.Context, i int) (string, error) {
 	return list.Items[0].Value.String(), nil
 }
 
-// latencies are the durations of the reads of one call of load, including failed reads.
+// latencies contains statistics of the reads in one call of load, including failed reads.
 type latencies struct {
 	p50, p99      time.Duration
 	reads, failed int
 	lastFailure   time.Time // time at which the last failed read ended; zero: no read failed
 }
 
-// pace is the interval between two reads: each of n policies is read every hpaPeriod, but at most rate reads are sent a second. 0 means no
-// maximum.
+// pace returns the interval between two reads. Each of n policies is read once in hpaPeriod, but at most rate reads are sent per second; 0:
+// no maximum.
 func pace(n, rate int) time.Duration {
 	interval := hpaPeriod / time.Duration(n)
 	if rate > 0 {
@@ -108,9 +109,8 @@ func pace(n, rate int) time.Duration {
 	return interval
 }
 
-// load reads n policies one after the other, at an interval, for the given time. It returns an error if all reads fail. The latency of a
-// read is measured from the time at which the read is due, not from its actual start. Therefore a delay of the start also counts as
-// latency.
+// load reads the targets of n policies one after the other, with the given interval between two reads, for the time d. It returns an error
+// if all reads fail. The latency of a read is measured from the time at which the read is due, so that a late start also counts as latency.
 func (r *reader) load(ctx context.Context, n int, interval, d time.Duration) (latencies, error) {
 	var mu sync.Mutex
 	var reads sync.WaitGroup
@@ -144,7 +144,7 @@ func (r *reader) load(ctx context.Context, n int, interval, d time.Duration) (la
 	return latencies{took[len(took)/2], took[len(took)*99/100], len(took), len(failed), lastFailure}, nil
 }
 
-// served contains the times until the first and until the last policy had the expected value.
+// served contains the times until the first policy and until the last policy had the expected value.
 type served struct{ first, last time.Duration }
 
 func (s served) String() string {
@@ -155,7 +155,7 @@ func (s served) String() string {
 // times.
 const maxSample = 300
 
-// sample returns at most maxSample of n policies at equal distances, including the first and the last.
+// sample returns the indexes of at most maxSample of n policies, at equal distances, including the first and the last policy.
 func sample(n int) (policies []int) {
 	size := min(n, maxSample)
 	for k := range size {
@@ -188,7 +188,7 @@ func (r *reader) until(ctx context.Context, policies []int, value string, began 
 				}
 				return nil
 			})
-			if mu.Lock(); len(still) > 20 && s.first == 0 { // nothing is served yet
+			if mu.Lock(); len(still) > 20 && s.first == 0 { // no policy has the expected value yet
 				mu.Unlock()
 				break
 			}

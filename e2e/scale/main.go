@@ -1,6 +1,6 @@
 // Command scale measures gpuscaler with thousands of policies on a real API server, aggregation layer and Prometheus, and compares its
 // reads with the reads of a null adapter. The null adapter uses the same library and returns a constant. The null adapter is measured
-// before and after gpuscaler, and gpuscaler twice in between, so that ratios hold on a busy machine.
+// before and after gpuscaler, and gpuscaler is measured twice in between, so that the ratios are also valid on a busy machine.
 package main
 
 import (
@@ -73,7 +73,7 @@ func step(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
 }
 
-// run runs all measurements. It fills the report even if it returns an error.
+// run runs all measurements and adds them to the report. If it returns an error, the report contains the measurements before the error.
 func run(ctx context.Context, r *report, measure time.Duration) error {
 	step("starting the control plane and creating %d Deployments", r.n)
 	requests, err := audit.New("system:serviceaccount:" + controller.Namespace + ":" + controller.Name)

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/usage"
 )
 
-// target is a running adapter that is measured, with the two ways to read from it.
+// target is a running adapter that is measured, with the two readers of its metrics: at its port and through the API server.
 type target struct {
 	name          string
 	port, through *reader
@@ -45,7 +45,7 @@ func (c *cluster) leader(ctx context.Context, ours *controller.Controller) (*tar
 type row struct {
 	adapter, during, where string
 	latencies
-	own, chain time.Duration // CPU time per 1,000 reads: of the adapter only, and of the adapter with the API server, etcd and Prometheus
+	own, chain time.Duration // CPU time per 1,000 reads: of the adapter alone; of the adapter, the API server, etcd and Prometheus
 	pss        int64
 }
 
@@ -77,7 +77,7 @@ func (c *cluster) measure(ctx context.Context, t *target, r *report, d time.Dura
 		}
 		row := row{adapter: t.name, during: t.during, where: way.where, latencies: l, pss: pss}
 		for name := range after {
-			spent := max(0, after[name]-before[name]) * 1000 / time.Duration(l.reads) // negative if the process was restarted
+			spent := max(0, after[name]-before[name]) * 1000 / time.Duration(l.reads) // a restarted process has a negative difference
 			if name == t.process.Name {
 				row.own = spent
 			}
@@ -106,7 +106,7 @@ func (c *cluster) cpu() (map[string]time.Duration, error) {
 	return all, nil
 }
 
-// with returns separator and text. It returns "" if text is empty.
+// with returns the separator followed by the text, or "" if the text is empty.
 func with(separator, text string) string {
 	if text == "" {
 		return ""

@@ -14,7 +14,7 @@ import (
 // nullCommand is the argument with which this program runs the null adapter.
 const nullCommand = "null-adapter"
 
-// null is an adapter that returns the value 1 for every metric. It is the cheapest possible adapter that uses this library.
+// null is an adapter that returns the value 1 for every metric. No other adapter that uses the same library needs less CPU time.
 type null struct{}
 
 func (null) GetExternalMetric(

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 )
 
-// platform returns the PlatformConfig, with Prometheus as the only data source, with one query for each metric waiting_0, waiting_1 and so
-// on, and with a query for each policy that has one of its own.
+// platform returns the PlatformConfig. Prometheus is the only data source. There is one query for each metric waiting_0, waiting_1 and so
+// on, and one query for each policy with a separate query.
 func (c *cluster) platform() string {
 	text := fmt.Sprintf("\ndataSources:\n- {name: prom, type: prometheus, default: true, address: %q, interval: %s}\nqueries:\n",
 		c.prometheus.url, scrape)
@@ -31,14 +31,14 @@ func (c *cluster) platform() string {
 	return controller.Platform(text)
 }
 
-// oneOff reports whether policy i has a query of its own. There are oneOffs such policies.
+// oneOff reports whether policy i has a separate query, which no other policy uses. There are oneOffs policies with a separate query.
 func (c *cluster) oneOff(i int) bool {
 	every := c.n / oneOffs
 	return i%every == 0 && i/every < oneOffs
 }
 
-// policy returns policy i with the given minimum. It allows 9 more pods in 15 s. This is equal to maxReplicas, so that the scale-up rate
-// never limits a target, although the paused Deployments have no pods.
+// policy returns policy i with the given minReplicas. Its scale-up rate, 9 more pods in 15 s, equals maxReplicas, so that it never limits a
+// target. This is necessary because the paused Deployments have no pods.
 func (c *cluster) policy(i, minReplicas int) string {
 	query := fmt.Sprintf("waiting-%d", i%templates)
 	if c.oneOff(i) {
@@ -49,8 +49,8 @@ func (c *cluster) policy(i, minReplicas int) string {
 		"- {name: waiting, type: prometheus, queryRef: %s, target: 10}\n", minReplicas, query))
 }
 
-// writePolicies writes the files of the first n policies, a hundred in each, with the given minimum. If edited is a policy of these files,
-// its minimum is one more.
+// writePolicies writes the files of the first n policies with the given minReplicas, a hundred policies in each file. The policy with the
+// index edited has one more; -1: no policy.
 func (c *cluster) writePolicies(to controller.Policies, minReplicas, n, edited int) error {
 	for first := 0; first < n; first += perFile {
 		if err := c.writeFile(to, minReplicas, first, edited); err != nil {
@@ -60,7 +60,7 @@ func (c *cluster) writePolicies(to controller.Policies, minReplicas, n, edited i
 	return nil
 }
 
-// writeFile writes the file whose first policy is first.
+// writeFile writes the file whose first policy has the index first.
 func (c *cluster) writeFile(to controller.Policies, minReplicas, first, edited int) error {
 	var text []string
 	for i := first; i < min(first+perFile, c.n); i++ {
@@ -73,10 +73,10 @@ func (c *cluster) writeFile(to controller.Policies, minReplicas, first, edited i
 	return to.Put(fmt.Sprintf("policies-%05d", first), strings.Join(text, "---\n"))
 }
 
-// ship creates the ConfigMaps with which the policies reach the chart's pods, as the guide describes, and returns their number. The API
+// ship creates ConfigMaps with the policies, which a user would mount into the chart's pods, and returns their number as text. The API
 // server refuses a ConfigMap above 1 MiB.
 func (c *cluster) ship(ctx context.Context, policies controller.Policies) (string, error) {
-	const most = 1<<20 - 64<<10 // leaves space for names and metadata
+	const most = 1<<20 - 64<<10 // maximum size of the policies in one ConfigMap; the rest of 1 MiB is for names and metadata
 	files, err := filepath.Glob(filepath.Join(policies.Dir, "policies-*.yaml"))
 	if err != nil {
 		return "", err

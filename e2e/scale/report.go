@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// report is what the benchmark prints.
+// report contains the settings and the results that the benchmark prints.
 type report struct {
 	n      int
 	during []string // the conditions of the flag -during
@@ -32,7 +32,7 @@ func machineLoad() string {
 	return "unknown"
 }
 
-// ways are the two ways to read a target.
+// ways contains the names of the two ways to read a target.
 var ways = []string{"at its port", "through the API server"}
 
 func (r *report) print(out io.Writer) {
@@ -45,7 +45,7 @@ func (r *report) print(out io.Writer) {
 			w.p50.Round(10*time.Microsecond), w.p99.Round(10*time.Microsecond), w.reads, w.failed, w.own.Round(time.Millisecond),
 			w.chain.Round(time.Millisecond), w.pss>>20)
 	}
-	_ = table.Flush() // a closed pipe ends the command
+	_ = table.Flush() // an error means that standard output is closed
 	for _, where := range ways {
 		r.ratio(out, row{adapter: "gpuscaler", where: where}, row{adapter: "null adapter", where: where})
 	}

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// The policies that until reads are distinct, include the first and the last, and are all policies if there are few.
+// The policies in a sample must be distinct and include the first and the last policy. A small number of policies must all be in the
+// sample.
 func TestSampleCoversAllPolicies(t *testing.T) {
 	for _, n := range []int{100, 299, 300, 301, 1000, 10_000, 50_000} {
 		s := sample(n)
@@ -44,7 +45,7 @@ func TestTwentyPoliciesHaveAQueryOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A process that was restarted has less CPU time than before. Its time is then unknown, and the report leaves it out.
+// The CPU time of a restarted process is lower than before. The report must omit it, because the time in the period is unknown.
 func TestCPUOfARestartedProcessIsLeftOut(t *testing.T) {
 	began := time.Date(2026, 11, 28, 8, 0, 0, 0, time.UTC)
 	before := totals{at: began, cpu: map[string]time.Duration{"etcd": time.Second, "kube-apiserver": time.Minute}}
@@ -54,7 +55,7 @@ func TestCPUOfARestartedProcessIsLeftOut(t *testing.T) {
 	}
 }
 
-// Counters from before the period do not count.
+// The activity of a period must not include requests and Events from before the period.
 func TestActivityCountsRequestsOfOnePeriod(t *testing.T) {
 	began := time.Date(2026, 11, 28, 8, 0, 0, 0, time.UTC)
 	before := totals{at: began, queries: 100, bytes: 1 << 20, ticks: 10, ticking: 1, requests: map[string]int{"list pods": 4, "get leases": 1}}

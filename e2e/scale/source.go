@@ -16,12 +16,12 @@ import (
 type source struct {
 	url           string
 	faulty, sound *faults.Prometheus
-	every         atomic.Int64 // every nth query has the fault; 0: no query
+	every         atomic.Int64 // each query whose number is a multiple of this value has the fault; 0: no query
 	queries       atomic.Int64
 	bytes         atomic.Int64 // bytes of the responses
 }
 
-// counted counts the bytes of a response.
+// counted is a ResponseWriter that counts the bytes of a response.
 type counted struct {
 	http.ResponseWriter
 	bytes *atomic.Int64
@@ -36,7 +36,7 @@ func (c counted) Write(b []byte) (int, error) {
 // Unwrap lets an http.ResponseController find the methods of the ResponseWriter.
 func (c counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// newSource serves a source until ctx ends.
+// newSource starts a proxy to the stack's Prometheus server. The proxy runs until ctx ends.
 func newSource(ctx context.Context, k8s *stack.Stack) (*source, error) {
 	s := &source{}
 	var err error
@@ -70,7 +70,7 @@ func (s *source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to.ServeHTTP(counted{w, &s.bytes}, r)
 }
 
-// fail applies the fault f to each query whose number is a multiple of `every`. 0 means that no query has a fault.
+// fail applies the fault f to each query whose number is a multiple of every; 0: no query has a fault.
 func (s *source) fail(every int64, f faults.Fault) {
 	s.faulty.Set(f)
 	s.every.Store(every)

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// Authority is the certificate authority of one stack. It is created for each stack, and its key stays in this process.
+// Authority is the certificate authority of one stack. Each stack has a separate Authority, whose key is only in the memory of this
+// process.
 type Authority struct {
 	PEM []byte // the certificate, in the format of a caBundle
 
@@ -27,7 +28,7 @@ type Authority struct {
 type Identity struct {
 	User   string   // common name of the certificate
 	Groups []string // organizations in the certificate
-	DNS    []string // DNS names of a server; 127.0.0.1 and localhost are added
+	DNS    []string // DNS names of a server, in addition to localhost and 127.0.0.1
 	// NotAfter is the end of the validity; zero: in 24 hours.
 	NotAfter time.Time
 }
@@ -52,7 +53,7 @@ func newAuthority(name string) (*Authority, error) {
 	return &Authority{PEM: encode("CERTIFICATE", der), cert: cert, key: key}, nil
 }
 
-// Issue returns a certificate for client and server use, with its key.
+// Issue returns a certificate that is valid for clients and servers, and its key.
 func (a *Authority) Issue(id Identity) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -74,7 +75,7 @@ func (a *Authority) Issue(id Identity) (certPEM, keyPEM []byte, err error) {
 	return encode("CERTIFICATE", der), keyPEM, err
 }
 
-// IssueFiles writes <base>.crt and <base>.key and returns their paths.
+// IssueFiles issues a certificate, writes the files <base>.crt and <base>.key, and returns their paths.
 func (a *Authority) IssueFiles(id Identity, base string) (certPath, keyPath string, err error) {
 	cert, key, err := a.Issue(id)
 	if err != nil {

@@ -21,7 +21,7 @@ var Scheme = clientgoscheme.Scheme
 
 func init() { utilruntime.Must(apiregistrationv1.AddToScheme(Scheme)) }
 
-// serverFiles are the paths of the API server's certificates and keys.
+// serverFiles contains the paths of the API server's certificates and keys.
 type serverFiles struct {
 	ca, cert, key            string
 	frontCA, front, frontKey string // CA, certificate and key with which the API server identifies itself to aggregated servers
@@ -96,7 +96,7 @@ func (s *Stack) startEtcd(ctx context.Context) (url string, err error) {
 		"--listen-client-urls=" + url, "--advertise-client-urls=" + url,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
 		"--initial-cluster=default=" + peer,
-		"--unsafe-no-fsync", // faster; the data is not needed after a crash
+		"--unsafe-no-fsync", // makes writes faster; no test needs the data after a crash of the machine
 		"--log-level=warn",
 	}})
 	if err != nil {
@@ -111,8 +111,8 @@ func (s *Stack) startAPIServer(ctx context.Context, etcd string, f serverFiles) 
 		return err
 	}
 	s.server = "https://" + loopback(port)
-	// --enable-aggregator-routing is not set: with it an APIService cannot name an ExternalName Service, which the tests use to reach a
-	// server on this host.
+	// --enable-aggregator-routing is not set, because with this flag an APIService cannot refer to an ExternalName Service, through which the
+	// API server reaches a server on this host.
 	p, err := s.Run(Command{Name: "kube-apiserver", Path: s.Binary("kubernetes"), Args: append([]string{
 		"kube-apiserver",
 		"--etcd-servers=" + etcd,
@@ -136,14 +136,14 @@ func (s *Stack) startAPIServer(ctx context.Context, etcd string, f serverFiles) 
 	if s.Config, err = clientcmd.BuildConfigFromFlags("", s.Kubeconfig); err != nil {
 		return err
 	}
-	s.Config.QPS, s.Config.Burst = 200, 400 // high limits, because the client's rate limit must not delay a test
+	s.Config.QPS, s.Config.Burst = 200, 400 // so high that the client's rate limit does not delay a test
 	if err := awaitReady(ctx, p, healthy(s.server+"/readyz")); err != nil {
 		return err
 	}
 	if s.Client, err = client.NewWithWatch(s.Config, client.Options{Scheme: Scheme}); err != nil {
 		return err
 	}
-	// /readyz succeeds before the first namespaces exist.
+	// Wait for the namespace default, because /readyz can succeed before the first namespaces exist.
 	return awaitReady(ctx, p, func(ctx context.Context) error {
 		return s.Client.Get(ctx, client.ObjectKey{Name: "default"}, &corev1.Namespace{})
 	})
@@ -158,7 +158,7 @@ func (s *Stack) startControllerManager(ctx context.Context, f serverFiles) error
 		"--use-service-account-credentials",
 		"--service-account-private-key-file="+f.signing, "--root-ca-file="+f.ca,
 		"--horizontal-pod-autoscaler-sync-period="+s.options.HPASync.String(),
-		"--node-monitor-period=1s", // removes a new node's taint after 1 s instead of 5 s
+		"--node-monitor-period=1s", // the controller manager removes the not-ready taint of a new node after 1 s instead of 5 s
 	), s.options.ControllerManager...)})
 	if err != nil {
 		return err

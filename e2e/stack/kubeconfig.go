@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// tokenLifetime is longer than any test run, in seconds.
+// tokenLifetime is the lifetime of the tokens in seconds. It is longer than any test run.
 const tokenLifetime = int64(24 * 3600)
 
 // UserKubeconfig writes a kubeconfig with a client certificate for a user and its groups, and returns its path.
@@ -26,8 +26,8 @@ func (s *Stack) UserKubeconfig(user string, groups ...string) (string, error) {
 	return s.writeKubeconfig(user, &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key})
 }
 
-// ServiceAccountKubeconfig writes a kubeconfig with a token of an existing ServiceAccount, which it requests as a kubelet does
-// (TokenRequest). The kubeconfig's default namespace is the ServiceAccount's.
+// ServiceAccountKubeconfig writes a kubeconfig with a token of an existing ServiceAccount, and returns its path. It requests the token as a
+// kubelet does (TokenRequest). The kubeconfig's default namespace is the ServiceAccount's namespace.
 func (s *Stack) ServiceAccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {
 	lifetime := tokenLifetime
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &lifetime}}

@@ -17,7 +17,8 @@ import (
 // GPU is the resource that fake nodes provide and test workloads request.
 const GPU corev1.ResourceName = "nvidia.com/gpu"
 
-// Nodes creates n nodes named <prefix>-0, ... with the given number of GPUs each, which kwok simulates, and waits until all are Ready.
+// Nodes creates n nodes with the names <prefix>-0, <prefix>-1 and so on, and with the given number of GPUs each. kwok simulates the nodes.
+// Nodes waits until all of them are Ready.
 func (s *Stack) Nodes(ctx context.Context, prefix string, n, gpus int) error {
 	for i := range n {
 		if err := s.ensure(ctx, node(fmt.Sprintf("%s-%d", prefix, i), gpus)); err != nil {
@@ -61,8 +62,8 @@ func node(name string, gpus int) *corev1.Node {
 	}
 }
 
-// nodeReady reports whether a node is Ready and has no not-ready taint any more. Until the controller manager removes that taint, the
-// scheduler places no pods on the node.
+// nodeReady reports whether a node is Ready and has no not-ready taint. The scheduler assigns no pods to the node until the controller
+// manager has removed the taint.
 func nodeReady(n *corev1.Node) bool {
 	for _, taint := range n.Spec.Taints {
 		if taint.Key == corev1.TaintNodeNotReady {
@@ -77,8 +78,7 @@ func nodeReady(n *corev1.Node) bool {
 	return false
 }
 
-// Namespace creates a namespace unless it exists, and waits until pods can be created in it, that is, until its default ServiceAccount
-// exists.
+// Namespace creates a namespace unless it exists, and waits until its default ServiceAccount exists, without which pods cannot be created.
 func (s *Stack) Namespace(ctx context.Context, name string) error {
 	if err := s.ensure(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		return err
@@ -93,7 +93,7 @@ type AggregatedAPI struct {
 	Group, Version     string
 	Namespace, Service string // namespace and name of the Service; the server's certificate must be for <service>.<namespace>.svc
 	Port               int    // port on localhost
-	CABundle           []byte // nil means that the certificate is not verified
+	CABundle           []byte // nil: the API server does not verify the certificate
 }
 
 // APIService registers a server on this host with the aggregation layer, through a Service of type ExternalName, because an Endpoints
@@ -117,7 +117,7 @@ func (s *Stack) APIService(ctx context.Context, a AggregatedAPI) error {
 	return errors.Join(s.ensure(ctx, service), s.ensure(ctx, registration))
 }
 
-// APIServiceAvailable returns nil when the API server reaches the aggregated server.
+// APIServiceAvailable returns nil if the API server reports that it reaches the server of an API group, and an error otherwise.
 func (s *Stack) APIServiceAvailable(ctx context.Context, group, version string) error {
 	var a apiregistrationv1.APIService
 	if err := s.Client.Get(ctx, client.ObjectKey{Name: version + "." + group}, &a); err != nil {

@@ -8,9 +8,9 @@ import (
 )
 
 // firstPort, blockSize and blockCount define the blocks of loopback ports. Each stack owns one block, so two stacks never use the same
-// port, even in different test processes. A stack reserves its block: it listens on the first port of the block as long as it runs. All
-// blocks are below Linux's range of ephemeral ports, which begins at 32768. In that range, an outgoing connection could use a port between
-// the check that it is free and its use by a server.
+// port, even in different test processes. To reserve its block, a running stack listens on the first port of the block. All blocks are
+// below Linux's range of ephemeral ports, which begins at 32768. In that range, an outgoing connection could take a port after the stack
+// has checked that the port is free.
 const (
 	firstPort  = 15000
 	blockSize  = 64
@@ -56,8 +56,8 @@ func (b *portBlock) take() (int, error) {
 // and each stack has a different range.
 func (b *portBlock) podCIDR() string { return fmt.Sprintf("127.%d.0.1/16", 20+b.index) }
 
-// hostAddress returns the nth address for pods that run as processes. They are at the end of podCIDR, because kwok assigns addresses from
-// the start.
+// hostAddress returns the nth address for pods that run as processes. These addresses are at the end of podCIDR, because kwok assigns
+// addresses from the beginning.
 func (b *portBlock) hostAddress(n int) string {
 	return fmt.Sprintf("127.%d.%d.%d", 20+b.index, 200+n/250, 1+n%250)
 }

@@ -18,7 +18,7 @@ type Command struct {
 	Name string // name of the process and of its log file
 	Path string
 	Args []string
-	Env  []string // variables that are added to the environment of this process
+	Env  []string // variables in addition to the environment of the test process
 }
 
 // Process is a child process that writes to a log file. Kill ends its complete process group. On Linux, the kernel also kills the process
@@ -32,11 +32,12 @@ type Process struct {
 
 	cmd  *exec.Cmd
 	done chan struct{}
-	err  error // the result of Wait; valid after done is closed
+	err  error // the result of exec.Cmd.Wait; valid after done is closed
 }
 
-// starter returns a channel of functions that run on one OS thread, which never ends. All child processes are started on this thread. Linux
-// sends the parent-death signal when the thread that started a child ends, not when the parent process ends.
+// starter returns a channel. A goroutine calls the functions from this channel on one OS thread that never ends. All child processes are
+// started on this thread, because Linux sends the parent-death signal when the thread that started a child ends, and not when the parent
+// process ends.
 var starter = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {
@@ -100,16 +101,16 @@ func (p *Process) Signal(sig syscall.Signal) error { return p.cmd.Process.Signal
 // Kill sends SIGKILL to the process and its group, and waits until the process has ended.
 func (p *Process) Kill() {
 	if ended, _ := p.Exited(); ended {
-		return // the process has ended, and another process may have its ID now
+		return // after the end of the process, another process may have the same ID
 	}
-	_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // fails if the process has ended in the meantime
+	_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // fails if the process has ended since the check above
 	<-p.done
 }
 
-// Terminate sends SIGTERM, waits for the given time, and then kills the process. It returns the error of the process, or an error if the
-// process had to be killed.
+// Terminate sends SIGTERM and waits for the end of the process. If the process does not end within the given time, Terminate kills it and
+// returns an error. Otherwise, it returns the error of the process.
 func (p *Process) Terminate(within time.Duration) error {
-	_ = p.Signal(syscall.SIGTERM) // fails if the process has already ended
+	_ = p.Signal(syscall.SIGTERM) // fails if the process has ended
 	select {
 	case <-p.done:
 		return p.err

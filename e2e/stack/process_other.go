@@ -4,7 +4,8 @@ package stack
 
 import "syscall"
 
-// Without a parent-death signal a killed test process leaves its children running.
+// childAttributes returns the attributes of child processes. This operating system has no parent-death signal, so the children of a killed
+// test process continue to run.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

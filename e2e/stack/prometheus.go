@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Prometheus is the Prometheus server of a stack. A test may stop and start it; it keeps its address and its data.
+// Prometheus is the Prometheus server of a stack. A test may stop and start it. A restarted server has the same address and data.
 type Prometheus struct {
 	URL string
 
@@ -31,8 +31,8 @@ type Prometheus struct {
 	process *Process
 }
 
-// ScrapeTarget is an address that Prometheus scrapes, with the labels that service discovery would set. They become target labels and can
-// include "job" and "__metrics_path__".
+// ScrapeTarget is an address that Prometheus scrapes, with the target labels that a service discovery would set. The labels can include
+// "job" and "__metrics_path__".
 type ScrapeTarget struct {
 	Address string
 	Labels  map[string]string
@@ -65,7 +65,7 @@ func (s *Stack) startPrometheus(ctx context.Context) error {
 	return p.Start(ctx)
 }
 
-// Start starts Prometheus unless it runs, and waits until it answers queries.
+// Start starts Prometheus unless it runs, and waits until it responds to queries.
 func (p *Prometheus) Start(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +102,7 @@ func (p *Prometheus) Freeze(ctx context.Context) error {
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	// SIGSTOP stops the threads one after another, so wait until Prometheus no longer responds.
+	// SIGSTOP stops the threads one after the other, so Freeze waits until Prometheus does not respond.
 	return poll(ctx, func(ctx context.Context) error {
 		brief, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
@@ -137,8 +137,7 @@ func (p *Prometheus) Targets(name string, targets ...ScrapeTarget) error {
 	if err != nil {
 		return err
 	}
-	// Write to a temporary file and rename it. Prometheus reads the file as soon as it changes, and could otherwise read an incomplete
-	// file.
+	// Write a temporary file and rename it. Prometheus reads a changed file at once, and could otherwise read an incomplete file.
 	path := filepath.Join(p.dir, "targets", name+".json")
 	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
 		return err
@@ -146,7 +145,7 @@ func (p *Prometheus) Targets(name string, targets ...ScrapeTarget) error {
 	return os.Rename(path+".new", path)
 }
 
-// ServeMetrics makes Prometheus scrape a page of metrics as the job with the given name, until ctx ends.
+// ServeMetrics serves a page of metrics and makes Prometheus scrape it as the job with the given name, until ctx ends.
 func (s *Stack) ServeMetrics(ctx context.Context, job string, page http.Handler) error {
 	port, err := s.Port()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// Redis starts a Redis server for the stack and returns its address: redis-server if the machine has one, otherwise miniredis in this
-// process. It prints which one it started.
+// Redis starts a Redis server for the stack and returns its address. The server is redis-server if it is installed, and otherwise miniredis
+// in this process. Redis prints which server it started.
 func (s *Stack) Redis(ctx context.Context) (string, error) {
 	port, err := s.Port()
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package stack runs a real Kubernetes control plane on loopback for the end-to-end tests: etcd, kube-apiserver, kube-controller-manager
-// (with the real HPA controller), kube-scheduler, kwok instead of kubelets, and a real Prometheus. Each is a child process of the test.
-// Two stacks do not share anything.
+// (with the real HPA controller), kube-scheduler, kwok instead of kubelets, and a real Prometheus. Each component is a child process of the
+// test. Two stacks share no process, port or file.
 package stack
 
 import (
@@ -31,7 +31,7 @@ type Options struct {
 	// APIServer, ControllerManager and Scheduler are additional flags of these components.
 	APIServer, ControllerManager, Scheduler []string
 	// Etcd returns the URL at which the API server reaches etcd, for example the URL of a proxy in front of the given URL; nil: the API
-	// server reaches it directly.
+	// server uses the given URL.
 	Etcd func(url string) (string, error)
 	// Out receives progress messages; default os.Stderr.
 	Out io.Writer
@@ -69,12 +69,12 @@ type Stack struct {
 
 	mu        sync.Mutex
 	processes []*Process
-	closers   []func() // functions that stop everything that runs in this process
+	closers   []func() // functions that stop the servers in this process
 	keep      bool
 }
 
-// startWithin is the maximum time for the start of a stack. The start takes about 10 s on two idle cores, and several times as long while
-// the machine compiles.
+// startWithin is the maximum time for the start of a stack. The start takes about 10 s on two idle cores, and several times as long on a
+// machine that also compiles.
 const startWithin = 3 * time.Minute
 
 // Start runs a stack for one test. The tests of a package can share a stack by calling Up in TestMain.
@@ -93,8 +93,8 @@ func Start(t testing.TB, o Options) *Stack {
 	return s
 }
 
-// Up builds missing binaries, starts all components and waits until they are ready. On an error it stops everything and returns the error
-// with the end of the failed component's log.
+// Up builds missing binaries, starts all components and waits until they are ready. After an error, it stops all components and returns the
+// error with the end of the failed component's log.
 func Up(ctx context.Context, o Options) (*Stack, error) {
 	o = o.withDefaults()
 	paths, err := components.Ensure(ctx, o.Out, components.Default()...)
@@ -146,7 +146,7 @@ func (s *Stack) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := len(s.processes) - 1; i >= 0; i-- {
-		s.processes[i].Kill() // Kill instead of Terminate, because the data are deleted
+		s.processes[i].Kill() // Kill instead of Terminate, because the data is not needed
 	}
 	for _, end := range s.closers {
 		end()
@@ -202,8 +202,8 @@ func (s *Stack) Process(name string) *Process {
 	return nil
 }
 
-// Restart starts the process with the given name again with the same command. If it still runs, Restart kills it first. It does not wait
-// until the process is ready.
+// Restart kills the process with the given name if it runs, and starts a new process with the same command. It does not wait until the new
+// process is ready.
 func (s *Stack) Restart(name string) (*Process, error) {
 	p := s.Process(name)
 	if p == nil {

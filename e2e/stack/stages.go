@@ -24,7 +24,8 @@ const RunTimeAnnotation = "e2e.gpuscaler.io/run-time"
 // HostProcess is the label of pods that package kubelet runs instead of kwok.
 const HostProcess = "e2e.gpuscaler.io/host-process"
 
-// writeStages writes kwok's stages. The pod stages have the delays in the pod's annotations and exclude pods with the label HostProcess.
+// writeStages writes the file with kwok's stages, which simulate nodes and pods, and returns its path. The pod stages use the delays in the
+// pod's annotations and exclude pods with the label HostProcess.
 func (s *Stack) writeStages() (path string, err error) {
 	text := []string{nodefast.DefaultNodeInit, nodelease.DefaultNodeHeartbeatWithLease}
 	for _, stage := range []string{podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete} {
@@ -38,7 +39,7 @@ func (s *Stack) writeStages() (path string, err error) {
 	return path, os.WriteFile(path, []byte(strings.Join(text, "\n---\n")), 0o600)
 }
 
-// delays contains the annotation with the delay of a stage.
+// delays contains, by the name of a kwok stage, the pod annotation with the delay of the stage.
 var delays = map[string]string{"pod-ready": StartupAnnotation, "pod-complete": RunTimeAnnotation}
 
 func editPodStage(text string) (string, error) {

@@ -14,7 +14,7 @@ import (
 
 const pollEvery = 100 * time.Millisecond
 
-// tailLines is the number of log lines in the error of a failed start: enough for the last error and its cause.
+// tailLines is the number of log lines in the error about a failed start. It is enough for the last error and its cause.
 const tailLines = 30
 
 // poll calls check until it returns nil. If ctx ends first, poll returns the last error of check.
@@ -53,14 +53,15 @@ func awaitReady(ctx context.Context, p *Process, check func(context.Context) err
 	return nil
 }
 
-// AwaitReady waits until url returns status 200. If this takes too long or p exits, the error contains the last part of p's log.
+// AwaitReady waits until url returns status 200. If url does not return 200 within startWithin, or if p exits, AwaitReady returns an error
+// with the last part of p's log.
 func AwaitReady(ctx context.Context, p *Process, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	return awaitReady(ctx, p, healthy(url))
 }
 
-// Poll calls check until it returns nil or the time has passed. If the time has passed, Poll returns the last error of check.
+// Poll calls check until check returns nil or the time within has passed. In the second case, Poll returns the last error of check.
 func Poll(ctx context.Context, within time.Duration, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -104,7 +105,7 @@ func listening(address string) func(context.Context) error {
 	}
 }
 
-// Eventually fails t unless check returns nil in time. what describes the expected state.
+// Eventually fails the test unless check returns nil within the given time. what describes the expected state.
 func Eventually(t testing.TB, within time.Duration, what string, check func(context.Context) error) {
 	t.Helper()
 	if err := Poll(t.Context(), within, check); err != nil {
@@ -112,7 +113,7 @@ func Eventually(t testing.TB, within time.Duration, what string, check func(cont
 	}
 }
 
-// Always fails t if check returns an error within the span.
+// Always calls check repeatedly for the time span, and fails the test if check returns an error.
 func Always(t testing.TB, span time.Duration, what string, check func(context.Context) error) {
 	t.Helper()
 	for end := time.Now().Add(span); time.Now().Before(end); time.Sleep(pollEvery) {
