@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// judge evaluates the chart's ValidatingAdmissionPolicies with the API server's CEL library, without an API server. The tests with an API
-// server are in e2e/install.
+// judge evaluates the chart's ValidatingAdmissionPolicies with the API server's CEL library, without an API server. Tests in e2e/install
+// evaluate them in an API server.
 type judge struct {
 	t        *testing.T
 	policies map[string]*registrationv1.ValidatingAdmissionPolicy
@@ -56,8 +56,8 @@ func newJudge(t *testing.T, values map[string]any) judge {
 	return j
 }
 
-// request is an update of one object by gpuscaler's ServiceAccount. The object must be of the kind that the admission policy named in the
-// field policy checks.
+// request is an update of one object by gpuscaler's ServiceAccount. policy is the name of the admission policy that checks objects of this
+// kind.
 type request struct {
 	policy, namespace, subresource string
 	before, after                  map[string]any
@@ -126,8 +126,8 @@ func merge(t *testing.T, object map[string]any, patch string) (out map[string]an
 	return out
 }
 
-// nodePool returns a NodePool. consent is the value of its annotation gpuscaler.io/nudge, with which its owner allows overrides. "-" means
-// that the annotation is not set.
+// nodePool returns a NodePool. consent is the value of the annotation gpuscaler.io/nudge, with which the NodePool's owner allows overrides;
+// "-": no annotation.
 func nodePool(t *testing.T, consent string) map[string]any {
 	t.Helper()
 	p := merge(t, map[string]any{}, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: pool, labels: {team: ml}, `+
@@ -197,8 +197,8 @@ func TestNodePoolUpdatesNeedTheOwnersConsent(t *testing.T) {
 	}
 }
 
-// judged compares the messages with which an update was rejected. There must be exactly one, and it must contain want. If want is empty,
-// the update must be accepted.
+// judged fails the test unless an update was rejected with exactly one message, which contains want. If want is empty, the update must be
+// accepted.
 func judged(t *testing.T, got []string, want string) {
 	t.Helper()
 	if want == "" && len(got) > 0 || want != "" && !slices.ContainsFunc(got, func(m string) bool { return strings.Contains(m, want) }) {
@@ -294,7 +294,7 @@ func TestPolicyStatusUpdatesAreLimitedToTheAnnotation(t *testing.T) {
 		"a ConfigMap":                    {configMap, status, "team-b", ""},
 		"a ScaledObject":                 {scaled, status, "team", ""},
 		"an HPA elsewhere":               {hpa, status, "team-c", listed},
-		"a ScaledObject elsewhere":       {scaled, status, "team-c", ""}, // the message differs, see below
+		"a ScaledObject elsewhere":       {scaled, status, "team-c", ""}, // the code below this table checks the different message
 		"the bounds of an HPA":           {hpa, `{spec: {maxReplicas: 1000}}`, "team", content},
 		"the status of an HPA":           {hpa, `{status: {desiredReplicas: 1000}}`, "team", content},
 		"a ConfigMap's data":             {configMap, `{data: {a.yaml: c}}`, "team", content},
@@ -339,7 +339,7 @@ func TestScaleUpdatesAreLimitedToZeroAndOneInListedNamespaces(t *testing.T) {
 	scale := func(n int) map[string]any {
 		spec := map[string]any{}
 		if n > 0 {
-			spec["replicas"] = int64(n) // the API server omits 0
+			spec["replicas"] = int64(n) // the API server omits the field if it is 0
 		}
 		return map[string]any{"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": map[string]any{"name": "chat"}, "spec": spec}
 	}

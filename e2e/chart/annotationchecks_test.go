@@ -16,8 +16,8 @@ func annotated(values map[string]string) map[string]any {
 		"metadata": map[string]any{"name": "chat", "annotations": all}, "spec": map[string]any{"maxReplicas": int64(4)}}
 }
 
-// A user who writes an annotation that gpuscaler would refuse is warned by kubectl. An annotation that the request does not change is not
-// checked, so that an update of other fields is never refused.
+// If a user writes an annotation that gpuscaler would refuse, the admission policy must warn the user. It must not check an annotation that
+// the request does not change, so that an update of other fields is never refused.
 func TestShortAnnotationsAreCheckedWhenTheyAreWritten(t *testing.T) {
 	const wait = "gpuscaler.io/objective"
 	j := newJudge(t, nil)
@@ -39,8 +39,8 @@ func TestShortAnnotationsAreCheckedWhenTheyAreWritten(t *testing.T) {
 	}
 }
 
-// The admission policy must accept each override that gpuscaler can parse, and refuse all others. Conditions that concern several values
-// are excepted.
+// The admission policy must accept each override that gpuscaler can parse, and refuse all other overrides. It does not check conditions
+// that compare several values.
 func TestCheckOfAnOverrideAgreesWithTheController(t *testing.T) {
 	j := newJudge(t, nil)
 	for _, text := range []string{

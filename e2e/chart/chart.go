@@ -22,10 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Release holds the arguments of helm install.
+// Release contains the arguments of `helm install`.
 type Release struct {
 	Name, Namespace string
-	Values          map[string]any // override values.yaml, as --set does
+	Values          map[string]any // values that override values.yaml, as with --set
 	APIs            []string       // additional API versions of the cluster, for example keda.sh/v1alpha1
 }
 
@@ -69,11 +69,11 @@ func Templates(r Release) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// without a cluster, Helm reads the Kubernetes version from these capabilities
+	// Without a cluster, Helm uses the Kubernetes version in these capabilities.
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.36.3", Major: "1", Minor: "36"}
 	capabilities.APIVersions = append(capabilities.APIVersions, r.APIs...)
-	given := map[string]any{"image": map[string]any{"repository": "gpuscaler"}} // required: the chart has no default image
+	given := map[string]any{"image": map[string]any{"repository": "gpuscaler"}} // a required value, because the chart has no default image
 	maps.Copy(given, r.Values)
 	options := chartutil.ReleaseOptions{Name: r.Name, Namespace: r.Namespace, IsInstall: true}
 	values, err := chartutil.ToRenderValues(chart, given, options, capabilities)
@@ -91,7 +91,7 @@ func Templates(r Release) (map[string]string, error) {
 	return templates, nil
 }
 
-// Flags returns the arguments of the Deployment's container that set the named flags.
+// Flags returns those arguments of the Deployment's container that set the flags with the given names.
 func Flags(r Release, names ...string) (args []string, err error) {
 	rendered, err := Templates(r)
 	if err != nil {
@@ -124,7 +124,7 @@ func decode(r io.Reader) (objects []*unstructured.Unstructured, err error) {
 	}
 }
 
-// Directory returns the path of the chart, relative to this source file.
+// Directory returns the path of the chart. It finds the chart relative to this source file.
 func Directory() (string, error) {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
 
-// modes are the modes of the chart, each with the API versions of a cluster in which mode auto selects this mode.
+// modes contains the modes of the chart, each with the API versions of a cluster in which mode auto selects this mode.
 var modes = []struct {
 	name string
 	apis []string
@@ -48,7 +48,7 @@ func whole(t *testing.T, r Release) string {
 	return generated.ReplaceAllString(out.String(), "  $1: GENERATED")
 }
 
-// generated matches the lines with certificates and keys. Helm generates new ones at each rendering without a cluster.
+// generated matches the lines with certificates and keys. Without a cluster, Helm generates new certificates at each rendering.
 var generated = regexp.MustCompile(`(?m)^  (ca\.crt|tls\.crt|tls\.key): LS0t.*$`)
 
 func TestEachModeMatchesItsGoldenFile(t *testing.T) {
@@ -128,7 +128,7 @@ func TestModeAutoSelectsTheModeByServedAPIs(t *testing.T) {
 	}
 }
 
-// withoutHint removes the lines that NOTES.txt contains only in mode auto.
+// withoutHint removes the text that NOTES.txt contains only in mode auto.
 func withoutHint(text string) string {
 	text = strings.ReplaceAll(text, "(mode auto)", "")
 	return strings.ReplaceAll(text, "After you install another of these components, run `helm upgrade`.\n", "")
@@ -143,7 +143,7 @@ func TestHelmLintFindsNothing(t *testing.T) {
 	delete(all, "hostNetwork")
 	for name, values := range map[string]map[string]any{"defaults": nil, "everything": all} {
 		for _, m := range lint.AllWithKubeVersion(root, values, "gpuscaler-system", nil).Messages {
-			if m.Severity > support.InfoSev { // ignored: Helm reports that the chart has no icon
+			if m.Severity > support.InfoSev { // a message of severity info, that the chart has no icon, is ignored
 				t.Errorf("%s: %s", name, m)
 			}
 		}
@@ -186,8 +186,8 @@ func TestInvalidValuesAreRefused(t *testing.T) {
 	}
 }
 
-// An alert uses a series about another pod only if a DCGM exporter in a configured namespace reports it. The chart value
-// alerts.dcgmNamespaces must replace these namespaces in every rule.
+// The alerts use a series about another pod only if a DCGM exporter in a configured namespace reports it. The chart value
+// alerts.dcgmNamespaces must set these namespaces in every rule.
 func TestAlertsTrustTheConfiguredNamespacesOfTheExporter(t *testing.T) {
 	r := release("hpa", "monitoring.coreos.com/v1")
 	r.Values["alerts"] = map[string]any{"enabled": true, "dcgmNamespaces": "dcgm|gpu-tools"}
@@ -207,8 +207,8 @@ func TestAlertsTrustTheConfiguredNamespacesOfTheExporter(t *testing.T) {
 	}
 }
 
-// Users find values in values.yaml, so every value of the schema must have a default there. The fields of the PlatformConfig, which is the
-// value platform, have their own reference.
+// Every value of the schema must have a default in values.yaml, in which users look for values. The fields of the PlatformConfig (the value
+// platform) are excluded, because they have a separate reference.
 func TestEveryValueOfTheSchemaHasADefault(t *testing.T) {
 	root, err := Directory()
 	if err != nil {
@@ -223,7 +223,7 @@ func TestEveryValueOfTheSchemaHasADefault(t *testing.T) {
 		}
 		for name, inner := range s.Properties {
 			value, ok := defaults[name]
-			if !ok && at+name != "global" { // added by Helm
+			if !ok && at+name != "global" { // Helm adds the value global
 				t.Errorf("values.yaml has no %s", at+name)
 			}
 			if below, is := value.(map[string]any); is && at+name != "platform" {
@@ -242,8 +242,8 @@ func TestEveryValueOfTheSchemaHasADefault(t *testing.T) {
 	compare("", text, values)
 }
 
-// With hostNetwork, the pod's loopback address is the loopback address of the node. Every process of the node could read the page, because
-// the page trusts clients on loopback. Therefore the chart must not set the address of the page.
+// With hostNetwork, the pod's loopback address is the loopback address of the node. Every process of the node could then read the web page,
+// which trusts clients on loopback. The chart must therefore not set the page's address.
 func TestPageIsNotServedOnTheNodesLoopback(t *testing.T) {
 	for hostNetwork, want := range map[bool]string{false: "- --page-address=127.0.0.1:8081\n", true: "- --page-address=\n"} {
 		r := release("hpa")

@@ -34,7 +34,7 @@ func rendered[T any](t *testing.T, r Release, template, kind string) (all []T) {
 	return all
 }
 
-// openTo returns the peers that the NetworkPolicy allows to connect, by port.
+// openTo returns, for each port, the peers that the NetworkPolicy allows to connect to this port.
 func openTo(t *testing.T, r Release) map[int32]string {
 	t.Helper()
 	policies := rendered[networkingv1.NetworkPolicy](t, r, "networkpolicy.yaml", "NetworkPolicy")
@@ -65,8 +65,8 @@ func openTo(t *testing.T, r Release) map[int32]string {
 	return peers
 }
 
-// By default the NetworkPolicy allows no connection to a port until the values list its peers. The external metrics API is an exception: it
-// accepts connections from any address, because no pod selector matches the kube-apiserver.
+// The NetworkPolicy must allow connections to a port only from the peers that the values list. By default, the values list none. The port
+// of the external metrics API must accept connections from any address, because no pod selector matches the kube-apiserver.
 func TestOnlyDeclaredPeersReachThePorts(t *testing.T) {
 	const apiServer = "0.0.0.0/0, ::/0"
 	withTenants := map[string]any{"page": map[string]any{"tenants": map[string]any{"enabled": true, "secretName": "page"}}}
@@ -138,9 +138,9 @@ func TestGoMemLimitIsNinetyPercentOfTheMemoryLimit(t *testing.T) {
 	}
 }
 
-// With default values Helm generates the certificates of the external scaler and of KEDA. The server's certificate must contain the
-// Service's name. KEDA's certificate must contain the client name in the container's flags. The CA of one release must not accept the
-// certificates of another release.
+// With default values, Helm generates the certificates of the external scaler (the server) and of KEDA (the client). The server's
+// certificate must contain the Service's name. KEDA's certificate must contain the client name in the flags of gpuscaler's container. The
+// CA of one release must not accept the certificates of another release.
 func TestGeneratedCertificatesAcceptOnlyEachOther(t *testing.T) {
 	secrets, other := scalerSecrets(t, release("keda")), scalerSecrets(t, release("keda"))
 	args := rendered[appsv1.Deployment](t, release("keda"), "deployment.yaml", "Deployment")[0].Spec.Template.Spec.Containers[0].Args
@@ -208,7 +208,7 @@ func scalerSecrets(t *testing.T, r Release) map[string]corev1.Secret {
 	return all
 }
 
-// Helm generates certificates only if no other issuer is configured.
+// Helm must generate certificates only if no other issuer of certificates is configured.
 func TestCertificatesAreGeneratedOnlyWithoutAnotherIssuer(t *testing.T) {
 	authorization := map[string]any{"authorization": map[string]any{"enabled": true}}
 	for _, c := range []struct {
@@ -239,8 +239,8 @@ func TestCertificatesAreGeneratedOnlyWithoutAnotherIssuer(t *testing.T) {
 	}
 }
 
-// `helm test --logs` prints the log of a pod only if the pod has one container. It reads the logs after it has deleted the pods with the
-// policy hook-succeeded.
+// `helm test --logs` must print the log of the test pod. Helm prints it only if the pod has one container, and if the hook's policy does
+// not delete a successful pod before Helm reads the log.
 func TestLogsOfHelmTestCanBeRead(t *testing.T) {
 	pods := rendered[corev1.Pod](t, Release{Name: "gpuscaler", Namespace: "gpuscaler-system"}, "tests/config.yaml", "Pod")
 	if len(pods) != 2 {

@@ -20,7 +20,7 @@ func rules(t *testing.T, r Release) (all []rbacv1.PolicyRule) {
 		t.Fatal(err)
 	}
 	for _, o := range objects {
-		var role rbacv1.ClusterRole // a Role has the same rules
+		var role rbacv1.ClusterRole // also used for a Role, which has the same field rules
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
 			t.Fatal(err)
 		}
@@ -101,8 +101,9 @@ func TestScaleMayBeWrittenInTheListedNamespacesOnly(t *testing.T) {
 	}
 }
 
-// The policies of teams are in ConfigMaps. A Role in each listed namespace allows gpuscaler to list and watch the ConfigMaps of this
-// namespace. No other role allows it to read ConfigMaps of teams, and no role allows it to get one by name or to write one.
+// gpuscaler reads ConfigMaps with policies of teams. A Role in each listed namespace must allow gpuscaler to list and watch the ConfigMaps
+// of this namespace. No other role may allow gpuscaler to read ConfigMaps of teams. No role may allow gpuscaler to get a ConfigMap of a
+// team by name or to write it.
 func TestConfigMapsMayBeReadInTheListedNamespacesOnly(t *testing.T) {
 	r := release("all")
 	r.Values["teamConfigMaps"] = map[string]any{"namespaces": []any{"team-a", "team-b"}}
@@ -133,8 +134,9 @@ func TestConfigMapsMayBeReadInTheListedNamespacesOnly(t *testing.T) {
 	}
 }
 
-// gpuscaler writes the status of policies into an annotation. For this, a Role in each listed namespace allows it to patch the objects that
-// can contain policies. The Role includes ScaledObjects only with KEDA, and ConfigMaps only where gpuscaler reads them.
+// gpuscaler writes the status of policies into an annotation. A Role in each listed namespace must allow gpuscaler to patch the objects
+// that can contain policies. The Role must include ScaledObjects only with KEDA, and ConfigMaps only in namespaces whose ConfigMaps
+// gpuscaler reads.
 func TestCarriersOfPoliciesMayBePatchedInTheListedNamespacesOnly(t *testing.T) {
 	for mode, scaledObjects := range map[string]string{"hpa": "", "keda": " scaledobjects"} {
 		r := release(mode)
@@ -164,7 +166,7 @@ func TestCarriersOfPoliciesMayBePatchedInTheListedNamespacesOnly(t *testing.T) {
 	}
 }
 
-// Each kind in scaleKinds adds a rule to read it and a rule to scale it.
+// For each kind in scaleKinds, the role must have a rule to read objects of this kind and a rule to scale them.
 func TestScaleKindAddsRules(t *testing.T) {
 	r := release("hpa")
 	before := len(rules(t, r))
@@ -198,7 +200,7 @@ func TestBuffersMayAlwaysBeDeletedAndWrittenIfEnabled(t *testing.T) {
 	}
 }
 
-// nodeGroups returns the values of a PlatformConfig with a capacity group whose nodes are found by their labels.
+// nodeGroups returns a PlatformConfig, as a chart value, with a capacity group that selects nodes by labels.
 func nodeGroups() map[string]any {
 	return map[string]any{"capacityGroups": []any{
 		map[string]any{"name": "spot", "resource": "nvidia.com/gpu", "nodePools": map[string]any{"spot": "l40s"}},

@@ -20,12 +20,13 @@ type value struct {
 	path        []string // keys from the root of the values, for example: page, tenants, port
 	initial     string   // the default as values.yaml writes it
 	description string
-	group       bool // has values of its own
+	group       bool // the value is a mapping that contains other values
 }
 
 func (v value) name() string { return strings.Join(v.path, ".") }
 
-// valuesOf returns the values of a mapping in values.yaml, in their order. It descends into a mapping if the schema lists its properties.
+// valuesOf returns the values of a mapping in values.yaml, in the order of the file. For a nested mapping whose properties the schema
+// lists, it also returns the values in this mapping.
 func valuesOf(t *testing.T, node *yaml.Node, schema map[string]any, path ...string) (all []value) {
 	t.Helper()
 	properties, _ := schema["properties"].(map[string]any)
@@ -116,7 +117,7 @@ This page is generated from the comments in values.yaml. To change it, run ` + "
 |---|---|---|
 `
 
-// The README of the chart lists every value. Each value has a description, as a comment in values.yaml.
+// The README of the chart must list every value, and each value must have a description, which is its comment in values.yaml.
 func TestReadmeOfTheChartListsTheValues(t *testing.T) {
 	values, _ := chartValues(t)
 	var b strings.Builder
@@ -137,7 +138,8 @@ func TestReadmeOfTheChartListsTheValues(t *testing.T) {
 	golden.Compare(t, "../../charts/gpuscaler/README.md", b.String())
 }
 
-// The schema describes each value with the comment in values.yaml, and contains the schemas of the PlatformConfig and of policies.
+// The schema must describe each value with the value's comment in values.yaml, and must contain the schemas of the PlatformConfig and of
+// policies.
 func TestSchemaDescribesTheValues(t *testing.T) {
 	values, whole := chartValues(t)
 	properties := whole["properties"].(map[string]any)
@@ -164,7 +166,7 @@ func TestSchemaDescribesTheValues(t *testing.T) {
 	golden.Compare(t, "../../charts/gpuscaler/values.schema.json", b.String())
 }
 
-// documentSchema returns the schema of a document, without the keywords that only a whole schema may have.
+// documentSchema returns the schema of a kind of document, without the keywords that are not allowed in a nested schema.
 func documentSchema(t *testing.T, name string) (s map[string]any) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../../config/schema", name))
@@ -187,7 +189,7 @@ func policy(name string) map[string]any {
 			"signals": []any{map[string]any{"name": "busy", "type": "dcgm", "target": 60}}}}
 }
 
-// A misspelled field of the PlatformConfig or of a policy is refused before the installation, with its path.
+// The chart must refuse a misspelled field of the PlatformConfig or of a policy before the installation, with the path of the field.
 func TestMisspelledFieldsOfDocumentsAreRefused(t *testing.T) {
 	misspelled := policy("chat")
 	misspelled["spec"].(map[string]any)["maxReplica"] = 3
@@ -207,7 +209,7 @@ func TestMisspelledFieldsOfDocumentsAreRefused(t *testing.T) {
 	}
 }
 
-// Policies of the value policies are files of the release. Two policies with the same name are refused.
+// The chart must write each policy in the value policies to a file of the release, and must refuse two policies with the same name.
 func TestPoliciesBecomeFiles(t *testing.T) {
 	r := release("hpa")
 	r.Values["policies"] = []any{policy("chat"), policy("embed")}
@@ -229,7 +231,7 @@ func TestPoliciesBecomeFiles(t *testing.T) {
 	}
 }
 
-// Without an image the chart is refused with one sentence, which names the value and the next step.
+// Without an image, the installation must be refused with one sentence that names the value and the next step.
 func TestUnsetImageIsRefused(t *testing.T) {
 	r := release("hpa")
 	r.Values["image"] = map[string]any{}

@@ -20,12 +20,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// A gang of four pods, one of which is created late:
+// A gang of four pods, one of which is created late, must be demand from its admission until its last pod has finished:
 //
-//  1. Kueue has not admitted the gang: no node is launched for it, and the NodePool has a zero limit.
-//  2. Kueue removes the gate of one pod: all four are demand, and the limit is restored. Only pods without a gate wait for nodes.
-//  3. A node is added, and the pods run: they are counted once, and nothing is written for twenty minutes.
-//  4. Two pods finish: the others keep their node. When all are gone, the zero limit returns.
+//  1. Kueue has not admitted the gang: the gang is no demand, and the NodePool has a zero limit.
+//  2. Kueue removes the scheduling gate of one pod: all four pods are demand, and the owner's limit is restored. Only pods without a
+//     gate are pending.
+//  3. A node is added, and the pods run: each pod counts once, and gpuscaler writes nothing for twenty minutes.
+//  4. Two pods finish: the other pods keep their node. After all pods are deleted, the NodePool has a zero limit.
 func TestGangOfKueueIsDemandFromItsAdmissionToItsEnd(t *testing.T) {
 	tr := newTraining(t, "kueue")
 	pod := func(n int, gated bool) *corev1.Pod {
@@ -60,7 +61,7 @@ func TestGangOfKueueIsDemandFromItsAdmissionToItsEnd(t *testing.T) {
 	tr.eventually(t, "all pods run", 4, 0, ownLimit)
 	tr.untouched(t)
 	for _, p := range pods[:2] {
-		// wait, because kwok sets the status when the pod starts, and would overwrite the status that the test sets
+		// Wait until kwok has set the status of the started pod. Otherwise, kwok would overwrite the status that the test sets.
 		stack.Eventually(t, time.Minute, "the pod runs", func(ctx context.Context) error {
 			if err := shared.Client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil || p.Status.Phase == corev1.PodRunning {
 				return err
@@ -78,7 +79,7 @@ func TestGangOfKueueIsDemandFromItsAdmissionToItsEnd(t *testing.T) {
 	tr.eventually(t, "the gang has ended", 0, 0, "0")
 }
 
-// remove deletes all pods.
+// remove deletes all pods of the gang.
 func (tr *training) remove(t *testing.T) {
 	t.Helper()
 	err := shared.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(tr.namespace), client.GracePeriodSeconds(0))
@@ -94,10 +95,11 @@ type framework struct {
 	labels      map[string]string
 	annotations map[string]string
 	scheduler   string
-	hostile     []string // merge patches of the parent with hostile numbers that its CRD accepts
+	hostile     []string // merge patches that set impossible numbers in the parent and that its CRD accepts
 }
 
-// frameworks are the projects. The CRD of PyTorchJob is from the Go module of its project. testdata/gangs.yaml contains the other CRDs.
+// frameworks contains the tested projects, by the kind of the parent object. The CRD of PyTorchJob is from the Go module of its project.
+// testdata/gangs.yaml contains the other CRDs.
 var frameworks = map[string]framework{
 	"JobSet": {
 		parent: `{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, spec: {replicatedJobs: [{name: w, template: {spec: {parallelism: 4}}}]}}`,
@@ -125,8 +127,9 @@ var frameworks = map[string]framework{
 	},
 }
 
-// Two pods of a gang run on the only node, and two wait: all four are demand, and nothing is written because of the gang. Impossible
-// numbers in the parent must not change the demand. The parent is deleted before its pods: the demand ends with the pods.
+// Two pods of a gang run on the only node, and two pods are pending. All four pods must be demand, and gpuscaler must write nothing.
+// Impossible numbers in the parent object must not change the demand. If the parent is deleted before its pods, the demand must end with
+// the pods.
 func TestHalfStartedGangIsDemandAndKeepsItsNode(t *testing.T) {
 	tr := newTraining(t, "gangs")
 	tr.node(t, 2)
@@ -140,7 +143,7 @@ func TestHalfStartedGangIsDemandAndKeepsItsNode(t *testing.T) {
 			waiting := int64(2)
 			if f.scheduler != "" {
 				f.schedule(t, tr)
-				waiting = 0 // the other pods do not wait for a node: Volcano reports that they have space, or does not consider them
+				waiting = 0 // no pod waits for a node: Volcano reports space for the pods, or does not consider them
 			}
 			tr.eventually(t, "two pods run, two wait", 4, waiting, ownLimit)
 			d := tr.untouched(t)
@@ -164,7 +167,7 @@ func TestHalfStartedGangIsDemandAndKeepsItsNode(t *testing.T) {
 	}
 }
 
-// create creates the parent and four pods.
+// create creates the parent object and four pods of the gang.
 func (f framework) create(t *testing.T, tr *training) (parent *unstructured.Unstructured) {
 	t.Helper()
 	parent = &unstructured.Unstructured{}
@@ -185,8 +188,8 @@ func (f framework) create(t *testing.T, tr *training) (parent *unstructured.Unst
 	return parent
 }
 
-// schedule acts as Volcano's scheduler. It binds two pods. On the other pods it sets the conditions that Volcano sets when a gang does not
-// wait for a node.
+// schedule acts as Volcano's scheduler: it binds two pods to the node. On the other two pods, it sets the conditions with which Volcano
+// reports that the gang does not wait for a node.
 func (f framework) schedule(t *testing.T, tr *training) {
 	t.Helper()
 	for n, reason := range []string{"", "", "Schedulable", "Undetermined"} {
@@ -205,7 +208,7 @@ func (f framework) schedule(t *testing.T, tr *training) {
 	}
 }
 
-// unmarked requires that gpuscaler owns no field of the pods.
+// unmarked fails the test if gpuscaler owns a field of one of the pods.
 func (f framework) unmarked(t *testing.T, tr *training) {
 	t.Helper()
 	var pods corev1.PodList

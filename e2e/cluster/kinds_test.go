@@ -25,7 +25,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// documentedKinds returns the scaleKinds that the comments of values.yaml of the chart show.
+// documentedKinds returns the example entries of scaleKinds in the comments of the chart's values.yaml.
 func documentedKinds() (kinds []any, err error) {
 	directory, err := chart.Directory()
 	if err != nil {
@@ -44,7 +44,7 @@ func documentedKinds() (kinds []any, err error) {
 	return kinds, err
 }
 
-// kindsOf returns the kinds that a release passes to gpuscaler as flags, by kind.
+// kindsOf returns the kinds that a release passes to gpuscaler as flags, by the name of the kind.
 func kindsOf(r chart.Release) (kinds map[string]cache.ScaleKind, err error) {
 	objects, err := chart.Render(r, "deployment.yaml")
 	if err != nil {
@@ -72,7 +72,7 @@ func kindsOf(r chart.Release) (kinds map[string]cache.ScaleKind, err error) {
 }
 
 // describedKind is a kind of another project whose replicas can have several pods. The test creates one object of the kind with two desired
-// replicas. The schema and the labels are from the source code of that project, at the commit in the field source.
+// replicas. The schema and the labels are from the project's source code, at the commit in the field source.
 type describedKind struct {
 	source           string // repository and commit
 	group, plural    string
@@ -83,7 +83,7 @@ type describedKind struct {
 	labels           map[string]string // labels of each pod, in which REPLICA is replaced by the name of its replica
 	variables        map[string]string // environment variables of each pod
 	pods             int               // pods of a replica
-	withoutNextSteps []string          // texts in the refusal of the kind if scaleKinds lists it without a description
+	withoutNextSteps []string          // texts of the refusal if scaleKinds lists the kind without a description of its replicas
 }
 
 var describedKinds = []describedKind{
@@ -157,7 +157,7 @@ func (d describedKind) install(t *testing.T, ns string) {
 	if err := shared.Client.Status().Update(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // other tests need the GPUs
+	t.Cleanup(func() { // releases the GPUs for other tests
 		err := shared.Client.DeleteAllOf(context.Background(), &corev1.Pod{}, client.InNamespace(ns), client.GracePeriodSeconds(0))
 		if err != nil {
 			t.Error(err)
@@ -184,8 +184,9 @@ func (d describedKind) pod(t *testing.T, ns, replica string, n int) {
 	create(t, p)
 }
 
-// Neither /scale nor a pod template shows how many pods a replica of these kinds has. scaleKinds must describe it, as the examples in
-// values.yaml of the chart do. Without the description, a kind is refused with the next step.
+// For these kinds, neither /scale nor a pod template shows how many pods a replica has. With the description of the replicas in scaleKinds,
+// as in the examples of the chart's values.yaml, gpuscaler must count replicas. Without the description, it must refuse the kind and print
+// the next step.
 func TestDescribedKindWithSeveralPodsPerReplicaIsCountedByReplica(t *testing.T) {
 	for _, d := range describedKinds {
 		t.Run(d.kind, func(t *testing.T) {
@@ -215,8 +216,8 @@ func TestDescribedKindWithSeveralPodsPerReplicaIsCountedByReplica(t *testing.T) 
 	}
 }
 
-// In a ModelServing with two serving groups, a role has twice as many pods as replicas. An HPA of the role would scale both groups, so the
-// role must be refused.
+// In a ModelServing with two serving groups, a role has twice as many pods as replicas. An HPA of the role would scale both groups, so
+// gpuscaler must refuse the role.
 func TestRoleOfSeveralServingGroupsIsRefused(t *testing.T) {
 	ns := namespace(t, "serving-groups")
 	role := describedKinds[len(describedKinds)-1]
@@ -236,7 +237,7 @@ func TestRoleOfSeveralServingGroupsIsRefused(t *testing.T) {
 }
 
 // The CRDs of KubeRay (ray-project/kuberay at 026f143) and of KServe's LLMInferenceService (kserve/kserve at 01b1241) have no scale
-// subresource. A policy that names such an object gets the next step, whether or not scaleKinds lists the kind.
+// subresource. gpuscaler must refuse a policy for these kinds with the next step, whether or not scaleKinds lists the kind.
 func TestKindsWithoutAScaleSubresourceAreRefused(t *testing.T) {
 	ns := namespace(t, "no-scale")
 	ray := schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayCluster"}

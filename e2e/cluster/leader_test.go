@@ -80,8 +80,8 @@ func TestLeadershipMovesWhenTheLeaderReleasesTheLease(t *testing.T) {
 	stack.Eventually(t, time.Minute, "the label of another pod is removed", labeled("b"))
 }
 
-// campaignB starts the candidate b with a lease duration of 15 s. With this short duration, b retries often enough to become the leader
-// within seconds.
+// campaignB starts the candidate b with a lease duration of 15 s. The retry interval depends on the lease duration, so b becomes the leader
+// within seconds after the Lease is free.
 func campaignB(t *testing.T) { campaign(t, "b", 15*time.Second) }
 
 func TestRegistrationIsCreatedKeptAndNeverReplaced(t *testing.T) {
@@ -110,7 +110,7 @@ func TestRegistrationIsCreatedKeptAndNeverReplaced(t *testing.T) {
 	stack.Eventually(t, time.Minute, "it registers if no server is registered", named(home, "gpuscaler"))
 
 	stolen := &apiregistration.APIService{}
-	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error { // the API server writes the status concurrently
+	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error { // a concurrent write of the status causes a conflict
 		if err := shared.Client.Get(t.Context(), key, stolen); err != nil {
 			return err
 		}

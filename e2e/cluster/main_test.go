@@ -1,4 +1,4 @@
-// Package cluster tests pkg/cluster with a real API server and exactly the shipped roles.
+// Package cluster tests pkg/cluster with a real API server and exactly the roles of the chart.
 package cluster
 
 import (
@@ -32,7 +32,7 @@ var (
 	shared *stack.Stack
 	// account is the client configuration of gpuscaler's ServiceAccount.
 	account *rest.Config
-	// scaleKinds are the kinds that the installed release passes to gpuscaler, by kind.
+	// scaleKinds contains the kinds that the installed release passes to gpuscaler, by the name of the kind.
 	scaleKinds map[string]cache.ScaleKind
 )
 
@@ -57,7 +57,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// prepare creates nodes and installs the shipped roles.
+// prepare creates nodes and installs the roles of the chart.
 func prepare(ctx context.Context) error {
 	if err := shared.Nodes(ctx, "gpu", 2, 8); err != nil {
 		return err
@@ -91,8 +91,8 @@ func prepare(ctx context.Context) error {
 	return err
 }
 
-// forbidden is a log handler that collects the messages about requests that the API server rejected for lack of permissions. If there is
-// one, the test package fails.
+// forbidden is a log handler that collects the messages about requests that the API server rejected because of a missing permission. After
+// one such message, the test package fails.
 type forbidden struct {
 	slog.Handler
 	mu    *sync.Mutex
@@ -128,7 +128,7 @@ type alwaysOn struct{ slog.Handler }
 
 func (alwaysOn) Enabled(context.Context, slog.Level) bool { return true }
 
-// background runs f until the test ends.
+// background runs f in a goroutine until the test ends or stop is called.
 func background(t *testing.T, f func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

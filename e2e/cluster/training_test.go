@@ -20,8 +20,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
 )
 
-// training is a capacity group with zero limits and consolidation freezes, on the real API server. Karpenter does not run, so the test adds
-// the nodes. The ticks of the group use a virtual clock.
+// training is a capacity group with zero limits and consolidation freezes, whose NodePool is in the real API server. Karpenter does not
+// run, so the test adds the nodes. The ticks of the group use a virtual clock.
 type training struct {
 	cluster   *cluster.Cluster
 	group     *capacity.Group
@@ -35,7 +35,7 @@ type fixedGroups []*capacity.Group
 
 func (f fixedGroups) Groups() []*capacity.Group { return f }
 
-// ownLimit is the limit of the NodePool's owner.
+// ownLimit is the GPU limit that the NodePool's owner has set.
 const ownLimit = "64"
 
 func newTraining(t *testing.T, name string) *training {
@@ -112,7 +112,7 @@ func (tr *training) node(t *testing.T, gpus int64) {
 	}
 }
 
-// tick runs one decision of the group and returns the actions to write.
+// tick runs one decision of the capacity group and stores it in d.
 func (tr *training) tick(d *capacity.Decision) {
 	var o capacity.Observation
 	tr.cluster.Nodes().Observe(tr.group, nil, &o)
@@ -120,7 +120,7 @@ func (tr *training) tick(d *capacity.Decision) {
 	tr.now = tr.now.Add(time.Second)
 }
 
-// eventually runs ticks and writes their actions until the demand and the limit of the NodePool are as expected.
+// eventually runs ticks and writes their actions until the demand, the pending GPUs and the limit of the NodePool have the given values.
 func (tr *training) eventually(t *testing.T, what string, demand, pending int64, limit string) {
 	t.Helper()
 	var d capacity.Decision
@@ -143,7 +143,8 @@ func (tr *training) eventually(t *testing.T, what string, demand, pending int64,
 	})
 }
 
-// untouched runs ticks for twenty minutes and fails if one of them writes something. It returns the last decision.
+// untouched runs ticks for twenty minutes of the virtual clock and fails the test if one of the ticks has an action. It returns the last
+// decision.
 func (tr *training) untouched(t *testing.T) (d capacity.Decision) {
 	t.Helper()
 	for range 20 * 60 {

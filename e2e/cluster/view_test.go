@@ -140,7 +140,7 @@ func reported(ns, kind, name, reason string) func(context.Context) error {
 	}
 }
 
-// crd returns a CRD with a scale subresource whose replicas are at the given path.
+// crd returns a CRD with a scale subresource, whose replicas and selector are at the given paths.
 func crd(kind schema.GroupVersionKind, plural, replicasPath, selectorPath string) *unstructured.Unstructured {
 	text := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
 "metadata":{"name":"%[4]s.%[1]s"},

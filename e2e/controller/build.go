@@ -14,15 +14,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/components"
 )
 
-// BinaryVariable is an environment variable with the path of a gpuscaler binary. The tests use this binary instead of one that they build
-// from the working tree.
+// BinaryVariable is an environment variable with the path of a gpuscaler binary. If it is set, the tests use this binary and do not build
+// one from the working tree.
 const BinaryVariable = "GPUSCALER_E2E_BINARY"
 
 // reportEvery is the interval of progress messages while gpuscaler is compiled for the first time.
 const reportEvery = 10 * time.Second
 
-// Build compiles gpuscaler from the working tree into dir and returns the path of the binary. A lock makes other test packages wait. They
-// then compile faster, because Go's build cache contains the result.
+// Build compiles gpuscaler from the working tree into dir and returns the path of the binary. With a lock, only one test package compiles
+// at a time. The packages that waited compile faster, because Go's build cache contains the result.
 func Build(ctx context.Context, out io.Writer, dir string) (string, error) {
 	if given := os.Getenv(BinaryVariable); given != "" {
 		return filepath.Abs(given)
@@ -94,8 +94,8 @@ func flock(ctx context.Context, f *os.File) error {
 	}
 }
 
-// link creates a hard link, or copies the file if it is on another disk. It replaces a previous file in one step, because tests that run in
-// parallel can execute that file.
+// link creates a hard link, or copies the file if it is on another disk. It replaces an existing file in one step, because tests that run
+// in parallel can execute the existing file.
 func link(from, to string) error {
 	next := fmt.Sprintf("%s.%d", to, time.Now().UnixNano())
 	if os.Link(from, next) != nil {

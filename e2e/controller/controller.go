@@ -45,8 +45,8 @@ type Options struct {
 	Args []string
 	// Values are the values of the chart.
 	Values map[string]any
-	// Through returns the address of a proxy in front of the given address, at which the API server reads the leader's external metrics. If
-	// it is nil, there is no proxy.
+	// Through starts a proxy in front of the given address, at which the API server reads the leader's external metrics, and returns the
+	// proxy's address. nil: no proxy.
 	Through func(address string) (string, error)
 	// Kubeconfig returns the kubeconfig of a pod; nil: every pod uses the kubeconfig of its ServiceAccount.
 	Kubeconfig kubelet.Kubeconfig
@@ -142,7 +142,7 @@ func (c *Controller) installServices(ctx context.Context, through func(string) (
 			return err
 		}
 	}
-	_, c.servicePort, _ = net.SplitHostPort(address) // cannot fail: the address of a listener is valid
+	_, c.servicePort, _ = net.SplitHostPort(address) // no error is possible, because the address of a listener is valid
 	go c.refreshEndpoints(ctx)
 	return c.Stack.Client.Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name},
@@ -150,10 +150,10 @@ func (c *Controller) installServices(ctx context.Context, through func(string) (
 	})
 }
 
-// refreshEndpoints patches the APIService when the leader changes, and then repeatedly until the APIService is available. Each patch makes
-// the API server check the availability again. In a real cluster, a change of the Service's EndpointSlices does that, but the ExternalName
-// Service of this test has no EndpointSlices. Without the patch, the APIService would stay unavailable after a change of the leader, until
-// the next periodic check 30 s later.
+// refreshEndpoints patches the APIService when the leader changes, and repeats the patch until the APIService is available. Each patch
+// makes the API server check whether gpuscaler is available. In a real cluster, a change of the Service's EndpointSlices has this effect,
+// but the ExternalName Service of this test has no EndpointSlices. Without the patch, the APIService would be unavailable after a change of
+// the leader until the periodic check up to 30 s later.
 func (c *Controller) refreshEndpoints(ctx context.Context) {
 	for last := ""; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
 		now := strings.Join(c.metrics.Targets(), ",")
@@ -162,7 +162,7 @@ func (c *Controller) refreshEndpoints(ctx context.Context) {
 		}
 		registration := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: ExternalMetrics}}
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"e2e.gpuscaler.io/endpoints":"%s at %d"}}}`, now, time.Now().UnixMilli())
-		// Until gpuscaler creates the APIService, the patch fails and is tried again.
+		// Until gpuscaler has created the APIService, the patch fails, and the loop repeats it.
 		if c.Stack.Client.Patch(ctx, registration, client.RawPatch(types.MergePatchType, []byte(patch))) == nil {
 			last = now
 		}
@@ -200,7 +200,7 @@ func (c *Controller) Pods(ctx context.Context) ([]corev1.Pod, error) {
 	return pods.Items, err
 }
 
-// Leader returns the pod with the leader label, or an error if no pod or more than one has it.
+// Leader returns the pod with the leader label. It returns an error if no pod or more than one pod has the label.
 func (c *Controller) Leader(ctx context.Context) (*corev1.Pod, error) {
 	pods, err := c.Pods(ctx)
 	if err != nil {

@@ -21,7 +21,8 @@ func (c *Controller) Deployment() *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name}}
 }
 
-// deployment returns gpuscaler's Deployment. capacity are the chart's flags --capacity and --nodepools, which fit the chart's roles.
+// deployment returns gpuscaler's Deployment. capacity contains the flags --capacity and --nodepools that the chart sets, so that they agree
+// with the chart's roles.
 func (c *Controller) deployment(o Options, capacity []string) *appsv1.Deployment {
 	args := append([]string{
 		"--config=" + c.Policies.Dir,
@@ -70,7 +71,7 @@ func (c *Controller) deployment(o Options, capacity []string) *appsv1.Deployment
 	}
 }
 
-// apart returns an affinity that prefers different nodes for the replicas. A drain of one node then evicts only one of two replicas.
+// apart returns an affinity that prefers different nodes for the replicas, so that a drain of one node evicts only one of two replicas.
 func apart() *corev1.Affinity {
 	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{

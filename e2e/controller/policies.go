@@ -14,7 +14,7 @@ type Policies struct{ Dir string }
 // Put writes or replaces one policy file atomically.
 func (p Policies) Put(name, text string) error {
 	path := filepath.Join(p.Dir, name+".yaml")
-	// Write to a name that gpuscaler ignores and rename it: gpuscaler would report an error for a partly written file.
+	// Write a file that gpuscaler ignores, and rename it. gpuscaler would report an error for a partly written file.
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
 		return err
 	}

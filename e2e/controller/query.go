@@ -59,20 +59,20 @@ func (c *Controller) ServedTarget(ctx context.Context, namespace, policy string)
 	return int32(list.Items[0].Value.Value()), nil
 }
 
-// PageURL returns the URL of a proxy to the leader's page. It replaces `kubectl port-forward`.
+// PageURL returns the URL of a proxy to the leader's web page. The proxy replaces `kubectl port-forward`.
 func (c *Controller) PageURL() string { return "http://" + c.page.Address }
 
 // MetricsURL returns the URL of the leader's /metrics.
 func (c *Controller) MetricsURL() string { return "http://" + c.status.Address + "/metrics" }
 
-// Logs returns the pattern of the log files of gpuscaler's pods, including deleted pods.
+// Logs returns a glob pattern that matches the log files of all pods of gpuscaler, including deleted pods.
 func (c *Controller) Logs() string {
 	return filepath.Join(c.Stack.Dir, "logs", Namespace+"-"+Name+"-*.log")
 }
 
 // Log returns the logs of all pods of gpuscaler, one after the other.
 func (c *Controller) Log() string {
-	files, _ := filepath.Glob(c.Logs()) // cannot fail: the pattern is valid
+	files, _ := filepath.Glob(c.Logs()) // no error is possible, because the pattern is valid
 	var text strings.Builder
 	for _, file := range files {
 		content, err := os.ReadFile(file)

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// Suite is the environment that the tests of one package share: a stack with gpuscaler. Each test has its own namespace.
+// Suite is the environment that the tests of one package share: a stack in which gpuscaler is installed. Each test has its own namespace.
 type Suite struct {
 	*Controller
 }
@@ -26,16 +26,16 @@ type Setup struct {
 	Controller Options
 	// Prepare runs after the start of the stack and before the start of gpuscaler.
 	Prepare func(context.Context, *stack.Stack) error
-	// Ready runs when gpuscaler is ready and before the PlatformConfig is written; nil means that no function runs.
+	// Ready runs when gpuscaler is ready and before the PlatformConfig is written; nil: no function runs.
 	Ready func(context.Context, *Controller) error
-	// After runs after all tests, while gpuscaler still serves. An error fails the package. nil means that no function runs.
+	// After runs after all tests and before gpuscaler is stopped. An error fails the package. nil: no function runs.
 	After func(*Controller) error
 	// Platform returns the spec of the PlatformConfig.
 	Platform func(*stack.Stack) string
 }
 
-// Run starts the suite and runs a package's tests. It returns the exit code, which is also non-zero if the API server rejected a request
-// of gpuscaler for lack of permissions.
+// Run starts the suite, runs the package's tests and returns the exit code. The exit code is also non-zero if the API server rejected a
+// request of gpuscaler because of a missing permission.
 func (s *Suite) Run(m *testing.M, setup Setup) (code int) {
 	requests, err := audit.New("system:serviceaccount:" + Namespace + ":" + Name)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Suite) Run(m *testing.M, setup Setup) (code int) {
 	}
 	defer k8s.Stop()
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel() // cancel ends the clients of the API server before the API server stops
+	defer cancel() // ends the clients of the API server before a later deferred function stops the API server
 	if err := s.set(ctx, k8s, setup); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		k8s.Keep()
@@ -82,7 +82,7 @@ func SideBySide(tests int) {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
-		_ = flag.Set("test.parallel", strconv.Itoa(tests)) // cannot fail: package testing defines the flag
+		_ = flag.Set("test.parallel", strconv.Itoa(tests)) // no error is possible, because package testing defines the flag
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 // mostReplicas is the maxReplicas of every HPA in the tests. The targets in the tests are lower, so that the HPA does not limit them.
 const mostReplicas = 32
 
-// Workload is a Deployment under test with the HPA and the policy of the same name, and the recorded changes of their replicas.
+// Workload is a Deployment under test, with an HPA and a policy of the same name and the recorded changes of the replicas.
 type Workload struct {
 	Namespace, Name string
 	HPA             *record.Watched // recorded values of the HPA's status.desiredReplicas
@@ -58,7 +58,7 @@ func (s *Suite) Workload(t testing.TB, d *appsv1.Deployment, spec string) Worklo
 	return u
 }
 
-// Policy returns the policy's name in the format of explain.
+// Policy returns the policy's name as namespace/name.
 func (u Workload) Policy() string { return u.Namespace + "/" + u.Name }
 
 // File returns the name of the policy's file for Policies.Put.
@@ -79,13 +79,13 @@ func (u Workload) Transitions(t testing.TB) []explain.Explanation {
 	return all
 }
 
-// Targets returns the sequence of the policy's targets.
+// Targets returns the policy's targets with the times at which they began, from the log of gpuscaler.
 func (u Workload) Targets(t testing.TB) record.Steps {
 	t.Helper()
 	return record.Targets(u.Transitions(t))
 }
 
-// Explained returns a check that reads the leader's explanation of the policy and passes it to check.
+// Explained returns a function that reads the leader's explanation of the policy and passes it to check.
 func (u Workload) Explained(check func(explain.Explanation) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		e, err := u.suite.Explain(ctx, u.Policy())
@@ -106,7 +106,7 @@ func (u Workload) HasTarget(replicas int32) func(context.Context) error {
 	})
 }
 
-// Followed returns a check that the HPA desires the given number of replicas and the Deployment has it.
+// Followed returns a check that the HPA desires the given number of replicas and that the Deployment has this number.
 func (u Workload) Followed(replicas int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		steps, err := u.HPA.Steps()

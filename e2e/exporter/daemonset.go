@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// dcgmNamespace is the namespace of the DCGM exporter if the GPU operator installs it. dcgmLabels are the labels of its pods.
+// dcgmNamespace is the namespace in which the GPU operator installs the DCGM exporter. dcgmLabels are the labels of the exporter's pods.
 const dcgmNamespace = "gpu-operator"
 
 var dcgmLabels = map[string]string{"app": "nvidia-dcgm-exporter"}

@@ -7,15 +7,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/faults"
 )
 
-// dcgmFamilies are the metrics of the DCGM exporter that the tests use. All are in its default configuration, which does not enable
-// SM_ACTIVE.
+// dcgmFamilies contains the metrics of the DCGM exporter that the tests use. All of them are in the exporter's default configuration, which
+// does not enable SM_ACTIVE.
 var dcgmFamilies = []struct {
 	name, help string
 	value      func(busy float64) float64
 }{
 	{"DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", func(busy float64) float64 { return 100 * busy }},
 	{"DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).",
-		func(float64) float64 { return 41000 }}, // constant: vLLM allocates this memory at the start and does not release it
+		func(float64) float64 { return 41000 }}, // constant, because vLLM allocates its memory at the start and never releases it
 	{"DCGM_FI_DEV_FB_FREE", "Framebuffer memory free (in MiB).", func(float64) float64 { return 4068 }},
 	{"DCGM_FI_DEV_POWER_USAGE", "Power draw (in W).", func(busy float64) float64 { return 35 + 265*busy }},
 	{"DCGM_FI_PROF_GR_ENGINE_ACTIVE", "Ratio of time the graphics engine is active.", func(busy float64) float64 { return busy }},
@@ -32,7 +32,7 @@ type device struct {
 }
 
 // dcgmPage returns the metrics of the DCGM exporter on one node. Each metric has one sample for each allocated GPU, with the labels of the
-// pod that uses it. The GPUs of a pod that is not ready are idle.
+// pod that uses the GPU. The GPUs of a pod that is not ready are idle.
 func (e *Exporter) dcgmPage(node string, f faults.Fault) []byte {
 	t := &text{fault: f}
 	devices := e.devices(node)

@@ -21,7 +21,7 @@ type Values struct {
 	Waiting  float64 // requests that wait in the engine
 	KVCache  float64 // share of the cache in use, 0 to 1
 	GPUBusy  float64 // share of the time in which the GPU is busy, 0 to 1
-	TTFT     float64 // seconds to the first token of the latest requests
+	TTFT     float64 // seconds from the arrival to the first token, for the latest requests
 	Served   float64 // requests that this replica has served since the start
 	Upstream float64 // requests that wait at the gateway, for all replicas
 	Arrived  float64 // requests that have arrived at the gateway since the start, for all replicas
@@ -39,7 +39,7 @@ type Follower interface {
 	Follow(now time.Time, pods []Pod)
 }
 
-// Exporter serves the metrics of a set of workloads. Its faults may be switched at any time; DCGM and vLLM fail independently.
+// Exporter serves the metrics of a set of workloads. A test can switch its faults at any time, separately for DCGM and vLLM.
 type Exporter struct {
 	DCGM    faults.Switch
 	VLLM    faults.Switch
@@ -50,13 +50,13 @@ type Exporter struct {
 	workloads []*Workload
 	histories map[string]*histogram // histograms of the time to first token, by namespace/pod
 
-	address   string                        // address of Handler while Run serves it
+	address   string                        // address at which Run serves Handler
 	set       string                        // name of the list of this exporter's scrape targets in Prometheus
 	exporters map[string]string             // name of the DCGM exporter's pod on each node; used only by Run's goroutine
 	direct    map[string]context.CancelFunc // cancels the server on a pod's port, by address; used only by Run's goroutine
 }
 
-// New returns an exporter of the workloads that uses the given clock. It neither listens nor reads pods; Run does both.
+// New returns an exporter of the workloads with the given clock. It does not listen and does not read pods; use Run for both.
 func New(now func() time.Time, workloads ...*Workload) *Exporter {
 	return &Exporter{now: now, workloads: workloads, histories: map[string]*histogram{}}
 }
@@ -93,8 +93,8 @@ func (e *Exporter) serveVLLM(w http.ResponseWriter, r *http.Request, namespace, 
 	f := e.VLLM.Get()
 	page, ok := e.vllmPage(namespace, pod, f)
 	if !ok || f == faults.HalfPods && e.odd(namespace, pod) {
-		// In a cluster, the server of a pod that is deleted or still loads its weights does not respond. Here the status 503 has the same
-		// effect: the scrape fails.
+		// In a cluster, the server of a pod that is deleted or loads its weights does not respond. The status 503 has the same effect: the
+		// scrape fails.
 		http.Error(w, "no server", http.StatusServiceUnavailable)
 		return
 	}
@@ -110,7 +110,7 @@ func (e *Exporter) write(w http.ResponseWriter, r *http.Request, f faults.Fault,
 	faults.Page{ContentType: textFormat, Body: body, Filler: "filler{pod=\"filler\"} 1\n"}.Write(w, r, f)
 }
 
-// text builds a page in the Prometheus text format. It replaces the values if fault is NaN or Inf.
+// text builds a page in the Prometheus text format. If fault is NaN or Inf, this value replaces each value.
 type text struct {
 	bytes.Buffer
 	fault faults.Fault
@@ -121,7 +121,7 @@ func (t *text) head(name, kind, help string) {
 	t.WriteString("# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n")
 }
 
-// sample adds a line. labels are pairs of name and value.
+// sample adds a line with one sample. labels contains names and values of labels alternately.
 func (t *text) sample(name string, value float64, labels ...string) {
 	t.WriteString(name)
 	for i := 0; i+1 < len(labels); i += 2 {

@@ -22,7 +22,7 @@ func testWorkload(load Load) *Workload {
 		pods: map[string]Pod{
 			"chat-a1": {Name: "chat-a1", Node: "n0", Ready: true, odd: true},
 			"chat-a2": {Name: "chat-a2", Node: "n0", Ready: true},
-			"chat-a3": {Name: "chat-a3", Node: "n0", odd: true}, // still loading
+			"chat-a3": {Name: "chat-a3", Node: "n0", odd: true}, // not ready, because it loads its weights
 		},
 	}
 }
@@ -123,8 +123,8 @@ func TestQueueGrowsWithoutReplicasAndDrainsWithThem(t *testing.T) {
 	if v := at(2, 0); math.Abs(v.Upstream-200) > 60 || v.Waiting != 0 {
 		t.Errorf("20 s of the trace without a replica: %+v, want about 200 at the gateway", v)
 	}
-	// 10 requests arrive per second of the trace. Two replicas serve 8 per second, so the queue grows. Five replicas serve up to 20, so the
-	// queue drains.
+	// 10 requests arrive per second of the trace. Two replicas serve 8 requests per second, so the queue grows. Five replicas serve up to 20
+	// requests per second, so the queue shrinks to zero.
 	before := at(2, 2)
 	grown := at(12, 2)
 	if grown.Waiting <= before.Waiting || grown.Running != 8 || grown.GPUBusy != 1 {

@@ -28,7 +28,7 @@ func (k *Knobs) At(time.Time, int) Values {
 	return k.values
 }
 
-// Total is a Load with a fixed number of waiting requests, divided equally among the ready replicas. Their sum over the replicas therefore
+// Total is a Load with a fixed number of waiting requests, divided equally among the ready replicas. The sum over the replicas therefore
 // does not change with the number of replicas.
 type Total struct {
 	Knobs
@@ -75,14 +75,14 @@ type Queue struct {
 	Arrivals trace.Stream
 	Start    time.Time     // time at which the trace starts
 	Speed    float64       // trace seconds per second of real time; 0 means 1
-	Slots    int           // requests that a replica works on at once
+	Slots    int           // number of requests that a replica serves at the same time
 	Hold     time.Duration // service time of a request, in the trace's time
 
 	mu      sync.Mutex
 	at      time.Duration  // current position in the trace
 	next    *trace.Request // next request that will arrive; nil before the start and after the end
 	started bool
-	backlog float64 // number of requests that wait or are being served
+	backlog float64 // number of requests that have arrived and are not finished
 	served  float64 // number of requests that each replica has served since the start
 }
 
@@ -98,7 +98,7 @@ func (q *Queue) At(now time.Time, ready int) Values {
 	return q.report(ready)
 }
 
-// step is short compared with Hold, so that a burst is not served within one step.
+// step is the time step of the simulation. It is short compared with Hold, so that a burst is not served within one step.
 const step = 100 * time.Millisecond
 
 func (q *Queue) play(until time.Duration, ready int) {

@@ -10,12 +10,12 @@ import (
 )
 
 // Requests is a Load that serves each request of a trace in real time. Requests wait in one queue at the gateway, first in, first out. The
-// next request is served by the ready pod that serves the fewest requests. A pod that is deleted has Grace to finish its requests.
-// Requests that it cannot finish are put back at the head of the queue. The replay's simulator serves requests in the same way.
+// ready pod that serves the fewest requests serves the next request. A deleted pod has the time Grace to finish its requests. Requests that
+// it cannot finish are put back at the head of the queue. The replay's simulator serves requests in the same way.
 type Requests struct {
 	Arrivals trace.Stream
 	Slots    int           // requests that a pod serves at once
-	Limit    time.Duration // longest wait of a request that is on time
+	Limit    time.Duration // a request is late if it waits longer than this time
 	Grace    time.Duration
 	// Takes returns the service time of a request in a pod with the given image.
 	Takes func(r trace.Request, image string) time.Duration
@@ -36,7 +36,7 @@ type Requests struct {
 type waiting struct {
 	request trace.Request
 	since   time.Time // time of its arrival
-	again   bool      // its previous pod ended before the request was finished
+	again   bool      // the request was returned to the queue, because its pod ended before it was finished
 }
 
 // server is a pod that serves requests, or a deleted pod that finishes its requests.
@@ -45,7 +45,7 @@ type server struct {
 	running []served
 	ends    time.Time // end of the grace period of a deleted pod
 	deleted bool
-	order   int // number of servers that became ready before this one
+	order   int // number of servers that became ready before this server
 }
 
 // served is a request that is being served.
@@ -54,10 +54,10 @@ type served struct {
 	until time.Time
 }
 
-// Served are the totals of a Requests load.
+// Served contains the totals of a Requests load.
 type Served struct {
 	Arrived, Started, Late int
-	Paid                   float64 // seconds for which pods existed, until they had finished their requests
+	Paid                   float64 // sum over the pods of the seconds from their scheduling until they had finished their requests
 }
 
 // OnTime returns the share of the requests whose service began in time.
@@ -86,13 +86,13 @@ func (q *Requests) Began() time.Time {
 	return q.start
 }
 
-// Totals returns the totals up to now.
+// Totals returns the totals from the start of the trace up to now.
 func (q *Requests) Totals(now time.Time) Served {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.advance(now)
 	out := q.tally
-	for _, w := range q.queue { // requests that still wait but are already late
+	for _, w := range q.queue { // waiting requests that have waited longer than the limit are late
 		if !w.again && now.Sub(w.since) > q.Limit {
 			out.Started, out.Late = out.Started+1, out.Late+1
 		}

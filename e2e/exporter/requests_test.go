@@ -20,7 +20,7 @@ func readyPods(n int, image string) (pods []Pod) {
 	return pods
 }
 
-// The replay's simulator and Requests serve the same requests with four replicas. The same requests must be late.
+// The replay's simulator and Requests serve the same requests with four replicas. In both, the same number of requests must be late.
 func TestRequestsAreServedAsInTheReplay(t *testing.T) {
 	requests, err := trace.Generate(trace.Profile{Name: "chat", Duration: 20 * time.Minute, Rate: 4.3, CV: 1.5, Seed: 1,
 		Tokens: &trace.Tokens{Input: trace.TokenDist{Mean: 1155, Sigma: 1}, Output: trace.TokenDist{Mean: 211, Sigma: 0.8}}})
@@ -60,7 +60,7 @@ func TestRequestsAreServedAsInTheReplay(t *testing.T) {
 func TestDeletedPodFinishesRequestsOnlyInItsGracePeriod(t *testing.T) {
 	for _, c := range []struct {
 		takes          time.Duration
-		queued, paid   int // after 15 s
+		queued, paid   int // queued requests and paid seconds after 15 s
 		queuedAfterNew int
 	}{{5 * time.Second, 8, 5, 6}, {20 * time.Second, 10, 13, 8}} {
 		start := time.Unix(1_700_000_000, 0)

@@ -38,11 +38,12 @@ func Run(ctx context.Context, s *stack.Stack, workloads ...*Workload) (*Exporter
 		for {
 			select {
 			case <-ctx.Done():
-				_ = s.Prometheus.Targets(e.set) // fails only if the stack has already been stopped
+				_ = s.Prometheus.Targets(e.set) // fails only if the stack has been stopped
 				return
 			case <-time.After(followEvery):
 			}
-			// If a read fails, the last known pods stay in use, as in Prometheus when a service discovery fails.
+			// If the read fails, the exporter serves the last known pods, as Prometheus scrapes the last known targets when a service
+			// discovery fails.
 			if err := e.follow(ctx, s); err != nil && ctx.Err() == nil {
 				fmt.Fprintln(os.Stderr, "exporter:", err)
 			}

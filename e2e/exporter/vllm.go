@@ -71,7 +71,7 @@ var ttftBounds = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25
 type histogram struct {
 	counts []float64 // counts by bucket, not cumulative; the last bucket is +Inf
 	sum    float64
-	seen   float64 // number of requests in counts
+	seen   float64 // number of requests that are included in counts
 }
 
 // observe adds the requests that were served since the last call, with the given time to first token. served is the cumulative number of
@@ -100,8 +100,8 @@ func (h *histogram) write(t *text, labels []string) {
 	t.sample(name+"_sum", h.sum, labels...)
 }
 
-// gatewayPage returns the metrics of an inference gateway: for each workload the number of requests that wait for a replica, and the number
-// of requests that have arrived. These metrics exist at zero replicas too.
+// gatewayPage returns the metrics of an inference gateway: for each workload, the number of requests that wait for a replica, and the
+// number of requests that have arrived. These metrics also exist at zero replicas.
 func (e *Exporter) gatewayPage(f faults.Fault) []byte {
 	const queue, arrived = "inference_extension_flow_control_queue_size", "inference_objective_request_total"
 	e.mu.Lock()

@@ -25,7 +25,7 @@ type Workload struct {
 
 	mu   sync.Mutex
 	pods map[string]Pod
-	came int // number of pods that have been created so far
+	came int // number of pods that the exporter has found since its start
 }
 
 // Pod is a scheduled pod of a workload.
@@ -59,7 +59,7 @@ func (w *Workload) valuesAt(now time.Time) Values {
 	return w.Load.At(now, ready)
 }
 
-// refresh reads which pods are scheduled and which are ready. It reports whether one of them changed.
+// refresh reads which pods are scheduled and which pods are ready. It returns true if there is a change.
 func (w *Workload) refresh(ctx context.Context, c client.Reader) (bool, error) {
 	var list corev1.PodList
 	if err := c.List(ctx, &list, client.InNamespace(w.Namespace), client.MatchingLabels(w.Selector)); err != nil {

@@ -37,22 +37,22 @@ func (a answer) write(w http.ResponseWriter) {
 		w.Header().Set(k, v)
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write([]byte(a.body)) // the reader may have disconnected
+	_, _ = w.Write([]byte(a.body)) // an error means that the client has disconnected
 }
 
-// shifts is by how much a fault changes the times of samples.
+// shifts contains the time that each fault adds to the timestamps of samples.
 var shifts = map[Fault]time.Duration{
 	Stale: -10 * time.Minute, Future: 10 * time.Minute, ClockBehind: -10 * time.Minute, ClockAhead: 10 * time.Minute,
 }
 
-// shiftDate changes the Date header to the time of a server whose clock is wrong.
+// shiftDate changes the Date header if the fault is a wrong clock of the server.
 func shiftDate(h http.Header, f Fault) {
 	if f == ClockBehind || f == ClockAhead {
 		h.Set("Date", time.Now().Add(shifts[f]).UTC().Format(http.TimeFormat))
 	}
 }
 
-// delay waits for SlowBy, or until the client disconnects.
+// delay waits, with the fault Slow, for the time SlowBy or until the client disconnects.
 func delay(r *http.Request, f Fault) {
 	if f != Slow {
 		return
@@ -63,7 +63,8 @@ func delay(r *http.Request, f Fault) {
 	}
 }
 
-// shiftSample changes the time of a sample. If the value is a time too, as for timestamp() or time(), shiftSample also changes the value.
+// shiftSample changes the timestamp of a sample. If the value of the sample is a time, as of timestamp() or time(), it also changes the
+// value.
 func shiftSample(sample json.RawMessage, shift time.Duration) json.RawMessage {
 	var at float64
 	var value string

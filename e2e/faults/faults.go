@@ -1,4 +1,4 @@
-// Package faults simulates failures of data sources that an autoscaler meets in production.
+// Package faults simulates failures of data sources and of network connections.
 package faults
 
 import (
@@ -53,11 +53,10 @@ var names = []string{"none", "empty", "NaN", "Inf", "truncated", "huge", "half o
 
 func (f Fault) String() string { return names[f] }
 
-// All lists every fault that applies both to a metrics page and to Prometheus' response to a query. None is not a fault, so it is not in
-// the list.
+// All returns every fault that applies both to a metrics page and to Prometheus' response to a query. It does not contain None.
 func All() []Fault { return []Fault{Empty, NaN, Inf, Truncated, Huge, HalfPods, Error, Hang} }
 
-// Switch contains the current fault, initially None. It may be changed while requests are served.
+// Switch contains the current fault, initially None. The fault may be changed while requests are served.
 type Switch struct{ on atomic.Int32 }
 
 // Set replaces the current fault by f.

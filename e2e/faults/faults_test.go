@@ -34,7 +34,7 @@ func TestQueryFailsAsTheSwitchIsSet(t *testing.T) {
 		status        int
 		body          string // expected content
 		absent        string // content that must be missing
-		length        int    // 0 means any length
+		length        int    // expected length in bytes; 0: any length
 		broken, hangs bool
 	}{
 		{fault: faults.None, status: 200, body: vector},

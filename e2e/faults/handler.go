@@ -28,7 +28,7 @@ func (p Page) Write(w http.ResponseWriter, r *http.Request, f Fault) {
 	w.Header().Set("Content-Type", p.ContentType)
 	switch f {
 	case Truncated:
-		// Content-Length is the length of the whole body. The reader gets an unexpected EOF, as when a server crashes while it writes the
+		// Content-Length is the length of the whole body, so the client gets an unexpected EOF, as when a server crashes while it writes the
 		// body.
 		w.Header().Set("Content-Length", strconv.Itoa(len(p.Body)))
 		_, _ = w.Write(p.Body[:len(p.Body)/2])
@@ -37,7 +37,7 @@ func (p Page) Write(w http.ResponseWriter, r *http.Request, f Fault) {
 	case Huge:
 		p.writeHuge(w)
 	default:
-		_, _ = w.Write(p.Body) // the reader may have disconnected
+		_, _ = w.Write(p.Body) // an error means that the client has disconnected
 	}
 }
 
@@ -48,7 +48,7 @@ func (p Page) writeHuge(w http.ResponseWriter) {
 	chunk := bytes.Repeat([]byte(p.Filler), 1+(64<<10)/len(p.Filler))
 	for written := len(p.Body); written < HugeBytes; written += len(chunk) {
 		if _, err := w.Write(chunk); err != nil {
-			return // fails because a reader with a size limit has disconnected, as intended
+			return // a client with a size limit has disconnected, which is the purpose of this fault
 		}
 	}
 }

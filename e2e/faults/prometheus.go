@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 )
 
-// Prometheus is a proxy between a client and a Prometheus server. It applies a fault to the responses to queries and forwards everything
-// else.
+// Prometheus is a proxy between a client and a Prometheus server. It applies a fault to the responses to queries, and forwards all other
+// requests unchanged.
 type Prometheus struct {
 	Switch
 	queries atomic.Int64
@@ -33,7 +33,7 @@ func NewPrometheus(address string) (*Prometheus, error) {
 	return &Prometheus{proxy: proxy}, nil
 }
 
-// Queries returns the number of queries, with or without a fault.
+// Queries returns the number of queries since the start of the proxy, with and without a fault.
 func (p *Prometheus) Queries() int64 { return p.queries.Load() }
 
 func (p *Prometheus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +50,7 @@ func (p *Prometheus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.proxy.ServeHTTP(w, r)
 		return
 	case Hang:
-		_, _ = io.Copy(io.Discard, r.Body) // if the body is not read, the server does not notice that the client disconnected
+		_, _ = io.Copy(io.Discard, r.Body) // the server detects that the client has disconnected only after it has read the body
 		<-r.Context().Done()
 		return
 	}
@@ -61,14 +61,14 @@ func (p *Prometheus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Header.Del("Accept-Encoding") // the body must not be compressed, so that it can be edited
 	answer := httptest.NewRecorder()
 	p.proxy.ServeHTTP(answer, r)
-	if answer.Code != http.StatusOK { // the response is an error already
+	if answer.Code != http.StatusOK { // an error response of Prometheus is forwarded unchanged
 		w.WriteHeader(answer.Code)
 		_, _ = w.Write(answer.Body.Bytes())
 		return
 	}
 	page := Page{ContentType: "application/json", Body: answer.Body.Bytes()}
 	if f == Huge {
-		// The filler is inserted into the list of results, so that the part that a client reads is the beginning of valid JSON.
+		// The filler is a part of the list of results, so that the bytes that a client reads are the beginning of valid JSON.
 		page.Body, page.Filler = hugePrefix, hugeSample
 	} else if edited, err := editResult(page.Body, f); err == nil {
 		page.Body = edited
@@ -121,7 +121,7 @@ func replaceValues(sample json.RawMessage, f Fault) json.RawMessage {
 	if word == "" {
 		return sample
 	}
-	parts := bytes.Split(sample, []byte(`"`)) // the parts with an odd index are quoted
+	parts := bytes.Split(sample, []byte(`"`)) // the parts with an odd index were between quotes, so they are values
 	for i := 1; i < len(parts); i += 2 {
 		parts[i] = []byte(word)
 	}

@@ -20,10 +20,10 @@ type TCP struct {
 	open     map[net.Conn]bool
 	latency  time.Duration
 	dropping chan struct{}  // closed at the end of Drop; nil: nothing is dropped
-	answer   func(net.Conn) // serves new connections instead of the target; nil: the target serves them
+	answer   func(net.Conn) // serves new connections instead of the target; nil: they are forwarded to the target
 }
 
-// NewTCP starts a proxy on address, which forwards to target until ctx ends.
+// NewTCP starts a proxy that listens on address and forwards connections to target until ctx ends.
 func NewTCP(ctx context.Context, address, target string) (*TCP, error) {
 	p := &TCP{Address: address, ctx: ctx, target: target, open: map[net.Conn]bool{}}
 	if err := p.listen(); err != nil {
@@ -76,10 +76,10 @@ func (p *TCP) Reset() {
 	}
 }
 
-// Refuse resets all connections and refuses new ones.
+// Refuse resets all connections and refuses new connections.
 func (p *TCP) Refuse() { p.close() }
 
-// Drop forwards nothing more in either direction. Connections stay open, and new ones are accepted, as when a firewall drops packets.
+// Drop stops forwarding in both directions. Connections stay open, and new connections are accepted, as when a firewall drops packets.
 func (p *TCP) Drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,15 +88,15 @@ func (p *TCP) Drop() {
 	}
 }
 
-// Delay forwards everything later by d.
+// Delay forwards all data with the latency d.
 func (p *TCP) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.latency = d
 }
 
-// Answer resets all connections. From then on, serve handles new connections instead of the target. It must return when it has finished the
-// connection.
+// Answer resets all connections. After that, the function serve handles new connections instead of the target. serve must return when the
+// connection is finished.
 func (p *TCP) Answer(serve func(net.Conn)) {
 	p.mu.Lock()
 	p.answer = serve
@@ -104,7 +104,7 @@ func (p *TCP) Answer(serve func(net.Conn)) {
 	p.Reset()
 }
 
-// Repair ends every failure. Connections that an Answer has served are reset.
+// Repair ends every failure. It resets the connections that a function of Answer serves.
 func (p *TCP) Repair() error {
 	p.mu.Lock()
 	answered, closed := p.answer != nil, p.listener == nil
@@ -136,7 +136,7 @@ func (p *TCP) serve(from net.Conn) {
 	to, err := d.DialContext(p.ctx, "tcp", p.target)
 	if err != nil {
 		if tcp, ok := from.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // the client gets a reset, as from a port on which nothing listens
+			_ = tcp.SetLinger(0) // the client gets a reset, as from a port without a listener
 		}
 		return
 	}
@@ -157,7 +157,7 @@ func (p *TCP) forget(c net.Conn) {
 	delete(p.open, c)
 }
 
-// pipe copies from one connection to the other until the first one ends, and then closes the second one for writing.
+// pipe copies data from the connection `from` to the connection `to` until `from` ends, and then closes `to` for writing.
 func (p *TCP) pipe(to, from net.Conn) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -172,7 +172,7 @@ func (p *TCP) pipe(to, from net.Conn) {
 		if err != nil {
 			p.wait()
 			if half, ok := to.(*net.TCPConn); ok {
-				_ = half.CloseWrite() // the peer may have disconnected
+				_ = half.CloseWrite() // an error means that the peer has disconnected
 			}
 			return
 		}

@@ -86,7 +86,7 @@ func TestNetworkFailsAndIsRepaired(t *testing.T) {
 	n.repaired()
 }
 
-// A request that was sent during the drop is answered after the repair, because TCP repeats lost packets.
+// A request that was sent while packets were dropped must get its response after the repair, because TCP repeats lost packets.
 func TestDroppedPacketsArriveAfterTheRepair(t *testing.T) {
 	n := newNetwork(t)
 	n.proxy.Drop()
@@ -102,7 +102,7 @@ func TestDroppedPacketsArriveAfterTheRepair(t *testing.T) {
 	}
 }
 
-// Without a target that listens, the proxy resets connections.
+// If no server listens at the target, the proxy must reset connections.
 func TestNoServerBehindTheProxy(t *testing.T) {
 	proxy, err := faults.NewTCP(context.Background(), "127.0.0.1:0", "127.0.0.1:1")
 	if err != nil {
