@@ -13,14 +13,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// side is one direction of an HPA's behavior, scaleUp or scaleDown, in the replay's type and in the Kubernetes type. A Kubernetes value of
-// nil means the default.
+// side is one direction of an HPA's behavior, scaleUp or scaleDown, in the replay's type (ours) and in the Kubernetes type (theirs). In the
+// Kubernetes type, a nil field means the default.
 type side struct {
 	ours   scaling.Direction
 	theirs autoscalingv2.HPAScalingRules
 }
 
-// draw sets random fields of the direction.
+// draw sets some fields of the direction to random values.
 func (d *side) draw(r *rand.Rand) {
 	if r.IntN(2) == 0 {
 		d.window(r.Int32N(20) * r.Int32N(20))
@@ -62,7 +62,7 @@ func (d *side) rates(r *rand.Rand) {
 	}
 }
 
-// rate adds a rate policy to the direction. The first call replaces the default policies.
+// rate adds a scaling policy, which limits the rate of changes, to the direction. The first call replaces the default policies.
 func (d *side) rate(kind autoscalingv2.HPAScalingPolicyType, value, seconds int32) {
 	if d.theirs.Policies == nil {
 		d.ours.Rates = nil
@@ -75,8 +75,8 @@ func (d *side) rate(kind autoscalingv2.HPAScalingPolicyType, value, seconds int3
 	d.theirs.Policies = append(d.theirs.Policies, autoscalingv2.HPAScalingPolicy{Type: kind, Value: value, PeriodSeconds: seconds})
 }
 
-// drawSpec returns a random HPA in the replay's type and in the Kubernetes type. The Kubernetes object has the defaults that the API server
-// would set.
+// drawSpec returns a random HPA in the replay's type and in the Kubernetes type. In the Kubernetes object, fields without a random value
+// have the defaults that the API server would set.
 func drawSpec(r *rand.Rand) (hpa.Spec, *autoscalingv2.HorizontalPodAutoscaler) {
 	ours, theirs := without(1+r.Int32N(3), 5+r.Int32N(40))
 	if r.IntN(6) == 0 {
@@ -90,7 +90,7 @@ func drawSpec(r *rand.Rand) (hpa.Spec, *autoscalingv2.HorizontalPodAutoscaler) {
 	return behaving(ours, theirs, up, down)
 }
 
-// steady returns an HPA for which a change of any field of the behavior changes the sequence of replicas.
+// steady returns an HPA whose sequence of replicas changes if any field of its behavior changes.
 func steady() (hpa.Spec, *autoscalingv2.HorizontalPodAutoscaler) {
 	ours, theirs := without(1, 40)
 	up, down := bySides()
@@ -104,7 +104,7 @@ func steady() (hpa.Spec, *autoscalingv2.HorizontalPodAutoscaler) {
 	return behaving(ours, theirs, up, down)
 }
 
-// without returns an HPA without behavior.
+// without returns an HPA with the bounds least and most and without the field behavior.
 func without(least, most int32) (hpa.Spec, *autoscalingv2.HorizontalPodAutoscaler) {
 	return hpa.Spec{Min: least, Max: most}, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "chat",
 		Namespace: "team"},

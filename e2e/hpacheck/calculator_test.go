@@ -24,7 +24,7 @@ import (
 
 const samples = 10_000
 
-// said is a fake metrics client for the HPA controller. It returns the values that a test sets.
+// said is a fake metrics client of the HPA controller. It returns the values that a test sets.
 type said struct {
 	external []int64
 	pods     metrics.PodMetricsInfo
@@ -52,7 +52,8 @@ func (s *said) GetExternalMetric(string, string, labels.Selector) ([]int64, time
 	return s.external, time.Time{}, nil
 }
 
-// tolerances converts tolerances for increases and decreases to the Kubernetes type, whose fields are not exported.
+// tolerances converts tolerances for increases and decreases to the Kubernetes type. The conversion is unsafe, because the fields of this
+// type are not exported.
 func tolerances(t hpa.Tolerances) podautoscaler.Tolerances {
 	return *(*podautoscaler.Tolerances)(unsafe.Pointer(&t))
 }
@@ -112,13 +113,13 @@ func TestAverageValueIsKubernetes(t *testing.T) {
 	calculator := c.calculator()
 	for n := range samples {
 		tol, current, target := drawTolerances(r), int32(r.IntN(120)), int64(1+r.IntN(3000))
-		// the usage is close to the target, so that the tolerance decides whether the replicas change
+		// The usage is close to the target, so that the tolerance determines whether the replicas change.
 		usage := int64(float64(target) * float64(current) * (0.8 + 0.4*r.Float64()))
 		if r.IntN(2) == 0 {
 			usage = int64(r.IntN(400_000))
 		}
 		if r.IntN(2) == 0 {
-			target, usage = 1000, usage/1000*1000 // an integer with a target of 1, as gpuscaler's metric
+			target, usage = 1000, usage/1000*1000 // in thousandths: an integer with a target of 1, as in gpuscaler's metric
 		}
 		c.client.external = []int64{usage}
 		want, _, _, err := calculator.GetExternalPerPodMetricReplicas(current, target, "m", tolerances(tol), "team", &metav1.LabelSelector{})
@@ -153,7 +154,7 @@ func TestPodsAndValueAreKubernetes(t *testing.T) {
 		}
 
 		if all == 0 {
-			continue // skipped: without ready pods, Kubernetes returns an error, and the replay's HPA computes nothing without pods
+			continue // not compared: without ready pods, Kubernetes returns an error, and the replay's HPA computes nothing
 		}
 		usage := int64(float64(target) * (0.7 + 0.6*r.Float64()))
 		if r.IntN(3) == 0 {

@@ -29,7 +29,7 @@ import (
 
 const (
 	runs       = 200
-	syncsOfRun = 100 // syncs in one run; the simulated time is at least 25 minutes
+	syncsOfRun = 100 // number of syncs in one run, which are at least 25 minutes of simulated time
 )
 
 func TestMain(m *testing.M) {
@@ -46,7 +46,7 @@ func play(s *stage, object *autoscalingv2.HorizontalPodAutoscaler, syncs int) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	client := fake.NewClientset(object)
-	// The fake client discards writes of Events and of the HPA, because storing them takes longer than the controller itself.
+	// The fake client discards writes of Events and of the HPA, because storing them would take longer than the controller's own work.
 	for resource, object := range map[string]runtime.Object{"events": &v1.Event{}, "horizontalpodautoscalers": object} {
 		client.PrependReactor("*", resource, func(a clienttesting.Action) (bool, runtime.Object, error) {
 			return slices.Contains([]string{"create", "patch", "update"}, a.GetVerb()), object, nil
@@ -71,8 +71,8 @@ func play(s *stage, object *autoscalingv2.HorizontalPodAutoscaler, syncs int) {
 	factory.Shutdown()
 }
 
-// replay gives the recorded inputs of the Kubernetes controller to the replay's HPA, at the same times. other is the index of the first
-// sync after which the replicas differ, or -1. wrote contains the replicas after each sync.
+// replay runs the replay's HPA with the recorded inputs of the Kubernetes controller, at the same times. other is the index of the first
+// sync after which the replicas differ, or -1 if they never differ. wrote contains the replicas after each sync.
 func replay(spec *hpa.Spec, s *stage, start int32, check func(hpa.Verdict)) (other int, wrote []int32) {
 	var c hpa.Controller
 	current, other := start, -1

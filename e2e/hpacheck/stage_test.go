@@ -55,9 +55,9 @@ func (m metric) spec(i int) autoscalingv2.MetricSpec {
 // look contains the input and the result of one sync of the controller.
 type look struct {
 	at     time.Time
-	edit   int32 // spec.replicas that a user wrote before the sync; -1 means none
+	edit   int32 // spec.replicas that a user wrote before the sync; -1: no user wrote it
 	status int32
-	pods   hpa.Pods // without the fields Current and Sum
+	pods   hpa.Pods // the pods at the sync; the fields Current and Sum are not set
 	usage  []int64  // values by metric; for a Pods metric, the value per pod
 	failed []bool
 	wrote  int32 // spec.replicas after the sync
@@ -117,7 +117,7 @@ func (s *stage) Get(context.Context, schema.GroupResource, string, metav1.GetOpt
 		s.load = 1.2 * float64(s.max) * s.Float64()
 	}
 	l.status, l.wrote = s.spec, s.spec
-	if s.IntN(4) == 0 { // a rollout, or replicas that start
+	if s.IntN(4) == 0 { // some pods are not ready, as during a rollout or the start of replicas
 		l.status = max(0, s.spec+s.Int32N(7)-3)
 	}
 	l.pods = hpa.Pods{Unready: s.Int32N(3), Missing: s.Int32N(3)}

@@ -20,8 +20,8 @@ const (
 	group = `{group="chat"}`
 )
 
-// healthy contains the series of a cluster without a fault: a busy server, a free GPU, a MIG slice, a training job, a GPU whose counters
-// report DCGM's blank value, and a capacity group with a finding of severity info. No alert fires for them.
+// healthy contains the series of a cluster without a fault: a busy inference server, a free GPU, a MIG slice, a training job, a GPU whose
+// counters report DCGM's blank value, and a capacity group with a finding of severity info. No alert must fire.
 var healthy = input{
 	"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x300", "DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x300",
 	"DCGM_FI_DEV_FB_USED" + busyGPU: "41000x300", "DCGM_FI_DEV_FB_FREE" + busyGPU: "4068x300", "DCGM_FI_DEV_GPU_TEMP" + busyGPU: "71x300",
@@ -62,11 +62,12 @@ var healthy = input{
 	`gpuscaler_recording_failed{instance="a"}`:                                           "0x300",
 }
 
-// nvlinkRate is one hour of samples of an NVLink field that is a rate, not a counter: its values vary around 1000.
+// nvlinkRate is one hour of samples of an NVLink field that is a rate and not a counter. The values vary around 1000.
 var nvlinkRate = strings.Repeat("900 1100 ", 30)
 
-// faults lists the cases. Each changes series of `healthy` after one hour. quiet and loud are minutes from the start of the series. At
-// quiet, the alert must not fire yet. At loud, it and the alerts in `also` must fire, and no other alert.
+// faults contains the tested faults. Each fault changes series of `healthy` after one hour. quiet and loud are minutes from the start of
+// the series. At the minute quiet, the alert must not fire. At the minute loud, the alert and the alerts in `also` must fire, and no other
+// alert.
 var faults = []struct {
 	alert       string
 	quiet, loud int
@@ -98,7 +99,7 @@ var faults = []struct {
 		`gpuscaler_source_polls_total{source="prom",poll="query",result="ok"}`: "0+4x60 " +
 			"240+0x240", `gpuscaler_source_polls_total{source="prom",poll="query",result="unreachable"}`: "0+0x60 0+4x240"}, nil},
 	{"SourceDown", 64, 75, map[string]string{`gpuscaler_source_polls_total{source="redis",poll="list",result="forbidden"}`: "_x60 0+4x240"},
-		nil}, // no successful poll
+		nil}, // no poll was ever successful
 	{"ClockSkewed", 68, 72, map[string]string{`gpuscaler_source_clock_skew_seconds{source="prom",poll="query"}`: "0x60 -45x240"}, nil},
 	{"TargetNotFound", 68, 72, map[string]string{"gpuscaler_policy_target_not_found" + chat: "0x60 1x240"}, nil},
 	{"TargetNotApplied", 70, 80, map[string]string{"gpuscaler_target_replicas" + chat: "3x60 5x240"}, nil},
@@ -123,14 +124,14 @@ var faults = []struct {
 	{"SpotUnavailable", 110, 125, map[string]string{
 		`gpuscaler_group_phase{group="chat",phase="prefer spot"}`: "1x60 " +
 			"_x240", `gpuscaler_group_phase{group="chat",phase="fallback"}`: "_x60 1x240"}, nil},
-	{"SpotUnavailable", 110, 125, map[string]string{ // the probes between two fallbacks and at the end do not restart the hour
+	{"SpotUnavailable", 110, 125, map[string]string{ // probes of spot capacity do not restart the hour after which the alert fires
 		`gpuscaler_group_phase{group="chat",phase="prefer spot"}`: "1x60 _x240",
 		`gpuscaler_group_phase{group="chat",phase="fallback"}`:    "_x60 1x15 _x20 1x15 _x190",
 		`gpuscaler_group_phase{group="chat",phase="probing"}`:     "_x76 1x18 _x16 1x190"}, nil},
 
 	{"NoLeader", 61, 65, map[string]string{`gpuscaler_leader{instance="a"}`: "1x60 0x240"}, nil},
 	{"NoLeader", 60, 75, map[string]string{`gpuscaler_leader{instance="a"}`: "1x60 _x240", `gpuscaler_leader{instance="b"}`: "0x60 _x240"},
-		nil}, // both replicas are missing
+		nil}, // no replica of gpuscaler exists
 	{"TwoLeaders", 61, 65, map[string]string{`gpuscaler_leader{instance="b"}`: "0x60 1x240"}, nil},
 	{"APIServiceConflict", 60, 63, map[string]string{`gpuscaler_apiservice_conflict{instance="a"}`: "0x60 1x240"}, nil},
 	{"DecisionsStale", 61, 65, map[string]string{"gpuscaler_decision_timestamp_seconds" + chat: "0+60x60 3600x240"}, nil},
@@ -171,8 +172,8 @@ func TestEachAlertFiresOnlyForItsFault(t *testing.T) {
 	}
 }
 
-// If an inference server has no requests, the activity of its GPU drops to 0, as in a training job that hangs. For the inference server,
-// only the alert GPUIdle must fire.
+// If an inference server has no requests, the activity of its GPU is 0, as in a training job that hangs. For the inference server, only the
+// alert GPUIdle must fire.
 func TestIdleServerIsNotAStalledTraining(t *testing.T) {
 	w := healthy.with(map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0x240",
 		"DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x60 0x240"})
@@ -189,7 +190,7 @@ func TestBusyGPUWithAStuckCounterIsNotIdle(t *testing.T) {
 	}
 }
 
-// Memory that is allocated once, or that increases and decreases, is not a leak.
+// The alert about growing memory must not fire for memory that is allocated once, or that increases and decreases.
 func TestMemoryThatReachesAPlateauDoesNotGrow(t *testing.T) {
 	for name, values := range map[string]string{
 		"a second model": "20000x60 35000x240",
@@ -205,8 +206,8 @@ func TestMemoryThatReachesAPlateauDoesNotGrow(t *testing.T) {
 	}
 }
 
-// NCCLStalled does not fire for a training job whose NVLink traffic stops while its GPU is mostly idle. It also does not fire for a busy
-// GPU that never had NVLink traffic.
+// The alert NCCLStalled must not fire for a training job whose NVLink traffic stops while its GPU is mostly idle. It must also not fire for
+// a busy GPU that never had NVLink traffic.
 func TestBusyPodWithoutNVLinkIsNotAStalledCollective(t *testing.T) {
 	w := healthy.with(map[string]string{
 		"DCGM_FI_DEV_GPU_UTIL" + busyGPU:               "99x300",
@@ -221,9 +222,9 @@ func TestBusyPodWithoutNVLinkIsNotAStalledCollective(t *testing.T) {
 }
 
 // A pod of a tenant serves GPU metrics with the labels of a pod of another namespace. Prometheus renames these labels to exported_namespace
-// and exported_pod, and sets the label namespace to the namespace of the scraped pod. Only the DCGM exporter's own namespace may report
-// about other pods, so no alert about the other pod fires, and no false value hides a true one. If the exporter serves the same series, the
-// alerts fire.
+// and exported_pod, and sets the label namespace to the namespace of the scraped pod. The alerts must trust such series only from the DCGM
+// exporter's namespace: no alert about the other pod may fire, and no false value may hide a true value. If the exporter serves the same
+// series, the alerts must fire.
 func TestScrapedPodCannotReportAboutAnotherPod(t *testing.T) {
 	claims := func(reporter string) map[string]string {
 		pod := `{exported_namespace="team",exported_pod="chat-1",` + reporter + `,UUID="GPU-9",Hostname="n1",modelName="L40S"}`
@@ -246,8 +247,8 @@ func TestScrapedPodCannotReportAboutAnotherPod(t *testing.T) {
 	}
 }
 
-// Every series has the namespace label of the pod from which it was scraped. An alert about a GPU temperature that is not from the exporter
-// therefore names the pod that reports it.
+// If a pod other than the DCGM exporter serves a GPU temperature, an alert about the temperature must name this pod, because Prometheus
+// sets the label namespace to the namespace of the scraped pod.
 func TestReportedTemperatureNamesTheReporter(t *testing.T) {
 	false91 := `DCGM_FI_DEV_GPU_TEMP{namespace="evil",pod="evil-0",UUID="GPU-1",Hostname="n1",modelName="L40S"}`
 	for reporter, series := range map[string]string{"evil/evil-0": false91, "": "DCGM_FI_DEV_GPU_TEMP" + freeGPU} {

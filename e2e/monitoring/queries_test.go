@@ -17,16 +17,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// served maps names of metrics to the names of their labels. nil in place of the names means that the labels are not checked.
+// served maps the names of metrics to the names of their labels; nil: the labels are not checked.
 type served map[string][]string
 
 var (
-	// target lists the labels that Prometheus adds to every series that it scrapes.
+	// target contains the labels that Prometheus adds to every scraped series.
 	target = []string{"instance", "job", "pod", "container", "endpoint", "service", model.MetricNameLabel}
 
 	row = regexp.MustCompile("^\\| `(gpuscaler_[a-z_]+)` \\| (\\w+) \\| ([a-z_, ]*) \\|")
 
-	// foreign contains the metrics of other components that queries use. The comment of an entry names the file that documents its labels.
+	// foreign contains the metrics of other components that queries use. The comment of an entry names the file that documents the metric.
 	foreign = served{
 		"DCGM_FI_DEV_GPU_TEMP":                           nil, // dcgm-exporter, etc/default-counters.csv
 		"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL":             nil,
@@ -36,7 +36,7 @@ var (
 		"kube_pod_created":                               {"namespace", "pod", "uid"}, // kube-state-metrics, docs/metrics/workload/pod-metrics.md
 		"kube_pod_status_ready_time":                     {"namespace", "pod", "uid"},
 		"karpenter_nodeclaims_disrupted_total":           {"reason", "nodepool", "capacity_type"}, // Karpenter, pkg/metrics/metrics.go
-		"karpenter_interruption_received_messages_total": {"message_type"},                        // its AWS provider
+		"karpenter_interruption_received_messages_total": {"message_type"},                        // Karpenter's AWS provider
 		"process_resident_memory_bytes":                  {},
 	}
 )
@@ -186,7 +186,7 @@ func TestEveryQueryUsesServedMetrics(t *testing.T) {
 			return nil
 		})
 	}
-	for name := range foreign { // an unused entry is an error, because a misspelled name would be unused
+	for name := range foreign { // an entry that no query uses is an error, because its name may be misspelled
 		if !asked[name] {
 			t.Errorf("no query uses %s", name)
 		}
@@ -199,7 +199,7 @@ func TestGroupedLabelsExist(t *testing.T) {
 	for _, q := range shippedQueries(t) {
 		expr, err := parser.NewParser(parser.Options{}).ParseExpr(variables.Replace(q.expr))
 		if err != nil {
-			continue // another test reports it
+			continue // another test reports unknown metrics
 		}
 		parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
 			a, ok := node.(*parser.AggregateExpr)

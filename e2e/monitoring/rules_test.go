@@ -37,7 +37,7 @@ func groups(t *testing.T, o *rules.ManagerOptions) []*rules.Group {
 		t.Fatalf("%d groups", len(loaded))
 	}
 	list := slices.Collect(maps.Values(loaded))
-	// recording rules first, because the alerts read their results
+	// The recording rules are evaluated first, because the alerts read their results.
 	slices.SortFunc(list, func(a, b *rules.Group) int { return strings.Compare(order(a), order(b)) })
 	return list
 }
@@ -98,8 +98,8 @@ func firingAlerts(t *testing.T, w input, minute int) (out []*rules.Alert) {
 	return out
 }
 
-// evaluate evaluates the rules from minute 0 on. At each of the given minutes, it calls the function see with the index of the minute and
-// the rule groups.
+// evaluate evaluates the rules minute by minute from minute 0. At each of the given minutes, it calls see with the index of the minute in
+// minutes and with the rule groups.
 func evaluate(t *testing.T, w input, minutes []int, see func(i int, groups []*rules.Group)) {
 	t.Helper()
 	loader, err := promqltest.NewLazyLoader(w.load(), promqltest.LazyLoaderOpts{})
@@ -150,8 +150,8 @@ func active(t *testing.T, groups []*rules.Group) (names []string) {
 	return names
 }
 
-// runbook returns the name of the page of an alert: GPUIdle for GpuscalerGPUIdle. The prefix separates gpuscaler's alerts from the alerts
-// of other programs.
+// runbook returns the name of an alert's runbook: the alert's name without the prefix of gpuscaler's alerts, for example GPUIdle for
+// GpuscalerGPUIdle.
 func runbook(alert string) string { return strings.TrimPrefix(alert, prefix) }
 
 const prefix = "Gpuscaler"

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Each alert must link to a runbook, which explains the alert, the first command or query, what to look at and what to do.
+// Each alert must link to a runbook. The runbook must have the sections about the alert, the first command or query, what to look at and
+// what to do.
 func TestEveryAlertHasARunbookAndEveryRunbookAnAlert(t *testing.T) {
 	pages, err := filepath.Glob(root + "/config/runbooks/*.md")
 	if err != nil {
@@ -62,7 +63,7 @@ func repository(t *testing.T) string {
 	return "https://" + strings.TrimPrefix(line, "module ")
 }
 
-// The links of a page lead to existing pages and files.
+// The links of a runbook must lead to existing pages and files.
 func TestLinksOfRunbooksResolve(t *testing.T) {
 	pages, err := filepath.Glob(root + "/config/runbooks/*.md")
 	if err != nil || len(pages) == 0 {

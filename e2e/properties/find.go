@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// A property is a test that calls rapid.Check.
+// A property is a property test: a test that calls rapid.Check.
 type property struct {
 	Package string // directory of the package, relative to the module, for example pkg/scaling
 	Test    string
@@ -28,7 +28,7 @@ func (p property) program(dir string) string {
 	return filepath.Join(dir, strings.ReplaceAll(p.Package, "/", "_")+".test")
 }
 
-// find returns the properties in the product's packages whose names match chosen.
+// find returns the property tests in the product's packages whose names match chosen.
 func find(module string, chosen *regexp.Regexp) ([]property, error) {
 	var found []property
 	for _, top := range []string{"cmd", "pkg"} {
@@ -86,7 +86,7 @@ func callsCheck(f *ast.FuncDecl) (found bool) {
 	return found
 }
 
-// build compiles the test programs of the properties' packages into a directory.
+// build compiles the test programs of the packages that contain the property tests into a directory.
 func build(ctx context.Context, module, dir string, found []property) error {
 	for i, p := range found {
 		if i > 0 && found[i-1].Package == p.Package {

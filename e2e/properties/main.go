@@ -1,13 +1,13 @@
-// Command properties runs the property tests of the product with random seeds, longer than `make unit` does. It counts their checks in a
-// record, so that it can be interrupted and continued. The record is the file checks.json in this folder. It is part of the repository, so
-// that the work can continue on any machine. It counts the checks of all versions of the product:
+// Command properties runs the property tests of the product with random seeds, longer than `make unit` does. It counts their checks in the
+// file checks.json in this folder, so that it can be interrupted and continued. The file is part of the repository, so that the work can
+// continue on any machine. It counts the checks of all versions of the product:
 //
 //	go run ./properties -for 10m
 //	go run ./properties -for 0 -run Window
 //
-// A property whose check takes less than a millisecond must pass a million checks, every other property a hundred thousand. The next run
-// always checks the property that has passed the smallest share of its required checks. With -for, properties that have passed all required
-// checks continue until the time is over.
+// A property whose check takes less than a millisecond must pass a million checks. Every other property must pass a hundred thousand
+// checks. Each run checks the property that has passed the smallest share of its required checks. With -for, properties that have passed
+// all required checks continue until the time is over.
 package main
 
 import (

@@ -40,10 +40,10 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// The module has a property that holds, a property that fails, and a test that is not a property. The record has counts of the property
-// that holds and of a property that no longer exists. The command must run the property that holds until it has passed a million checks. It
-// must run the property that fails once, print its seed, and fail. After that property is fixed, the next command must check it too, and
-// must not run the other property again.
+// The module has a property that passes, a property that fails, and a test that is not a property. The file with the counts contains the
+// property that passes and a property that does not exist. The command must run the first property until it has passed a million checks. It
+// must run the failing property once, print the seed, and fail. After the failing property is fixed, the next command must run only this
+// property.
 func TestPropertiesAreFoundRunAndCounted(t *testing.T) {
 	dir := t.TempDir()
 	module, programs, file := filepath.Join(dir, "module"), filepath.Join(dir, "programs"), filepath.Join(dir, "record.json")
@@ -91,7 +91,7 @@ func TestPropertiesAreFoundRunAndCounted(t *testing.T) {
 	}
 }
 
-// An interrupted run counts nothing, because it is unknown how many of its checks passed.
+// The command must not count the checks of an interrupted run, because it cannot know how many of them passed.
 func TestAnInterruptedRunCountsNothing(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "pkg_held.test"), "#!/bin/sh\nsleep 60\n")

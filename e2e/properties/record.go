@@ -16,7 +16,7 @@ type count struct {
 	Checks   int     // passed checks
 	Seconds  float64 // CPU time of these checks in seconds
 	Failed   uint64  `json:",omitempty"` // seed of a run that failed; 0: none failed
-	reserved int     // checks that are running
+	reserved int     // number of checks in runs that have not ended
 }
 
 const (
@@ -24,7 +24,7 @@ const (
 	runTime  = 20 * time.Second // CPU time that each later run should take
 )
 
-// number returns how many checks are required of the property.
+// number returns the number of checks that the property must pass.
 func (c *count) number() int {
 	if c.Checks == 0 || c.Seconds/float64(c.Checks) < 1e-3 {
 		return 1_000_000
@@ -32,7 +32,8 @@ func (c *count) number() int {
 	return 100_000
 }
 
-// next returns the number of checks in the next run, or 0 if no run is necessary.
+// next returns the number of checks in the next run, or 0 if no run is necessary. beyond is true if properties that have passed all
+// required checks are also run.
 func (c *count) next(beyond bool) int {
 	switch left := c.number() - c.Checks - c.reserved; {
 	case c.Failed != 0, c.Checks == 0 && c.reserved > 0, left <= 0 && !beyond:
@@ -50,7 +51,7 @@ func (c *count) next(beyond bool) int {
 
 func (c *count) share() float64 { return float64(c.Checks+c.reserved) / float64(c.number()) }
 
-// A record counts the checks of all properties in a file.
+// A record is the file with the number of passed checks of each property.
 type record struct {
 	file   string
 	mu     sync.Mutex
@@ -58,7 +59,7 @@ type record struct {
 	others []*count // properties in the file that this command does not run
 }
 
-// open reads the record of earlier runs, if there is one.
+// open reads the file of earlier runs if it exists.
 func open(file string, found []property) (*record, error) {
 	r := &record{file: file}
 	known := map[property]*count{}
@@ -79,7 +80,7 @@ func open(file string, found []property) (*record, error) {
 	}
 	for _, c := range earlier {
 		if k := known[c.property]; k != nil {
-			k.Checks, k.Seconds = c.Checks, c.Seconds // a property that failed before is checked again, because it may be fixed
+			k.Checks, k.Seconds = c.Checks, c.Seconds // without Failed: a property that failed earlier runs again, because it may be fixed
 		} else {
 			r.others = append(r.others, c)
 		}
@@ -87,7 +88,7 @@ func open(file string, found []property) (*record, error) {
 	return r, nil
 }
 
-// save writes the record.
+// save writes the file.
 func (r *record) save() error {
 	b, err := json.MarshalIndent(append(r.counts[:len(r.counts):len(r.counts)], r.others...), "", " ")
 	if err != nil {
@@ -99,7 +100,8 @@ func (r *record) save() error {
 	return os.Rename(r.file+".new", r.file)
 }
 
-// take reserves the next run, for the property that has passed the smallest share of its required checks. It returns nil if no run is left.
+// take reserves the next run and returns its property, which has passed the smallest share of its required checks, and the number of
+// checks. It returns nil if no run is necessary.
 func (r *record) take(beyond bool) (c *count, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

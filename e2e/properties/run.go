@@ -29,7 +29,8 @@ type runner struct {
 	beyond   bool // also run properties that have passed their required checks
 }
 
-// run runs properties, `parallel` at a time, until ctx ends or no run is left. It does not run a property again after a failure.
+// run runs properties, `parallel` of them at the same time, until ctx ends or no run is necessary. A property that failed is not run a
+// second time.
 func (r *runner) run(ctx context.Context, parallel int) error {
 	var all sync.WaitGroup
 	errs := make([]error, parallel)
@@ -61,7 +62,7 @@ func (r *runner) once(ctx context.Context, p property, checks int) outcome {
 	c := exec.CommandContext(ctx, program, "-test.run", "^"+p.Test+"$", "-test.timeout", "0", "-rapid.nofailfile",
 		"-rapid.checks", strconv.Itoa(checks), "-rapid.seed", strconv.FormatUint(seed, 10))
 	c.Dir = filepath.Join(r.module, p.Package)
-	c.Env = append(os.Environ(), "GOGC=400") // the heaps are small, so that less garbage collection saves CPU time
+	c.Env = append(os.Environ(), "GOGC=400") // less garbage collection saves CPU time and needs little memory, because the heaps are small
 	out, err := c.CombinedOutput()
 	switch {
 	case ctx.Err() != nil:

@@ -11,9 +11,9 @@ type Lag struct {
 	Slack time.Duration // additional time for the write, the watch and a busy machine
 }
 
-// Follows checks whether the replicas in `follower`, such as the desired replicas of an HPA, followed the targets. Each target that lasts
-// longer than two syncs must be reached within one sync and the slack, and kept until the target changes. Follows returns these targets,
-// and an error for the first one that was not reached or not kept.
+// Follows checks whether the replicas in follower, such as the desired replicas of an HPA, followed the targets. follower must reach each
+// target that lasts longer than two syncs within one sync and the slack, and keep it until the target changes. Follows returns these
+// targets, and an error about the first target that follower did not reach or keep.
 func Follows(targets, follower Steps, until time.Time, lag Lag) (lasted []int32, err error) {
 	for i, step := range targets {
 		end := until

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// course returns steps from pairs of numbers: a time in seconds, and the number of replicas from then on.
+// course returns steps from pairs of numbers: a time in seconds, and the number of replicas from this time on.
 func course(pairs ...float64) (s Steps) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		s = s.add(second(pairs[i]), int32(pairs[i+1]))

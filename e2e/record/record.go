@@ -22,7 +22,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// Step is one value of a number of replicas, and the time since which the number has this value.
+// Step is one value of a number of replicas, with the time at which the number changed to this value.
 type Step struct {
 	At time.Time
 	N  int32
@@ -50,7 +50,7 @@ func (s Steps) add(at time.Time, n int32) Steps {
 	return append(s, Step{at, n})
 }
 
-// At returns the value that the number had at a time; ok is false before the first step.
+// At returns the value that the number of replicas had at a time. ok is false for a time before the first step.
 func (s Steps) At(at time.Time) (n int32, ok bool) {
 	for _, step := range s {
 		if step.At.After(at) {
@@ -61,7 +61,7 @@ func (s Steps) At(at time.Time) (n int32, ok bool) {
 	return n, ok
 }
 
-// Between returns the values that the number had between two times, oldest first.
+// Between returns the values that the number of replicas had between two times, oldest first.
 func (s Steps) Between(from, until time.Time) (numbers []int32) {
 	if n, ok := s.At(from); ok {
 		numbers = append(numbers, n)
@@ -113,7 +113,7 @@ type Watched struct {
 	err   error
 }
 
-// Steps returns the values so far. An error means that the watch was interrupted, so that values may be missing.
+// Steps returns the values that were recorded so far. An error means that the watch was interrupted, so that values may be missing.
 func (w *Watched) Steps() (Steps, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,7 +208,7 @@ func transitions(file, policy string) (found []explain.Explanation, err error) {
 		var entry struct {
 			Explanation explain.Explanation `json:"explanation"`
 		}
-		// Skip incomplete lines of running processes and lines of libraries.
+		// Lines of libraries, and the incomplete last line of a running process, contain no explanation of the policy.
 		if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.Explanation.Policy == policy {
 			found = append(found, entry.Explanation)
 		}

@@ -19,8 +19,8 @@ const LogsSyncs = "--vmodule=horizontal=4"
 
 // Sync is one sync of the real HPA controller, read from its log.
 type Sync struct {
-	At       time.Time // time of the first log line of the sync, which is written after the metrics were read
-	End      time.Time // time of the second log line, which is written after the HPA has written the replicas or decided not to
+	At       time.Time // time of the sync's first log line, which the controller writes after it has read the metrics
+	End      time.Time // time of the sync's second log line, which the controller writes after it has changed or kept the replicas
 	Proposed int32     // replicas that the metrics propose
 	Known    bool      // whether the HPA computed Proposed; false while its scale target has zero replicas
 	Failed   bool      // whether the HPA failed to read its metrics
@@ -72,7 +72,7 @@ func Syncs(log string, autoscaler client.ObjectKey, deployment string) (all []Sy
 	return all, lines.Err()
 }
 
-// Written returns the replicas of the Deployment that the syncs wrote, beginning with the initial number start.
+// Written returns the replicas of the Deployment after the initial number start and after each sync, as steps.
 func Written(start int32, syncs []Sync) (s Steps) {
 	for _, sync := range syncs {
 		if !sync.Failed {
@@ -103,8 +103,8 @@ func loggedAt(text string) (time.Time, error) {
 	return time.ParseInLocation(form, fmt.Sprint(time.Now().Year())+text[1:21], time.Local)
 }
 
-// Agrees gives the times and the proposals of the real HPA's syncs to the replay's HPA. It returns an error if both have different replicas
-// after a sync.
+// Agrees runs the replay's HPA with the times and the proposals of the real HPA's syncs. It returns an error if the two HPAs have different
+// replicas after a sync.
 func Agrees(spec *hpa.Spec, start int32, syncs []Sync) error {
 	return Fits(syncs, func(at []time.Time) (int, error) {
 		var c hpa.Controller
@@ -124,16 +124,17 @@ func Agrees(spec *hpa.Spec, start int32, syncs []Sync) error {
 }
 
 const (
-	// reach is longer than every stabilization window and rate period in the tests. An earlier sync has no effect on the current one.
+	// reach is longer than every stabilization window and rate period in the tests. A sync has no effect on syncs that are later by more than
+	// this time.
 	reach = 15 * time.Second
-	// unclear is the maximum number of syncs for which Fits tries both possible times, the time of the first and of the second log line. It
-	// tries them for the syncs up to the first sync whose result differs.
+	// unclear is the maximum number of syncs for which Fits tries two times: the time of the first log line and of the second log line. These
+	// are the last syncs up to the first sync whose result differs.
 	unclear = 8
 )
 
-// Fits replays the syncs of the real HPA and varies their times within what the log allows. The HPA reads the clock at an unknown time
-// between the two log lines of a sync. These lines are usually a millisecond apart. If the machine stalled or the API server was slow, they
-// are seconds apart, and a stabilization window or rate period may end between them.
+// Fits replays the syncs of the real HPA with different possible times. The HPA reads the clock at an unknown time between the two log
+// lines of a sync. There is usually a millisecond between these lines. If the machine stalled or the API server was slow, there are seconds
+// between the lines, and a stabilization window or rate period may end in this time.
 //
 // Fits calls attempt with one time for each sync. attempt returns the index of the first sync whose result differs from the real HPA's, or
 // the number of syncs if none differs. Fits returns nil if it finds times at which no sync differs. Otherwise it returns the error of the
@@ -167,7 +168,7 @@ func Fits(syncs []Sync, attempt func(at []time.Time) (int, error)) error {
 	return err
 }
 
-// other returns the end of a sync if at is its start, and otherwise its start.
+// other returns the second possible time of a sync: its end if at is its start, and its start otherwise.
 func other(s Sync, at time.Time) time.Time {
 	if at.Equal(s.At) {
 		return s.End

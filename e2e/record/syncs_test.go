@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// said is a part of the log of kube-controller-manager with the syncs of two HPAs.
+// said is a part of kube-controller-manager's log with the syncs of two HPAs.
 const said = `E1121 23:38:00.503126   29206 horizontal.go:289] "Unhandled Error" err="failed to compute desired number of replicas ` +
 	`based on listed metrics for Deployment/team/chat: invalid metrics (1 invalid out of 1)" logger="UnhandledError"
 I1121 23:38:02.533798   29206 horizontal.go:907] "Proposing desired replicas" desiredReplicas=9 metric="external metric m" ` +
@@ -70,9 +70,9 @@ func TestSyncsAreReadFromTheLog(t *testing.T) {
 	}
 }
 
-// The HPA's write took two seconds because the API server was slow. The HPA counts the change from the end of the write, while the first
-// log line of the sync has the time before it. Agrees must accept this. It must still detect a rate period that differs by two seconds or
-// more.
+// The HPA's write takes two seconds, because the API server is slow. For the HPA, the rate period begins at the end of the write, but the
+// sync's first log line has the time before the write. Agrees must accept this difference. It must also detect a rate period that differs
+// by two seconds or more.
 func TestStallWithinASyncIsNotADifference(t *testing.T) {
 	rate := func(period time.Duration) *hpa.Spec {
 		return &hpa.Spec{Min: 1, Max: 20, Behavior: &hpa.Behavior{Up: scaling.Direction{Rates: []scaling.RatePolicy{{Type: scaling.Pods,
@@ -82,7 +82,7 @@ func TestStallWithinASyncIsNotADifference(t *testing.T) {
 		return []Sync{
 			{At: second(0), End: second(0).Add(stall), Proposed: 10, Known: true, Replicas: 7},
 			{At: second(4), End: second(4), Proposed: 10, Known: true, Replicas: 7},
-			// the change counts from the end of the write, so 5 s have not passed yet
+			// The rate period of 5 s begins at the end of the write, so it has not passed.
 			{At: second(6), End: second(6), Proposed: 10, Known: true, Replicas: 7},
 			{At: second(8), End: second(8), Proposed: 10, Known: true, Replicas: 10},
 		}

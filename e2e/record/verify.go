@@ -11,7 +11,7 @@ import (
 // Recording is a temporary directory for the recording that `gpuscaler run --record` writes during a test.
 type Recording struct{ dir string }
 
-// NewRecording creates a directory for the file.
+// NewRecording creates a temporary directory for the recording.
 func NewRecording() (Recording, error) {
 	dir, err := os.MkdirTemp("", "gpuscaler-recording-")
 	return Recording{dir}, err
@@ -23,8 +23,8 @@ func (r Recording) File() string { return filepath.Join(r.dir, "recording.jsonl"
 // Close deletes the recording.
 func (r Recording) Close() { os.RemoveAll(r.dir) }
 
-// Verify recomputes all recorded decisions with `gpuscaler replay --verify`. It returns an error if one is not identical byte for byte, or
-// if the recording has fewer decisions for workloads or for capacity groups than the given minimums.
+// Verify recomputes all recorded decisions with `gpuscaler replay --verify`. It returns an error if a recomputed decision differs in one
+// byte. It also returns an error if the recording has fewer decisions for workloads or for capacity groups than the given minimums.
 func (r Recording) Verify(binary string, workloads, groups int) error {
 	out, err := exec.Command(binary, "replay", "--verify", r.File()).CombinedOutput()
 	fmt.Printf("%s", out)
