@@ -30,7 +30,7 @@ bench-push: e2e-components ## measure from a job in Redis to a replica by KEDA's
 bench-scale: e2e-components ## measure thousands of policies beside a null adapter with the same library; BENCH_SCALE_FLAGS="-n 3000", 6 minutes for 1,000
 	@cd e2e && $(GO) run ./scale $(BENCH_SCALE_FLAGS)
 
-# RUNS=0 is the number that e2e/conformance/record.csv is to have: five runs of gpuscaler and two of KEDA.
+# RUNS=0 means the number that e2e/conformance/record.csv must have: five runs of each fault with gpuscaler, and two with KEDA.
 TARGET ?= gpuscaler
 RUNS   ?= 0
 conformance: e2e-components ## continue the runs of faults on real components under TARGET=gpuscaler, keda, a URL or a definition file, 70 minutes for one run of each fault; CONFORMANCE="-for 30m", -list, -print; FAULTS='REGEXP' RUNS=5

@@ -1,5 +1,5 @@
-// Package audit records the requests of gpuscaler with the API server's audit log, so that a test run shows whether the shipped roles
-// allow every request, and which permissions were not used.
+// Package audit records gpuscaler's requests with the API server's audit log, so that a test run shows whether the roles of the chart allow
+// every request, and which permissions of the roles no test used.
 package audit
 
 import (
@@ -44,12 +44,12 @@ func (l Log) Close() { os.RemoveAll(l.dir) }
 
 func (l Log) path() string { return filepath.Join(l.dir, "audit.log") }
 
-// Flags returns the API server's flags for the log.
+// Flags returns the flags with which the API server writes the log.
 func (l Log) Flags() []string {
 	return []string{"--audit-policy-file=" + filepath.Join(l.dir, "policy.yaml"), "--audit-log-path=" + l.path(), "--audit-log-mode=blocking"}
 }
 
-// request holds the fields of an audit event that the tests use.
+// request contains the fields of an audit event that this package uses.
 type request struct {
 	Verb       string
 	RequestURI string
@@ -60,12 +60,12 @@ type request struct {
 	Annotations    map[string]string
 }
 
-// right is one permission.
+// right is one permission: a verb on a resource of an API group.
 type right struct{ group, resource, verb string }
 
 func (r right) String() string { return strings.TrimSuffix(r.verb+" "+r.resource+"."+r.group, ".") }
 
-// Judge returns an error if the API server rejected a request because a permission is missing. It also prints the permissions of the
+// Judge returns an error if the API server rejected a request because of a missing permission. It also prints the permissions of the
 // release that no test used.
 func (l Log) Judge(release chart.Release) error {
 	used, forbidden, err := l.read()
@@ -118,7 +118,7 @@ func (l Log) read() (used map[right]bool, forbidden []string, err error) {
 		if r.ObjectRef != nil {
 			resource := strings.TrimSuffix(r.ObjectRef.Resource+"/"+r.ObjectRef.Subresource, "/")
 			used[right{r.ObjectRef.APIGroup, resource, r.Verb}] = true
-			if r.Verb == "patch" && r.ResponseStatus.Code == http.StatusCreated { // a server-side apply that creates needs both permissions
+			if r.Verb == "patch" && r.ResponseStatus.Code == http.StatusCreated { // a server-side apply that created the object
 				used[right{r.ObjectRef.APIGroup, resource, "create"}] = true
 			}
 		}
@@ -126,8 +126,8 @@ func (l Log) read() (used map[right]bool, forbidden []string, err error) {
 	return used, forbidden, lines.Err()
 }
 
-// Requests returns the number of requests so far, by verb and resource, for example "update leases". A watch that begins with the existing
-// objects, with which an informer fills its cache, has the verb "list by watch".
+// Requests returns the number of requests in the log, by verb and resource, for example "update leases". A watch with which an informer
+// also reads the existing objects has the verb "list by watch".
 func (l Log) Requests() (map[string]int, error) {
 	f, err := os.Open(l.path())
 	if err != nil {
@@ -159,7 +159,7 @@ func rights(release chart.Release) (all []right, err error) {
 		return nil, err
 	}
 	for _, o := range objects {
-		var role rbacv1.ClusterRole // a Role has the same structure
+		var role rbacv1.ClusterRole // also used for a Role, which has the same fields
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
 			return nil, err
 		}

@@ -11,12 +11,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/chart"
 )
 
-// SharedVariable is an environment variable with the path of a directory. The test packages of one run record the permissions that they
-// used in this directory, and Unused reads them.
+// SharedVariable is an environment variable with the path of a directory. Each test package writes the permissions that it used to a file
+// in this directory, and Unused reads the files.
 const SharedVariable = "GPUSCALER_E2E_RIGHTS"
 
-// greatest is a release with all optional permissions, except for scaleKinds and readExternalMetrics: their permissions depend on kinds and
-// metrics that the user names.
+// greatest is a release with all optional permissions, except the permissions for scaleKinds and readExternalMetrics, which depend on kinds
+// and metrics that the user names.
 var greatest = chart.Release{Name: "gpuscaler", Namespace: "gpuscaler-system", Values: map[string]any{
 	"mode": "all", "keda": map[string]any{"manage": true}, "karpenter": map[string]any{"capacityBuffers": true},
 	"activator": map[string]any{"namespaces": []any{"team"}}, "teamConfigMaps": map[string]any{"namespaces": []any{"team"}},
@@ -47,8 +47,8 @@ func share(used map[right]bool) error {
 	return f.Close()
 }
 
-// Unused compares the permissions that the chart grants with the permissions that the test packages of one run used. unused contains the
-// granted permissions that no package used and that are not in Excused. stale contains the entries of Excused that a package did use.
+// Unused compares the permissions that the chart grants with the permissions that the test packages used. unused contains the granted
+// permissions that no package used and that are not in Excused. stale contains the entries of Excused that a package used.
 func Unused(dir string) (unused, stale []string, err error) {
 	granted, err := rights(greatest)
 	if err != nil {

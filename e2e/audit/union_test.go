@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Unused must report the permissions that no package used, and the entries of Excused that a package did use.
+// Unused must return the permissions that no package used, and the entries of Excused that a package used.
 func TestUnusedComparesAllPackagesWithTheChart(t *testing.T) {
 	granted, err := rights(greatest)
 	if err != nil {

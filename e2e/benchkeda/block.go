@@ -39,7 +39,7 @@ const (
 type result struct {
 	p50, p99         time.Duration // duration of a GET of an external metric through the API server
 	reads, refused   int           // number of requests of the benchmark, and how many of them failed
-	cpuPerThousand   time.Duration // CPU time of all processes per thousand reads; HPA reads count too
+	cpuPerThousand   time.Duration // CPU time of all processes per thousand reads, including the reads of HPAs
 	queriesPerMinute float64
 	resident         int64         // memory of KEDA and gpuscaler together, in bytes
 	hpaEvery         time.Duration // measured interval between two syncs of an HPA
@@ -55,7 +55,7 @@ func (r result) String() string {
 		r.signal.total)
 }
 
-// bench is one running block with its own cluster.
+// bench is one running block (see result) with its cluster.
 type bench struct {
 	mode
 	settings
@@ -65,8 +65,8 @@ type bench struct {
 	// metric returns the metric name and the label selector that the HPA of policy i uses.
 	metric func(i int) (name, selector string)
 	reader rest.Interface
-	// The method settled is called until the cluster is ready. These fields store what earlier calls have checked: running is true if all
-	// replicas and HPAs are ready, and answered is the number of targets that were read.
+	// The method settled is called repeatedly until the cluster is ready. In these fields it stores what earlier calls have found: running is
+	// true if all replicas and HPAs are ready, and answered is the number of targets that were read.
 	running  bool
 	answered int
 }
@@ -156,8 +156,8 @@ func (b *bench) prepare(ctx context.Context) error {
 
 func name(i int) string { return fmt.Sprintf("w%04d", i) }
 
-// policiesOf writes the PlatformConfig and the policies. The policies have the signal and the target value of KEDA's triggers. One query
-// returns the signals of all policies, while KEDA sends one query for each trigger.
+// policiesOf writes the PlatformConfig and the policies, which have the same signal and the same target value as KEDA's triggers. One query
+// of gpuscaler returns the signals of all policies, while KEDA sends one query for each trigger.
 func (b *bench) policiesOf() error {
 	platform := fmt.Sprintf(`
 dataSources:
@@ -212,7 +212,7 @@ func (b *bench) scaledObject(i int, address string) string {
 	}
 	poll := 30
 	if b.trigger == "cached" {
-		poll = 15 // the sync period of HPAs, so that every read returns a new value
+		poll = 15 // seconds; equal to the sync period of HPAs, so that every read of an HPA returns a new value
 	}
 	return fmt.Sprintf(`
 apiVersion: keda.sh/v1alpha1

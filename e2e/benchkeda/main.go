@@ -58,14 +58,14 @@ type settings struct {
 	policies       int
 	measure, limit time.Duration
 	rate           int
-	changes        int // number of loads that are raised
+	changes        int // number of workloads whose load the benchmark increases
 }
 
 // mode is one way to serve metrics to the HPAs.
 type mode struct {
 	name            string
 	keda, gpuscaler bool
-	trigger         string // the trigger of each ScaledObject
+	trigger         string // the trigger of each ScaledObject, in YAML
 }
 
 var modes = []mode{
@@ -118,7 +118,7 @@ func show(s settings, results map[string][]result) {
 				r.signal.served, r.signal.polled, r.signal.scaled, r.signal.total)
 		}
 	}
-	_ = table.Flush() // Flush fails only if the reader closed the pipe, and the command ends then
+	_ = table.Flush() // an error means that standard output is closed
 }
 
 func firstLine(err error) string {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// get reads a policy's target as its HPA does, through the API server.
+// get reads the target of policy i through the API server, as its HPA does. took is the duration of the request.
 func (b *bench) get(ctx context.Context, i int) (value string, took time.Duration, err error) {
 	metric, selector := b.metric(i)
 	began := time.Now()
@@ -37,8 +37,8 @@ func (b *bench) get(ctx context.Context, i int) (value string, took time.Duratio
 	return list.Items[0].Value.String(), took, nil
 }
 
-// read requests the targets of all policies, one after the other at a constant rate, and returns the duration of each request, including
-// failed ones. It returns an error if more than 1% of the requests failed.
+// read requests the targets of all policies, one after the other at a constant rate. It returns the duration of each request, including
+// failed requests, and an error if more than 1% of the requests failed.
 func (b *bench) read(ctx context.Context) (took []time.Duration, refused int, failed error) {
 	ctx, cancel := context.WithTimeout(ctx, b.measure)
 	defer cancel()
@@ -71,8 +71,8 @@ func (b *bench) read(ctx context.Context) (took []time.Duration, refused int, fa
 }
 
 // signal contains the latencies after a change of the load. served is the time from the change until the HPA can read a new value (scrape,
-// query, tick), and polled is the part of it after the scrape. scaled is the time from then until spec.replicas changes (sync of the HPA).
-// total is the sum of served and scaled.
+// query, tick), and polled is the part of this time after the scrape. scaled is the time from the new value until spec.replicas changes
+// (sync of the HPA). total is the sum of served and scaled.
 type signal struct{ served, polled, scaled, total spread }
 
 type spread struct{ median, longest time.Duration }
@@ -86,16 +86,16 @@ func spreadOf(took []time.Duration) spread {
 	return spread{took[len(took)/2], took[len(took)-1]}
 }
 
-// apart is the mean time between two changes of a load. The actual times are random, from 0 to twice the mean: HPAs that were created
-// together are synced together, so with constant times the loads could change at the same phases of the scrapes, polls and syncs. The seed
-// is the same for all blocks.
+// apart is the mean time between two changes of a load. The actual times are random, from 0 to twice the mean, with the same seed for all
+// blocks. HPAs that were created together are synced together. With constant times, all loads could therefore change at the same phase of
+// the scrapes, polls and syncs.
 const apart = time.Second
 
 func (b *bench) raise(ctx context.Context) (s signal, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute+2*apart*time.Duration(b.changes))
 	defer cancel()
 	n := min(b.changes, b.policies)
-	phases := rand.New(rand.NewPCG(uint64(n), 1)) //nolint:gosec // the phases must be the same in each block, not secret
+	phases := rand.New(rand.NewPCG(uint64(n), 1)) //nolint:gosec // not secret, and the same in each block
 	var g errgroup.Group
 	numbers, polls, looks, totals := make([]time.Duration, n), make([]time.Duration, n), make([]time.Duration, n), make([]time.Duration, n)
 	for k := range n {
@@ -124,7 +124,7 @@ func (b *bench) raise(ctx context.Context) (s signal, err error) {
 	return signal{served: spreadOf(numbers), polled: spreadOf(polls), scaled: spreadOf(looks), total: spreadOf(totals)}, nil
 }
 
-// changed waits until the target of policy i is not the value of the parameter before.
+// changed waits until the target of policy i differs from before.
 func (b *bench) changed(ctx context.Context, i int, before string) error {
 	return stack.Poll(ctx, 3*time.Minute, func(ctx context.Context) error {
 		now, _, err := b.get(ctx, i)

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// queues holds the queue length of each workload and serves it as the metrics of a gateway. It does not read pods, so that it causes no
-// load on the API server.
+// queues contains the queue length of each workload and serves the lengths as the metrics of a gateway. It does not read pods, so that it
+// causes no load on the API server.
 type queues struct {
 	mu      sync.Mutex
 	waiting []int
-	scraped map[int]time.Time // time of the first scrape after the last change of a queue; zero: not scraped since
+	scraped map[int]time.Time // time of the first scrape after the last change of a queue, by workload; zero: no scrape yet
 }
 
 func newQueues(n int) *queues {
@@ -26,7 +26,7 @@ func (q *queues) set(i, waiting int) {
 	q.waiting[i], q.scraped[i] = waiting, time.Time{}
 }
 
-// scrapedAt returns the time of the first scrape of the last change of queue i.
+// scrapedAt returns the time of the first scrape after the last change of queue i.
 func (q *queues) scrapedAt(i int) time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()

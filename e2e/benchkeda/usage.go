@@ -19,7 +19,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/usage"
 )
 
-// used contains the cumulative resource usage of the processes at a time.
+// used contains the cumulative resource usage of the processes at one time.
 type used struct {
 	at       time.Time
 	cpu      time.Duration // CPU time of KEDA, gpuscaler, the API server, etcd, the HPA controller and Prometheus

@@ -1,5 +1,5 @@
-// Package boards runs every query of the shipped dashboards and alerts on a real Prometheus that scrapes gpuscaler, the DCGM exporter and
-// vLLM, and fails for a panel without data.
+// Package boards runs every query of the chart's dashboards and alerts on a real Prometheus that scrapes gpuscaler, the DCGM exporter and
+// vLLM. It fails for a dashboard panel without data.
 package boards
 
 import (
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// nodePools creates the NodePools of the shipped example. Karpenter does not run.
+// nodePools creates the NodePools to which the example PlatformConfig refers. Karpenter does not run.
 func nodePools(ctx context.Context, s *stack.Stack) error {
 	for _, crd := range apis.CRDs {
 		if err := s.Client.Create(ctx, crd.DeepCopy()); err != nil {
@@ -76,8 +76,8 @@ func nodePools(ctx context.Context, s *stack.Stack) error {
 // elsewhere matches the metrics of kube-state-metrics, Karpenter and the cloud provider, which do not run in this test.
 var elsewhere = regexp.MustCompile(`kube_pod_|karpenter_`)
 
-// quiet contains the panels that are empty in this test. They show only pending pods, overrides, idle GPUs or findings, or need a complete
-// hour of data.
+// quiet contains the titles of the panels that have no data in this test. They show only pending pods, overrides, idle GPUs or findings, or
+// need a complete hour of data.
 var quiet = map[string]bool{
 	"Idle GPUs by namespace": true, "Spot share": true, "Active overrides": true, "Findings that need an operator": true,
 	"Cost of 30 days, by team and namespace": true, "Cost of unallocated GPUs, per hour": true,
@@ -118,7 +118,7 @@ signals:
 	quietRules(t)
 }
 
-// sell gives the nodes an instance type of the built-in price book, so that their price is known.
+// sell sets labels on the nodes with an instance type that the built-in price book contains, so that the price of the nodes is known.
 func sell(t *testing.T) {
 	t.Helper()
 	var nodes corev1.NodeList
@@ -151,7 +151,7 @@ func scrapeOurselves(t *testing.T) {
 	}
 }
 
-// loadRules restarts Prometheus with the shipped rules, evaluated every second.
+// loadRules restarts Prometheus with the chart's recording rules and alerts, which it evaluates every second.
 func loadRules(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile(config + "/alerts/gpuscaler.yaml")
@@ -214,7 +214,7 @@ func panelsOf(t *testing.T) (all []panel) {
 	return all
 }
 
-// ask sends a request to the API of Prometheus.
+// ask sends a GET request to the API of Prometheus and decodes the response into `into`.
 func ask(ctx context.Context, path string, query url.Values, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, suite.Stack.Prometheus.URL+path+"?"+query.Encode(), nil)
 	if err != nil {
@@ -246,8 +246,8 @@ func answered(query string) func(context.Context) error {
 	}
 }
 
-// quietRules fails the test if a rule was not evaluated, had an error, or is a firing alert. The observed state is healthy, so no alert may
-// fire.
+// quietRules fails the test if a rule was not evaluated or had an error, or if an alert fires. No alert may fire, because the cluster has
+// no fault.
 func quietRules(t *testing.T) {
 	t.Helper()
 	var answer struct {

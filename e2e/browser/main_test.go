@@ -1,5 +1,5 @@
-// Package browser opens gpuscaler's page and its reports in Chromium, and checks what a user sees, reads and reaches with the keyboard. It
-// writes a screenshot of each page and width to dist/screenshots.
+// Package browser opens gpuscaler's web page and its HTML reports in Chromium. It checks the layout, the text and the use with a keyboard
+// and a screen reader. It writes a screenshot of each page and width to dist/screenshots.
 package browser
 
 import (
@@ -25,9 +25,9 @@ import (
 const timeout = 10 * time.Minute
 
 var (
-	binary      string          // gpuscaler
-	screenshots string          // the folder of the screenshots
-	browser     context.Context // the browser; each test opens its own tab
+	binary      string          // path of the gpuscaler binary
+	screenshots string          // path of the folder for the screenshots
+	browser     context.Context // context of the running browser, in which each test opens a tab
 )
 
 func TestMain(m *testing.M) {
@@ -60,8 +60,8 @@ func run(m *testing.M) (int, error) {
 	if err := os.MkdirAll(screenshots, 0o755); err != nil {
 		return 1, err
 	}
-	// The sandbox is disabled, because it needs user namespaces, which containers often do not have. This is safe, because the browser
-	// opens only gpuscaler's own pages.
+	// The browser's sandbox is disabled, because it needs user namespaces, which containers often do not have. The browser opens only the
+	// pages of gpuscaler, which are trusted.
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox)
 	allocator, stop := chromedp.NewExecAllocator(ctx, options...)
 	defer stop()
@@ -74,7 +74,7 @@ func run(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// chromium returns the path of the browser, or "" if there is none. The environment variable CHROMIUM can name a browser.
+// chromium returns the path of the browser, or "" if no browser is installed. The environment variable CHROMIUM can contain a path.
 func chromium() string {
 	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -84,7 +84,7 @@ func chromium() string {
 	return ""
 }
 
-// startDemo starts a demo and returns the address of its page.
+// startDemo starts `gpuscaler demo` and returns the address of its web page.
 func startDemo(t *testing.T) string {
 	t.Helper()
 	c := exec.Command(binary, "demo", "--speed=900", "--page-address=127.0.0.1:0", "--external-metrics-address=127.0.0.1:0")

@@ -9,11 +9,11 @@ import (
 // pause is the time between two polls of a condition.
 const pause = 100 * time.Millisecond
 
-// widths are the widths of a phone, a tablet and a laptop.
+// widths contains the widths of the screens of a phone, a tablet and a laptop, in CSS pixels.
 var widths = []int64{390, 768, 1440}
 
-// look runs every check of a page at every width, and writes the screenshots. Console entries that contain one of the texts in expected are
-// not reported.
+// look runs every check of a page at every width, and writes the screenshots. It ignores console entries that contain one of the texts in
+// expected.
 func (b *tab) look(name, url string, expected ...string) {
 	b.t.Helper()
 	for _, width := range widths {
@@ -76,8 +76,8 @@ func TestPagesOfTheDemo(t *testing.T) {
 	b.look("comparison-with-an-invalid-time", workload+"/compare?at=yesterday", "status of 400")
 }
 
-// A user reads the list with the keyboard while the page is updated: the focus stays on the same link when its row is replaced, and the
-// page neither scrolls nor writes errors.
+// A user moves through the list with the keyboard while the page is updated. When a row is replaced, the focus must stay on the same link,
+// and the page must not scroll or write errors to the console.
 func TestFocusStaysWhilePageIsUpdated(t *testing.T) {
 	b := open(t)
 	b.load(startDemo(t), 1440)

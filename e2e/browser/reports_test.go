@@ -10,8 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost/report"
 )
 
-// Users open the reports of audit, replay and report from a disk or as an attachment. Therefore the test opens them as files, without a
-// server.
+// The HTML reports of audit, replay and report must work as files, without a server, because users open them from a disk or as an
+// attachment.
 func TestReports(t *testing.T) {
 	b := open(t)
 	dir := t.TempDir()
@@ -32,8 +32,8 @@ func TestReports(t *testing.T) {
 	b.look("cost", "file://"+file("cost"))
 }
 
-// writeBill writes the cost report of a day: a node with four GPUs at $8 per hour, of which a chat service uses two. They are busy from
-// 08:00 to 18:00.
+// writeBill writes the cost report of a day. A node with four GPUs costs $8 per hour. A chat service uses two of the GPUs, which are busy
+// from 08:00 to 18:00.
 func writeBill(file string) error {
 	from := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 	ledger := cost.NewLedger(cost.Options{})

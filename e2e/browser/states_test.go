@@ -11,13 +11,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// noPolicies is a service without a policy.
+// noPolicies is a simulated service for which no policy exists.
 type noPolicies struct{ *explaintest.Service }
 
 func (noPolicies) Current() []scaling.Workload { return nil }
 
-// This test checks the pages of a controller that cannot decide: before its first tick, without policies, with missing inputs, without the
-// scale target, and after its ticks stopped.
+// The web page must also pass all checks if the controller has no current decision: before its first tick, without policies, with missing
+// inputs, without the scale target, and after its ticks stopped.
 func TestPagesWithoutDecisions(t *testing.T) {
 	b := open(t)
 	service := explaintest.New(nil)

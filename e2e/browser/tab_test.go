@@ -25,7 +25,7 @@ import (
 //go:embed checks.js
 var checks string
 
-// tab is one tab of the browser. It collects what the browser writes to the console.
+// tab is one tab of the browser. It collects the entries of the console.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
@@ -34,7 +34,7 @@ type tab struct {
 	console []string
 }
 
-// open returns a new tab. The test is skipped if there is no browser.
+// open returns a new tab. It skips the test if no browser is installed.
 func open(t *testing.T) *tab {
 	t.Helper()
 	if browser == nil {
@@ -79,7 +79,7 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// evaluate runs JavaScript in the page and returns its value.
+// evaluate runs a JavaScript expression in the page and returns its value.
 func evaluate[T any](b *tab, script string) T {
 	b.t.Helper()
 	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](script))
@@ -103,7 +103,7 @@ func (b *tab) inject() {
 	}
 }
 
-// theme selects the light or the dark theme of the system.
+// theme makes the browser report that the system uses the light or the dark theme.
 func (b *tab) theme(name string) {
 	b.t.Helper()
 	b.do(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
@@ -125,7 +125,7 @@ func (b *tab) picture(name string) {
 	}
 }
 
-// check runs some of the checks of checks.js and fails the test for each problem.
+// check runs the checks of checks.js with the given names and fails the test for each problem. where describes the page in the message.
 func (b *tab) check(where string, names ...string) {
 	b.t.Helper()
 	for _, name := range names {
@@ -135,7 +135,7 @@ func (b *tab) check(where string, names ...string) {
 	}
 }
 
-// first returns the first problems of a list, because one defect can cause hundreds of them.
+// first returns the first 12 different problems of a list, because one defect can cause hundreds of problems.
 func first(problems []string) []string {
 	const most = 12
 	slices.Sort(problems)
@@ -146,7 +146,7 @@ func first(problems []string) []string {
 	return problems
 }
 
-// quiet fails the test for each error and warning in the console, except those that contain one of the expected texts.
+// quiet fails the test for each error and warning in the console that contains none of the expected texts.
 func (b *tab) quiet(expected ...string) {
 	b.t.Helper()
 	b.mu.Lock()
@@ -159,11 +159,11 @@ func (b *tab) quiet(expected ...string) {
 	b.console = nil
 }
 
-// named are the roles of elements that must have a name in the accessibility tree.
+// named contains the roles of elements that must have a name in the accessibility tree.
 var named = []string{"button", "link", "textbox", "searchbox", "combobox", "listbox", "checkbox", "radio", "slider", "spinbutton",
 	"DateTime", "Date", "InputTime", "table", "grid", "region", "navigation", "image", "img", "columnheader", "DisclosureTriangle", "heading"}
 
-// accessible checks the accessibility tree that a screen reader gets from the browser. It returns the number of named nodes.
+// accessible checks the accessibility tree, which a screen reader gets from the browser. It returns the number of nodes with a name.
 func (b *tab) accessible(where string) int {
 	b.t.Helper()
 	tree, err := chromedp.Run(b.ctx, func(ctx context.Context, t *chromedp.Target) (accessibility.GetFullAXTreeResult, error) {
@@ -199,22 +199,22 @@ func plain(v *accessibility.Value) (text string) {
 	return text
 }
 
-// focus is what checks.js returns for the element with the focus.
+// focus describes the element with the focus, as checks.js returns it.
 type focus struct {
 	Index    int      `json:"index"`
 	Name     string   `json:"name"`
 	Problems []string `json:"problems"`
 }
 
-// walk presses Tab until the focus leaves the page. It fails for each element that Tab does not reach, that keeps the focus, or whose focus
-// is not visible.
+// walk presses Tab until the focus leaves the page. It fails the test for each element that Tab does not reach, that keeps the focus, or
+// whose focus is not visible.
 func (b *tab) walk(where string) {
 	b.t.Helper()
 	n := evaluate[int](b, "gpuscalerChecks.number()")
 	if n == 0 {
 		return
 	}
-	const segments = 12 // greatest number of Tab stops in one element; an input of a date and time has a stop for each part
+	const segments = 12 // maximum number of Tab stops in one element; an input for a date and a time has one stop for each of its parts
 	visits, previous := make([]int, n), -1
 	var problems []string
 	for range segments * n {
@@ -229,7 +229,7 @@ func (b *tab) walk(where string) {
 			continue
 		}
 		if at.Index != previous && visits[at.Index] > 0 {
-			break // the focus is on the first element again
+			break // the focus has returned to the first element
 		}
 		previous = at.Index
 		if visits[at.Index]++; visits[at.Index] > segments {
@@ -254,7 +254,7 @@ func (b *tab) walk(where string) {
 	}
 }
 
-// wait waits until a condition in the page is true. The condition is polled by the browser.
+// wait waits until a condition, which is a JavaScript expression, is true in the page. The browser polls the condition.
 func (b *tab) wait(condition, what string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, timeout)

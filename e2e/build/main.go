@@ -1,7 +1,7 @@
 // Command build builds missing components of the end-to-end tests and prints the paths of their binaries.
 //
 //	go run ./build                 the components that every test needs
-//	go run ./build karpenter keda  these two
+//	go run ./build karpenter keda  only Karpenter and KEDA
 //	go run ./build all
 package main
 

@@ -1,5 +1,5 @@
-// Package clockchange tests that a schedule raises minReplicas at the right second when daylight saving time begins or ends. The engine
-// runs in this process with a simulated clock, because the binary has no flag that sets its clock.
+// Package clockchange tests that a schedule increases minReplicas at the right second when daylight saving time begins or ends. The engine
+// runs in this process with a simulated clock, because the binary has no flag for its clock.
 package clockchange
 
 import (
@@ -53,7 +53,7 @@ type change struct {
 func TestScheduleStartsAtTheRightSecondAcrossDaylightSavingTime(t *testing.T) {
 	for _, c := range []struct {
 		name, start string
-		from        string // a date in Berlin
+		from        string // the simulated date in the time zone of Berlin
 		want        []change
 	}{
 		// On 2026-03-29 clocks move from 02:00 to 03:00, so 02:30 does not exist.

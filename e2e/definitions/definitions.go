@@ -66,7 +66,7 @@ func ReadAll[T any](t *testing.T, path string) (all []*T) {
 	}
 }
 
-// Install creates CRDs that do not exist yet and waits until the API server serves them.
+// Install creates the CRDs that do not exist, and waits until the API server serves all of them.
 func Install(t *testing.T, c client.Client, crds ...*apiextensionsv1.CustomResourceDefinition) {
 	t.Helper()
 	for _, crd := range crds {

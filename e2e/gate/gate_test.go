@@ -1,5 +1,5 @@
-// Package gate tests gpuscaler with a Karpenter whose CapacityBuffer CRD is installed but whose feature gate is off, which is the default.
-// Such a Karpenter ignores buffers.
+// Package gate tests gpuscaler with a Karpenter that ignores CapacityBuffers: the CRD is installed, but Karpenter's feature gate for
+// CapacityBuffers is off, which is the default.
 package gate
 
 import (
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.Run(m, controller.Setup{
 		Controller: controller.Options{Values: map[string]any{"mode": "all", "karpenter": map[string]any{"capacityBuffers": true}}},
 		Prepare: func(ctx context.Context, s *stack.Stack) error {
-			if err := s.Nodes(ctx, "system", 1, 0); err != nil { // a node for the pods of gpuscaler
+			if err := s.Nodes(ctx, "system", 1, 0); err != nil { // a node without GPUs for the pods of gpuscaler
 				return err
 			}
 			_, err := karpenter.Start(ctx, s, karpenter.Options{
@@ -65,8 +65,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// gpuscaler cannot read Karpenter's feature gate, so it creates a buffer. If Karpenter has not set a condition on the buffer within a
-// minute, gpuscaler must delete it and must not create another one for an hour.
+// gpuscaler cannot read Karpenter's feature gate, so it creates a CapacityBuffer. If Karpenter does not set a condition on the buffer
+// within a minute, gpuscaler must delete the buffer and must not create another buffer for an hour.
 func TestIgnoredBufferIsDeletedAndNotCreatedAgain(t *testing.T) {
 	ns := suite.Namespace(t, "gate")
 	d := workload.Deployment(ns, "chat", 0)

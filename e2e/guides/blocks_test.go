@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// skipped contains the blocks of commands that cannot run in this test. A key is a text in the block, and the value is the reason. It has
-// at most five entries.
+// skipped contains the blocks of commands that cannot run in this test. A key is a text in the block, and the value is the reason. The map
+// may have at most five entries.
 var skipped = map[string]string{
 	"make test ":                        "make test runs this test, and make demo runs until Ctrl-C (package pkg/replay/demo tests it)",
 	"ko build ":                         "ko pushes an image to a registry; this test builds the same binary with go build",
@@ -19,7 +19,7 @@ var skipped = map[string]string{
 	"gpuscaler audit --prometheus http": "it names a fixed port of the reader's machine; package pkg/audit tests the audit",
 }
 
-// block is a block of commands or a file in a page.
+// block is a code block of a page: commands, or the content of a file.
 type block struct{ page, text string }
 
 // name returns the page and the first line of a block.
@@ -28,7 +28,8 @@ func (b block) name() string {
 	return b.page + ": " + first
 }
 
-// pages returns README.md and the guides. The guide about the uninstallation is last, because its commands remove gpuscaler.
+// pages returns the paths of README.md and of the guides. The guide about the uninstallation is the last page, because its commands remove
+// gpuscaler.
 func pages(t *testing.T) []string {
 	t.Helper()
 	guides, err := filepath.Glob("../../config/guides/*.md")
@@ -42,7 +43,7 @@ func pages(t *testing.T) []string {
 
 var codeBlock = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 
-// blocks returns all code blocks in the given language.
+// blocks returns all code blocks with the given language in the order of the pages.
 func blocks(t *testing.T, language string) (all []block) {
 	t.Helper()
 	for _, page := range pages(t) {
@@ -59,7 +60,7 @@ func blocks(t *testing.T, language string) (all []block) {
 	return all
 }
 
-// commands returns the blocks of commands that can run here. An entry of skipped may match only one block.
+// commands returns the blocks of commands without the blocks in skipped. An entry of skipped must not match more than one block.
 func commands(t *testing.T) (all []block) {
 	t.Helper()
 	if len(skipped) > 5 {
@@ -67,7 +68,7 @@ func commands(t *testing.T) (all []block) {
 	}
 	found := map[string]int{}
 	for _, b := range blocks(t, "sh") {
-		run := b.page != quickstartPage // that page has its own test
+		run := b.page != quickstartPage // a separate test runs the commands of this page
 		for text := range skipped {
 			if strings.Contains(b.text, text) {
 				found[text]++
@@ -86,7 +87,7 @@ func commands(t *testing.T) (all []block) {
 	return all
 }
 
-// The tests find blocks of commands by their language. They would not run a block without a language or with an unknown one.
+// Every code block must have a known language, because the tests find blocks of commands by their language and would skip other blocks.
 func TestEveryBlockHasAKnownLanguage(t *testing.T) {
 	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)

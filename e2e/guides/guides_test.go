@@ -33,7 +33,7 @@ type reader struct {
 	env []string
 }
 
-// A user runs all commands of README.md and of the guides, in the order of the pages. The test first runs the commands that use Helm, while
+// All commands of README.md and of the guides must succeed in the order of the pages. The test first runs the commands that use Helm, while
 // kwok simulates the pods of the chart. Then it starts gpuscaler as a process and runs the other commands.
 func TestCommandsOfReadmeAndGuidesRun(t *testing.T) {
 	all := commands(t)
@@ -73,7 +73,7 @@ func TestCommandsOfReadmeAndGuidesRun(t *testing.T) {
 	}
 }
 
-// newReader creates the directory and the programs.
+// newReader creates the directory of a reader, and the programs kubectl, helm and gpuscaler.
 func newReader(t *testing.T, s *stack.Stack) *reader {
 	t.Helper()
 	r := &reader{dir: t.TempDir()}
@@ -129,13 +129,13 @@ func (r *reader) write(t *testing.T, name, text string) {
 // lintFound matches the output of `gpuscaler lint` if it found errors. Its exit code is then 1.
 var lintFound = regexp.MustCompile(`(?m)^\d+ errors?, \d+ warnings?, \d+ hints?$`)
 
-// checkFound matches the output of `gpuscaler check` if the checks of the cluster and of the leader succeeded. The other checks may fail,
-// with exit code 1, because port-forwards do not work here and no pod of Prometheus Operator, KEDA or Karpenter runs.
+// checkFound matches the output of `gpuscaler check` if the checks of the cluster and of the leader succeeded. The other checks may fail
+// with exit code 1, because port-forwards do not work in a stack and no pod of Prometheus Operator, KEDA or Karpenter runs.
 var checkFound = regexp.MustCompile(`(?s)✓ Kubernetes v.*✓ .* nodes offer GPUs: .*✓ this user may install the chart.*` +
 	`✓ Deployment gpuscaler-system/gpuscaler is available.*✓ pod \S+ holds the Lease gpuscaler-system/gpuscaler and renews it.*` +
 	`✓ APIService \S+ refers to gpuscaler-system/gpuscaler and is available.*\d+ checks ok, \d+ warnings?, \d+ checks? failed`)
 
-// mayFail reports whether a command that printed this output may have a non-zero exit code.
+// mayFail reports whether a command with the given output may have a non-zero exit code.
 func mayFail(command, output string) bool {
 	return strings.HasPrefix(command, "gpuscaler lint") && lintFound.MatchString(output) ||
 		strings.HasPrefix(command, "gpuscaler check") && checkFound.MatchString(output)
@@ -147,7 +147,7 @@ func (r *reader) run(t *testing.T, b block) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), blockTimeout)
 	defer cancel()
-	// At low priority, so that a replay does not slow down the tests of other packages.
+	// The block runs at low priority, so that a replay does not slow down the tests of other packages.
 	command := exec.CommandContext(ctx, "nice", "-n", "19", "bash", "-c",
 		"set -uo pipefail\ntrap 'echo \"FAILED: $BASH_COMMAND\"' ERR\n"+b.text)
 	command.Dir, command.Env, command.WaitDelay = r.dir, r.env, 5*time.Second
@@ -170,7 +170,7 @@ func (r *reader) run(t *testing.T, b block) string {
 	return string(output)
 }
 
-// cluster creates what the pages expect in a cluster: nodes, the APIs of KEDA and Karpenter, and the workloads of two teams.
+// cluster creates the objects that the pages assume in a cluster: nodes, the APIs of KEDA and Karpenter, and the workloads of two teams.
 func (r *reader) cluster(t *testing.T, s *stack.Stack) {
 	t.Helper()
 	utilruntime.Must(apiextensionsv1.AddToScheme(stack.Scheme))
@@ -205,7 +205,7 @@ func (r *reader) cluster(t *testing.T, s *stack.Stack) {
 	r.run(t, block{page: "NodePools and a ScaledObject", text: "kubectl apply -f .cluster/nodepools.yaml -f .cluster/scaledobject.yaml"})
 }
 
-// nodePools are the NodePools that the Karpenter guide names.
+// nodePools contains the manifests of the NodePools that the guide about Karpenter names.
 var nodePools = nodePool("l40s-spot", "spot") + "---\n" + nodePool("l40s-ondemand", "on-demand")
 
 // scaledObject is a ScaledObject that does not use gpuscaler. The guide about migration converts it.
@@ -235,8 +235,8 @@ spec:
 `, name, capacity)
 }
 
-// pastMetrics is the age of the first DCGM sample. Each second, the next sample has a timestamp that is one minute later, until it is the
-// current time. The cost report therefore has data for the past 50 minutes.
+// pastMetrics is the age of the first DCGM sample. Each second, the next sample has a timestamp that is one minute later, until the
+// timestamps reach the current time. The cost report therefore has data for the past 50 minutes.
 const pastMetrics = 50 * time.Minute
 
 // serveMetrics lets Prometheus scrape the metrics of a gateway and of a DCGM exporter.
@@ -265,7 +265,7 @@ DCGM_FI_DEV_FB_FREE%[2]s 25000 %[3]d
 	}
 }
 
-// waitForTwoRates waits until a range query of rates over one minute returns at least two values, because a replay needs two.
+// waitForTwoRates waits until a range query of rates over one minute returns at least two values, which a replay needs.
 func waitForTwoRates(t *testing.T, s *stack.Stack) {
 	t.Helper()
 	stack.Eventually(t, 4*time.Minute, "Prometheus has two minutes of requests", func(ctx context.Context) error {
@@ -277,7 +277,7 @@ func waitForTwoRates(t *testing.T, s *stack.Stack) {
 	})
 }
 
-// install runs gpuscaler with the PlatformConfig and the policy of README.md.
+// install installs gpuscaler in the stack with the PlatformConfig and the policy of README.md.
 func install(ctx context.Context, t *testing.T, s *stack.Stack) *controller.Controller {
 	t.Helper()
 	policies := controller.Policies{Dir: filepath.Join(s.Dir, "policies")}
@@ -289,7 +289,7 @@ func install(ctx context.Context, t *testing.T, s *stack.Stack) *controller.Cont
 		name, text := "llama-chat", b.text
 		switch first, rest, _ := strings.Cut(b.text, "\n"); {
 		case b.page == "README.md" && first == "# values.yaml":
-			_, spec, _ := strings.Cut(rest, "\n") // remove the first line, which is the key platform
+			_, spec, _ := strings.Cut(rest, "\n") // removes the first line, which contains only the key platform
 			spec = strings.ReplaceAll("\n"+spec, "\n  ", "\n")
 			name, text = "platform", controller.Platform(strings.Replace(spec, "http://prometheus.monitoring.svc:9090", s.Prometheus.URL, 1))
 		case b.page == "README.md" && first == "# llama-chat.yaml":

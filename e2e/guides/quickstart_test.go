@@ -22,11 +22,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// quickstartPage is the guide that has its own cluster: TestQuickStartScalesTheWorkersWithTheirQueue runs its commands.
+// quickstartPage is the guide whose commands TestQuickStartScalesTheWorkersWithTheirQueue runs in a separate cluster.
 const quickstartPage = "quickstart.md"
 
-// A user runs the script of the quick start and the commands that it prints. The pods of the chart, of Redis and of the exporter exist only
-// in the API server, and processes of this machine replace their containers.
+// The script of the quick start, and the commands that it prints, must scale the workers with the length of their queue. The pods of the
+// chart, of Redis and of the exporter exist only in the API server, and processes of this machine replace their containers.
 func TestQuickStartScalesTheWorkersWithTheirQueue(t *testing.T) {
 	s := stack.Start(t, stack.Options{})
 	if err := s.Nodes(t.Context(), "local", 1, 0); err != nil {
@@ -75,8 +75,8 @@ func newQuickstart(t *testing.T, s *stack.Stack) *quickstart {
 	}
 	q := &quickstart{reader: newReader(t, s), s: s, redis: address, www: t.TempDir(), started: map[string]*stack.Process{}}
 	q.env = append(q.env, "QUICKSTART_IMAGE=registry.example.com/gpuscaler:0.1.0") // kwok pulls no image
-	// redis-cli runs in a pod of the guide, where it connects to the Service redis or to the server in the same pod; here it connects to
-	// the process
+	// In the guide, redis-cli runs in a pod and connects to the Service redis or to the server in the same pod. In this test, it connects to
+	// the process that replaces the Redis server.
 	_, port, _ := strings.Cut(address, ":")
 	bin := t.TempDir()
 	wrapper := fmt.Sprintf("#!/bin/sh\n[ \"$1\" != -h ] || shift 2\nexec %s -p %s \"$@\"\n", program, port)
@@ -119,7 +119,8 @@ func (q *quickstart) refusals(t *testing.T) {
 	}
 }
 
-// follow runs the commands of the guide and returns their output. The environment replaces the steps that need a container engine.
+// follow runs the commands of the guide and returns their output. Environment variables make the script skip the steps that need a
+// container engine.
 func (q *quickstart) follow(t *testing.T) (printed string) {
 	t.Helper()
 	q.env = append(q.env, "QUICKSTART_CLUSTER=existing", "QUICKSTART_NODE=local-0")
@@ -160,8 +161,8 @@ func (q *quickstart) objects(t *testing.T) {
 	}
 }
 
-// replaceRelease runs gpuscaler as a process instead of the release's pods. It reads the files of the ConfigMaps of the release, with the
-// address of Redis on this machine.
+// replaceRelease runs gpuscaler as a process instead of the release's pods. gpuscaler reads the files in the release's ConfigMaps, in which
+// replaceRelease sets the address of the Redis server on this machine.
 func (q *quickstart) replaceRelease(t *testing.T) {
 	t.Helper()
 	policies := controller.Policies{Dir: filepath.Join(q.s.Dir, "policies")}
@@ -190,7 +191,7 @@ kubectl label namespace gpuscaler-system pod-security.kubernetes.io/enforce-`})
 	}
 }
 
-// container returns the script of a workload's first container, and the pods of the workload.
+// container returns the script of the first container in a workload's pods, and the pods.
 func (q *quickstart) container(t *testing.T, app string) (script string, pods []corev1.Pod) {
 	t.Helper()
 	var list corev1.PodList
@@ -203,7 +204,7 @@ func (q *quickstart) container(t *testing.T, app string) (script string, pods []
 	return list.Items[0].Spec.Containers[0].Args[0], list.Items
 }
 
-// start runs a script as a process instead of a pod's container, if the pod is on a node and has no process yet.
+// start runs a script as a process that replaces a pod's container, if the pod is on a node and has no process.
 func (q *quickstart) start(t *testing.T, pod corev1.Pod, script string) {
 	t.Helper()
 	if q.started[pod.Name] != nil || pod.Spec.NodeName == "" {
@@ -217,7 +218,7 @@ func (q *quickstart) start(t *testing.T, pod corev1.Pod, script string) {
 	q.started[pod.Name] = p
 }
 
-// runWorkers runs the script of each worker's pod that has no process yet.
+// runWorkers starts a process with the container's script for each pod of the workers that has no process.
 func (q *quickstart) runWorkers(t *testing.T) {
 	t.Helper()
 	script, pods := q.container(t, "worker")
@@ -233,10 +234,11 @@ func (q *quickstart) serveExporter(t *testing.T) {
 	q.start(t, pods[0], strings.ReplaceAll(script, "/www", q.www))
 	server := &http.Server{Addr: pods[0].Status.PodIP + ":9400", Handler: http.FileServer(http.Dir(q.www)), ReadHeaderTimeout: time.Minute}
 	t.Cleanup(func() { server.Close() })
-	go server.ListenAndServe() //nolint:errcheck // the test fails without the page
+	go server.ListenAndServe() //nolint:errcheck // the test fails without this server
 }
 
-// target runs a process for each new worker, until the HPA has set the replicas and no signal is missing.
+// target waits until the HPA has set the given number of replicas and no signal is missing. Meanwhile, it starts a process for each new
+// worker.
 func (q *quickstart) target(t *testing.T, replicas int32) {
 	t.Helper()
 	stack.Eventually(t, 4*time.Minute, fmt.Sprintf("%d workers", replicas), func(ctx context.Context) error {

@@ -1,6 +1,6 @@
 // Package leaderproxy replaces kube-proxy on loopback. A proxy forwards each connection to the pod with the leader label, like a Service
-// whose selector contains this label. In the tests a pod of gpuscaler is a process that listens on the pod's own loopback address (package
-// kubelet).
+// whose selector contains this label. In the tests, a pod of gpuscaler is a process that listens on a loopback address, which is the pod's
+// address (see package kubelet).
 package leaderproxy
 
 import (
@@ -62,7 +62,7 @@ func Run(ctx context.Context, c client.Reader, s Service, address string) (*Prox
 	return p, nil
 }
 
-// follow updates the targets. If the pods cannot be read, the last known targets are still used, as with kube-proxy.
+// follow updates the targets repeatedly until ctx ends. If the pods cannot be read, the last known targets remain, as with kube-proxy.
 func (p *Proxy) follow(ctx context.Context, c client.Reader, s Service) {
 	for ctx.Err() == nil {
 		if targets, err := s.leaders(ctx, c); err == nil {
@@ -77,7 +77,7 @@ func (p *Proxy) follow(ctx context.Context, c client.Reader, s Service) {
 	}
 }
 
-// leaders returns the addresses of the pods that would be endpoints of the Service.
+// leaders returns the addresses of the pods that would be endpoints of the Service: the pods with the leader label.
 func (s Service) leaders(ctx context.Context, c client.Reader) ([]string, error) {
 	selector := client.MatchingLabels{LeaderLabel: "true"}
 	for k, v := range s.Selector {
@@ -120,8 +120,8 @@ func (p *Proxy) Targets() []string {
 	return slices.Clone(p.targets)
 }
 
-// pick returns the next target in round-robin order, or "" if there is none. If two pods have the leader label by mistake, both receive
-// connections and a test can detect the second leader.
+// pick returns the next target in round-robin order, or "" if there is no target. If two pods have the leader label because of a defect,
+// both pods receive connections, so that a test can detect the second leader.
 func (p *Proxy) pick() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,15 +153,15 @@ func (p *Proxy) forward(ctx context.Context, from net.Conn) {
 	copies.Wait()
 }
 
-// pipe copies data from one connection to the other until the first one ends, and then closes the second one for writing.
+// pipe copies data from the connection `from` to the connection `to` until `from` ends, and then closes `to` for writing.
 func pipe(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	if err != nil {
-		reset(to) // a killed leader resets its connections; forward the reset
+		reset(to) // a killed leader resets its connections, and the client must also receive a reset
 		return
 	}
 	if half, ok := to.(*net.TCPConn); ok {
-		_ = half.CloseWrite() // fails if the peer has already disconnected
+		_ = half.CloseWrite() // fails if the peer has disconnected
 	}
 }
 

@@ -1,4 +1,5 @@
-// Package page tests which namespaces a user sees on gpuscaler's page, with TokenReview and SubjectAccessReview of the real API server.
+// Package page tests which namespaces a user may see on gpuscaler's web page, with TokenReview and SubjectAccessReview of the real API
+// server.
 package page
 
 import (
@@ -30,8 +31,8 @@ import (
 
 var (
 	suite   controller.Suite
-	address string // address of the page for tenants
-	ca      string // file with the CA of its certificate
+	address string // address at which gpuscaler serves the web page to tenants
+	ca      string // path of the file with the CA of the page's certificate
 )
 
 func TestMain(m *testing.M) {
@@ -99,8 +100,8 @@ func account(t *testing.T, namespace, name string, role *rbacv1.RoleRef) (kubeco
 	return kubeconfig
 }
 
-// token creates a ServiceAccount and returns the path of a file with its token. `may` determines whether the ServiceAccount may get the
-// HPAs of its own namespace.
+// token creates a ServiceAccount and returns the path of a file with its token. If may is true, the ServiceAccount may get the HPAs of its
+// namespace.
 func token(t *testing.T, namespace, name string, may bool) (file string) {
 	t.Helper()
 	var role *rbacv1.RoleRef
@@ -171,8 +172,8 @@ func TestTenantSeesOnlyNamespacesWithPermissionToGetHPAs(t *testing.T) {
 	}
 }
 
-// The user has only a kubeconfig, does not know the address of the page, and is not allowed to access gpuscaler's pods. `gpuscaler explain`
-// must work nevertheless, through the external metrics API.
+// `gpuscaler explain` must work through the external metrics API for a user who has only a kubeconfig: the user does not have the address
+// of the web page and may not access gpuscaler's pods.
 func TestUserWithTheViewRoleMayUseExplain(t *testing.T) {
 	if err := chart.Apply(t.Context(), suite.Stack.Client, chart.Release{Name: controller.Name, Namespace: controller.Namespace},
 		"explain.yaml"); err != nil {
@@ -204,7 +205,7 @@ func TestUserWithTheViewRoleMayUseExplain(t *testing.T) {
 		t.Fatal(err)
 	}
 	const group = "/apis/external.metrics.k8s.io/v1beta1/namespaces/"
-	raw, err := kube.RESTClient().Get().AbsPath(group + ns + "/gpuscaler-explain/llama").DoRaw(t.Context()) // as kubectl get --raw
+	raw, err := kube.RESTClient().Get().AbsPath(group + ns + "/gpuscaler-explain/llama").DoRaw(t.Context()) // like kubectl get --raw
 	var e explain.Explanation
 	if err != nil || json.Unmarshal(raw, &e) != nil || e.Policy != s.Policy() {
 		t.Errorf("raw: %v\n%s", err, raw)

@@ -16,7 +16,7 @@ import (
 )
 
 // The Prometheus server has the metrics of vLLM but no metrics of kube-state-metrics. The audit must find the HPA, read the running
-// requests, and report that the cost is unknown and which series are missing. The exported file must give the same report.
+// requests, and report that the cost is unknown and which series are missing. An audit of the exported file must print the same report.
 func TestAuditOfARealClusterSaysWhatIsMissing(t *testing.T) {
 	stack.Eventually(t, 2*time.Minute, "forty seconds of samples of both replicas", func(ctx context.Context) error {
 		n, err := shared.Prometheus.Value(ctx, `count(count_over_time(vllm:num_requests_running{namespace="team-chat"}[2m]) >= 40)`)

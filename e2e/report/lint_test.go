@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// policyText is a PlatformConfig with the address of Prometheus, and a policy for an engine.
+// policyText contains a PlatformConfig and a policy. A test sets the address of Prometheus and the type of the model server.
 const policyText = `
 apiVersion: gpuscaler.io/v1alpha1
 kind: PlatformConfig
@@ -36,8 +36,8 @@ spec:
   - {name: gpu, type: dcgm, target: 70%%}
 `
 
-// The policy refers to an engine without series in Prometheus, the HPA has default values, and a second HPA scales the same workload. lint
-// reports all three problems and exits with code 1. After they are fixed, it reports nothing.
+// The policy refers to a model server without series in Prometheus, the HPA has default values, and a second HPA scales the same workload.
+// lint must report these three problems and exit with code 1. After the problems are fixed, it must report nothing.
 func TestLintReportsProblemsUntilTheyAreFixed(t *testing.T) {
 	eventually(t, `min(count_over_time(vllm:num_requests_waiting{namespace="team-chat"}[1m])) > bool 2`, 1)
 	follower := workload.HPA(namespace, "chat", 8)

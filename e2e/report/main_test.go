@@ -26,7 +26,7 @@ var (
 	binary string
 )
 
-// namespace is the namespace of the Deployment "chat". Its two replicas have one GPU each, and these GPUs are 25% busy.
+// namespace is the namespace of the Deployment "chat". The Deployment's two replicas have one GPU each, and these GPUs are 25% busy.
 const namespace = "team-chat"
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -47,7 +47,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
-	cancel() // stops the exporter, which must end before the API server
+	cancel() // stops the exporter, which must end before the API server stops
 	return code
 }
 
@@ -66,7 +66,7 @@ func prepare(ctx context.Context, dir string) (err error) {
 	if err := shared.Nodes(ctx, "gpu", 1, 4); err != nil {
 		return err
 	}
-	// labels of a node in a cloud, from which the report determines the price of the node
+	// From these labels, which a cloud provider sets, the report determines the price of the node.
 	patch := `{"metadata":{"labels":{"node.kubernetes.io/instance-type":"g6e.12xlarge","karpenter.sh/capacity-type":"on-demand",` +
 		`"topology.kubernetes.io/region":"us-east-1"}}}`
 	node := &corev1.Node{}

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// The report covers half a minute of one node with four GPUs at $10.493 an hour. Two GPUs are allocated and 25% busy. The other two have no
-// metrics.
+// The report is about half a minute of one node with four GPUs at $10.493 an hour. Two GPUs are allocated and 25% busy. The other two GPUs
+// have no metrics.
 func TestReportOfHalfAMinuteWithARealPrometheus(t *testing.T) {
 	stack.Eventually(t, 2*time.Minute, "forty seconds of samples of both GPUs", func(ctx context.Context) error {
 		n, err := shared.Prometheus.Value(ctx, `min(count_over_time(DCGM_FI_PROF_GR_ENGINE_ACTIVE{exported_namespace="team-chat"}[2m]))`)

@@ -1,10 +1,10 @@
-// Command retries checks the end-to-end tests that failed at first and passed when they were repeated. It reads gotestsum's report of
-// repeated tests and the list of known flaky tests:
+// Command retries checks for end-to-end tests that failed and passed when they were repeated. It reads gotestsum's report of repeated tests
+// and the list of known flaky tests:
 //
 //	go run ./retries REPORT flaky.txt
 //
-// It prints the repeated tests. If the environment variable STRICT_RETRIES is set, it fails for a test that is not on the list, because a
-// retry must not hide a race that no one has reported.
+// The command prints the repeated tests. If the environment variable STRICT_RETRIES is set, it fails for a test that is not in the list,
+// because a repetition must not hide a race for which no issue exists.
 package main
 
 import (
@@ -51,7 +51,7 @@ func main() {
 	}
 }
 
-// reportLine matches a line of gotestsum's report: the package and the test, the number of runs and of failures.
+// reportLine matches a line of gotestsum's report. It contains the package and the test, the number of runs and the number of failures.
 var reportLine = regexp.MustCompile(`^(\S+): \d+ runs, \d+ failures`)
 
 // issue matches a reference to an issue.
@@ -85,7 +85,7 @@ func unlisted(report string, known []string) (names []string) {
 		name := m[1][strings.LastIndex(m[1], "/e2e/")+1:]
 		name = strings.TrimPrefix(name, "e2e/")
 		if top, _, sub := strings.Cut(name, "/"); sub && slices.Contains(known, top) {
-			continue // a subtest of a listed test
+			continue // the test is a subtest of a listed test
 		}
 		if !slices.Contains(known, name) && !slices.Contains(names, name) {
 			names = append(names, name)

@@ -40,7 +40,8 @@ func TestShippedListIsValid(t *testing.T) {
 	}
 }
 
-// A developer's machine may be busy, so a retry is printed there and fails only with STRICT_RETRIES, which the CI workflow sets.
+// Without STRICT_RETRIES, the command must only print the repeated tests, because a developer's machine may be busy. With STRICT_RETRIES,
+// which the CI workflow sets, it must fail.
 func TestRetryFailsIfRetriesAreStrict(t *testing.T) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "retries")

@@ -1,5 +1,5 @@
-// Command rights fails if the chart grants a permission that no end-to-end test used. Each test package records the permissions that it
-// used in the directory DIR. The command reads all records of one run:
+// Command rights fails if the chart grants a permission that no end-to-end test used. Each test package writes the permissions that it used
+// to a file in the directory DIR. The command reads all of these files:
 //
 //	GPUSCALER_E2E_RIGHTS=DIR go test ./... && go run ./rights DIR
 package main

@@ -46,8 +46,8 @@ func TestPodsUseFreeGPUsAndLoadForTheirStartupTime(t *testing.T) {
 	for _, c := range pods.Items[0].Status.Conditions {
 		since[c.Type] = c.LastTransitionTime.Time
 	}
-	// Compare the timestamps in the pod's status and not the time that this test measures, because the test may be delayed. The timestamps
-	// are truncated to seconds, so six seconds can look like five.
+	// The test compares the timestamps in the pod's status, because a delay of the test would falsify a measurement. The timestamps are
+	// truncated to seconds, so the difference for six seconds can be five.
 	if loaded := since[corev1.PodReady].Sub(since[corev1.PodScheduled]); loaded < 5*time.Second {
 		t.Errorf("the pod was ready %s after it was scheduled, want 6s", loaded)
 	}
@@ -151,8 +151,8 @@ func serveAggregated(t *testing.T, ns string, handler http.Handler) {
 	})
 }
 
-// exactHPA returns an HPA that changes the replicas to the metric's value at once: without tolerance, stabilization windows or effective
-// rate limits.
+// exactHPA returns an HPA that sets the replicas to the metric's value at once. It has no tolerance and no stabilization windows, and its
+// rate limits are so high that they have no effect.
 func exactHPA(ns, target string) *autoscalingv2.HorizontalPodAutoscaler {
 	zero, one, none := int32(0), resource.MustParse("1"), resource.MustParse("0")
 	rule := func(kind autoscalingv2.HPAScalingPolicyType, value int32) *autoscalingv2.HPAScalingRules {

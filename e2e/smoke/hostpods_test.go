@@ -26,10 +26,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// helperVariable is the environment variable with which the test binary runs helper instead of the tests. The pods of these tests set it.
+// helperVariable is an environment variable. If it is set, the test binary calls the function helper instead of running the tests. The pods
+// of these tests run the test binary with this variable.
 const helperVariable = "E2E_SMOKE_HELPER"
 
-// helper serves its pod's name until it receives SIGTERM.
+// helper is the program in the pods of these tests. It serves the name of its pod until it receives SIGTERM.
 func helper() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
@@ -93,10 +94,10 @@ func TestPodsRunAsProcessesAndTheProxyFollowsTheLeader(t *testing.T) {
 	mark(t, second, true)
 	answers(t, proxy, second.Name)
 
-	// A killed leader keeps its label. It receives no connection until its container is started again and ready.
+	// The pod of a killed leader keeps the leader label, but receives no connection until its container has restarted and is ready.
 	killed := k.Process(ns, second.Name)
 	killed.Kill()
-	if _, err := who(t.Context(), proxy); err == nil && k.Process(ns, second.Name) == killed { // after a stall it may run again
+	if _, err := who(t.Context(), proxy); err == nil && k.Process(ns, second.Name) == killed { // unless the container has restarted
 		t.Error("a response of a killed leader")
 	}
 	answers(t, proxy, second.Name)
@@ -168,7 +169,7 @@ func answers(t *testing.T, proxy *leaderproxy.Proxy, pod string) {
 	})
 }
 
-// who returns the name of the pod that responds through the proxy. It opens a new connection, because an open connection stays with the
+// who returns the name of the pod that responds through the proxy. It opens a new connection, because an open connection may lead to the
 // previous leader.
 func who(ctx context.Context, proxy *leaderproxy.Proxy) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+proxy.Address+"/who", nil)

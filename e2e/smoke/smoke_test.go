@@ -1,4 +1,4 @@
-// Package smoke tests package stack itself. If these tests pass, a failure of another end-to-end test is not caused by the stack.
+// Package smoke tests package stack. If these tests pass, the stack is probably not the cause of a failure in another end-to-end test.
 package smoke
 
 import (
@@ -18,7 +18,7 @@ var shared *stack.Stack
 
 func TestMain(m *testing.M) {
 	if os.Getenv(helperVariable) != "" {
-		helper() // this process is a pod: see hostpods_test.go
+		helper() // this process runs in a pod of a test, see hostpods_test.go
 		return
 	}
 	os.Exit(run(m))

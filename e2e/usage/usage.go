@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// ticks is the unit of /proc/PID/stat: 100 a second on every Linux that Go supports.
+// ticks is the unit of the times in /proc/PID/stat: a hundredth of a second on every Linux that Go supports.
 const ticks = time.Second / 100
 
 // CPU returns the CPU time of a process since its start.
@@ -24,7 +24,7 @@ func CPU(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, rest, _ := strings.Cut(string(text), ") ") // a process name can contain spaces
+	_, rest, _ := strings.Cut(string(text), ") ") // the name of the process is in parentheses and can contain spaces
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("/proc/%d/stat: %q", pid, text)

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Placeholder returns the PriorityClass and the Deployment that `gpuscaler manifests placeholder` prints for d. binary is the path of
-// gpuscaler. If the command does not print them, Placeholder fails the test.
+// Placeholder returns the PriorityClass and the Deployment that `gpuscaler manifests placeholder` prints for the Deployment d. binary is
+// the path of gpuscaler. If the command does not print these objects, Placeholder fails the test.
 func Placeholder(t testing.TB, binary string, d *appsv1.Deployment) (class, placeholder *unstructured.Unstructured) {
 	t.Helper()
 	of := d.DeepCopy()

@@ -38,7 +38,7 @@ func Deployment(namespace, name string, replicas int32) *appsv1.Deployment {
 	}
 }
 
-// Metrics returns the simulated metrics of a Deployment of this package, computed from the given load.
+// Metrics returns a description of the metrics of a Deployment's pods, with which package exporter serves them. load determines the values.
 func Metrics(namespace, name string, load exporter.Load) *exporter.Workload {
 	return &exporter.Workload{
 		Namespace: namespace, Name: name, Selector: map[string]string{"app": name},
@@ -76,7 +76,7 @@ func HPA(namespace, target string, maxReplicas int32) *autoscalingv2.HorizontalP
 	}
 }
 
-// Create creates objects, or fails the test.
+// Create creates objects. After an error, it fails the test.
 func Create(t testing.TB, c client.Client, objects ...client.Object) {
 	t.Helper()
 	for _, o := range objects {
@@ -86,7 +86,7 @@ func Create(t testing.TB, c client.Client, objects ...client.Object) {
 	}
 }
 
-// Scale sets the field spec.replicas of an object, as kubectl scale does, or fails the test.
+// Scale sets the field spec.replicas of an object with a merge patch. After an error, it fails the test.
 func Scale(t testing.TB, c client.Client, o client.Object, replicas int32) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)

@@ -1,5 +1,4 @@
-// Command kubectl is kubectl, built with the module versions of the end-to-end tests. With it, the tests do not depend on an installed
-// kubectl.
+// Command kubectl is kubectl, built with the module versions of the end-to-end tests, so that the tests do not need an installed kubectl.
 package main
 
 import (
