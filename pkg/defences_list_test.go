@@ -180,7 +180,7 @@ var interfaceRemovals = []removal{
 		overlap: "without it the limit keeps the attacker's connections, so that it does not hold the same rows",
 		edits: []edit{
 			{"pkg/serve/listener.go", "excess = l.oldestOfBusiest()\n\t\tl.remove(excess)", "excess = l.oldestOfBusiest()"},
-			{"pkg/serve/listener.go", "_ = excess.Close() // the client sees a reset; there is nothing to report to it", "_ = admitted.Close()"}}},
+			{"pkg/serve/listener.go", "_ = excess.Close() // the client receives a reset; an error is ignored", "_ = admitted.Close()"}}},
 	{what: "the text that all scrapes share", rows: of(inPorts, "4,000 requests for metrics whose answers they never read"),
 		overlap: "the row also shows how often the metrics are gathered",
 		edits:   []edit{{"pkg/serve/metrics.go", "age >= 0 && age < maxSnapshotAge", "age > maxSnapshotAge"}}},

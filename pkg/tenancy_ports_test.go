@@ -51,7 +51,7 @@ func occupy(t *testing.T, address, text string, n int) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		_, _ = io.WriteString(c, text) // an error means that the connection was closed in favor of a newer one
+		_, _ = io.WriteString(c, text) // an error means that the server closed this connection to accept a new one
 	}
 }
 

@@ -137,7 +137,7 @@ func (r release) checkImage(ctx context.Context, image string) error {
 
 // checkChart pulls the chart and renders it without values. The rendered Deployment must use the released image.
 func (r release) checkChart(ctx context.Context, chart string) error {
-	// Without a cluster, Helm renders for the version of its own libraries, which the chart may refuse.
+	// Without --kube-version, Helm renders for the Kubernetes version of its libraries, which the chart may refuse.
 	text, err := r.tools.run(ctx, command{args: []string{"helm", "template", "gpuscaler", chart, "--version", r.plain(), "--plain-http",
 		"--kube-version", "1.36.0"}})
 	if err != nil {

@@ -176,7 +176,7 @@ func TestScaleKindAddsRules(t *testing.T) {
 	}
 }
 
-// A release with karpenter.capacityBuffers disabled must still be able to delete the CapacityBuffers that it created while the value was
+// A release with karpenter.capacityBuffers disabled must be able to delete the CapacityBuffers that it created while the value was
 // enabled.
 func TestBuffersMayAlwaysBeDeletedAndWrittenIfEnabled(t *testing.T) {
 	verbs := func(mode string, on bool) string {
@@ -209,7 +209,7 @@ func nodeGroups() map[string]any {
 }
 
 // A capacity group with a nodeSelector needs the permission to read Nodes. Without Karpenter, mode auto must grant this permission if there
-// is such a group, and must grant no permission for NodePools.
+// is a capacity group with a nodeSelector, and must grant no permission for NodePools.
 func TestGroupWithNodeSelectorMayReadNodesOnly(t *testing.T) {
 	noSelector := map[string]any{"name": "chat", "resource": "nvidia.com/gpu"}
 	withPools := map[string]any{"capacityGroups": nodeGroups()["capacityGroups"].([]any)[:1]}

@@ -29,7 +29,7 @@ type timing struct {
 // HPA. A wrong decrease that the window or the sync delays is therefore recorded.
 var standard = timing{steady: 3 * time.Second, hold: 20 * time.Second, settle: 8 * time.Second, recover: 2 * time.Minute}
 
-// steadyWithin is how long the target may take until it serves all correct values before a fault.
+// steadyWithin is the time within which the target must serve all correct values before a fault.
 const steadyWithin = 4 * time.Minute
 
 // errTooSlow is returned if many control reads failed although the API server should have recovered. The run is not recorded, because its

@@ -118,7 +118,7 @@ func (e *Exporter) listen(ctx context.Context) error {
 }
 
 // targets returns the scrape targets that the usual service discovery would find: the gateway, each ready vLLM server, and the DCGM
-// exporter of each node. The labels namespace and pod of such a target name the exporter's own pod. Prometheus therefore renames the labels
+// exporter of each node. The labels namespace and pod of a DCGM target name the exporter's own pod. Prometheus therefore renames the labels
 // of the workload to exported_namespace and exported_pod.
 func (e *Exporter) targets() []stack.ScrapeTarget {
 	target := func(path, job, namespace, pod string) stack.ScrapeTarget {

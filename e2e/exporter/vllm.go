@@ -120,7 +120,7 @@ func (e *Exporter) gatewayPage(f faults.Fault) []byte {
 	return append(waiting.Bytes(), total.Bytes()...)
 }
 
-// number formats v. If the fault of the page is NaN or Inf, it returns that value instead.
+// number formats v. With the fault NaN or Inf, it returns NaN or +Inf instead of v.
 func (t *text) number(v float64) string {
 	switch t.fault {
 	case faults.NaN:

@@ -25,7 +25,7 @@ type Workload struct {
 
 	mu   sync.Mutex
 	pods map[string]Pod
-	came int // number of pods that the exporter has found since its start
+	came int // number of pods that the exporter has found since its start, including deleted pods
 }
 
 // Pod is a scheduled pod of a workload.

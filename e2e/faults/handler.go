@@ -14,7 +14,7 @@ type Page struct {
 	Filler string
 }
 
-// Write writes the page and applies the faults of the transfer: Error, Hang, Truncated and Huge. The caller must already have applied the
+// Write writes the page and applies the faults of the transfer: Error, Hang, Truncated and Huge. The caller must have applied the
 // faults of the content: Empty, NaN, Inf and HalfPods.
 func (p Page) Write(w http.ResponseWriter, r *http.Request, f Fault) {
 	switch f {

@@ -99,7 +99,7 @@ var faults = []struct {
 		`gpuscaler_source_polls_total{source="prom",poll="query",result="ok"}`: "0+4x60 " +
 			"240+0x240", `gpuscaler_source_polls_total{source="prom",poll="query",result="unreachable"}`: "0+0x60 0+4x240"}, nil},
 	{"SourceDown", 64, 75, map[string]string{`gpuscaler_source_polls_total{source="redis",poll="list",result="forbidden"}`: "_x60 0+4x240"},
-		nil}, // no poll was ever successful
+		nil}, // the source has never had a successful poll
 	{"ClockSkewed", 68, 72, map[string]string{`gpuscaler_source_clock_skew_seconds{source="prom",poll="query"}`: "0x60 -45x240"}, nil},
 	{"TargetNotFound", 68, 72, map[string]string{"gpuscaler_policy_target_not_found" + chat: "0x60 1x240"}, nil},
 	{"TargetNotApplied", 70, 80, map[string]string{"gpuscaler_target_replicas" + chat: "3x60 5x240"}, nil},

@@ -5,24 +5,25 @@
 //	go run ./mutation -seed 2 -unseen 1         # another sample, without the mutants of the first sample
 //	go run ./mutation -groups engine -only 'nodes.go'
 //
-// A group is a package below pkg with its sub-packages. A mutant counts as killed if a test of its group fails, and also if the test
-// exceeds its time limit. Tests of other groups and end-to-end tests do not count. A mutant of code that no test executes survives.
+// A group is a package below pkg with its sub-packages. A mutant is one change. It counts as detected (killed) if a test of its group fails
+// or exceeds its time limit. Tests of other groups and end-to-end tests do not count. A mutant of code that no test executes is not
+// detected.
 //
 // # Why not an existing tool
 //
 // gremlins 0.6 and the forks of go-mutesting call the go command once for each mutant. Compiling and linking the tests of pkg/capacity
-// takes seconds, so a sample of 200 takes an hour on two cores. Neither can draw a sample by a seed, continue an interrupted run, or pass
-// flags to the test program, which the property tests need for their fixed seed. gremlins limits wall-clock time, so mutants time out on a
-// busy machine and count as detected.
+// takes seconds, so a sample of 200 mutants takes an hour on two cores. These tools cannot select a sample by a seed, continue an
+// interrupted run, or pass flags to the test program, which the property tests need for their fixed seed. gremlins limits wall-clock time,
+// so mutants time out on a busy machine and count as detected.
 //
 // # How it works
 //
 // All sampled mutants of a group are compiled at once (mutant schemata). In the overlay of a file, the expression a < b becomes a function
-// literal that returns a <= b if the environment variable of the process selects this mutant, and a < b otherwise. So a mutant costs only
-// the run of its tests. A first run of each test without a mutant records the mutants that it reaches and its CPU time. A mutant is then
-// run with the tests that reach it: first the tests of its own package, the fastest first, until one fails. The limit is CPU time, so a
-// busy machine does not change results. Results are appended to a file, and a run continues where an earlier one on the same sources was
-// interrupted. Comments and the layout of the sources do not matter.
+// literal that returns a <= b if the environment variable of the process selects this mutant, and a < b otherwise. A mutant therefore costs
+// only the run of its tests. A first run of each test without a mutant records the CPU time of the test and the mutants that it reaches.
+// Then each mutant is run with the tests that reach it until one test fails: first the tests of the mutant's package, the fastest test
+// first. The limit of a run is CPU time, so that a busy machine does not change results. Each result is appended to a file, so that the
+// next run on the same sources continues an interrupted run. A change of comments or of the layout does not invalidate results.
 package main
 
 import (
@@ -74,7 +75,7 @@ func main() {
 	}
 }
 
-// read parses the flags that have their own syntax.
+// read parses the values of the flags -unseen (a list of seeds) and -only (a regular expression).
 func (s *settings) read(unseen, only string) (err error) {
 	for _, f := range strings.FieldsFunc(unseen, func(r rune) bool { return r == ',' }) {
 		n, err := strconv.Atoi(f)

@@ -18,7 +18,7 @@ func second(n float64) time.Time { return time.Unix(0, int64(n*float64(time.Seco
 
 func TestFollowsChecksTargetsThatLast(t *testing.T) {
 	lag := Lag{Sync: 2 * time.Second, Slack: time.Second}
-	targets := course(0, 10, 10, 11, 12, 12, 20, 11) // the first 11 lasts less than two syncs
+	targets := course(0, 10, 10, 11, 12, 12, 20, 11) // the first target of 11 lasts less than two syncs
 	for _, c := range []struct {
 		name     string
 		follower Steps

@@ -26,7 +26,7 @@ func (l *lostSpecs) notify(ref *externalscaler.ScaledObjectRef) {
 	for stream := range l.streams[keyOf(ref)] {
 		select {
 		case stream <- struct{}{}:
-		default: // the stream was already notified
+		default: // the stream has not read the previous notification, which is sufficient
 		}
 	}
 }

@@ -81,8 +81,8 @@ func (s *selfSigned) trusted(bundle []byte) {
 }
 
 // step creates the next pair if the current pair has reached two thirds of its lifetime, and serves the next pair when it may be served
-// (see selfSigned). If creating the next pair fails, step returns an error and the next call tries again. A third of the current pair's
-// lifetime remains for this.
+// (see selfSigned). If creating the next pair fails, step returns an error and the next call repeats the attempt. A third of the current
+// pair's lifetime remains for this.
 func (s *selfSigned) step(now time.Time) error {
 	s.mu.Lock()
 	age := now.Sub(s.current.made)

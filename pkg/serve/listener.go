@@ -43,7 +43,7 @@ func (l *Limited) Accept() (net.Conn, error) {
 	}
 	admitted, excess := l.admit(c)
 	if excess != nil {
-		_ = excess.Close() // the client sees a reset; there is nothing to report to it
+		_ = excess.Close() // the client receives a reset; an error is ignored
 		l.closed()
 	}
 	return admitted, nil

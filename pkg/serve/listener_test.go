@@ -149,7 +149,7 @@ func TestAConnectionThatEndsByItselfMakesRoom(t *testing.T) {
 	}
 }
 
-// While other clients open thousands of connections to the probe port, a probe must still get its response.
+// While other clients open thousands of connections to the probe port, a probe must get its response.
 func TestProbesAreAnsweredWhileThousandsOfConnectionsAreOpened(t *testing.T) {
 	ready := errors.New("the caches are not synced")
 	address := start(t, listen(t), Probes{Alive: func() error { return nil }, Ready: func() error { return ready }}.Serve)

@@ -39,7 +39,7 @@ type controller struct {
 	kube     *rest.Config
 	registry *prometheus.Registry   // metrics about the process, its data sources and its writes
 	families []*prometheus.Registry // one registry for each collector of metrics about policies, capacity groups and cost
-	closed   *prometheus.CounterVec // number of connections that were closed because there were too many
+	closed   *prometheus.CounterVec // number of connections that were closed because of the limit of a port
 
 	refusedCalls prometheus.Counter // number of KEDA's calls that the external scaler refused because of its limits
 
@@ -249,7 +249,7 @@ func (c *controller) waitForFailure(ctx context.Context) error {
 	}
 }
 
-// load reads the policies for the first time. If a document is invalid, the other documents still load.
+// load reads the policies for the first time. An invalid document does not prevent the other documents from being loaded.
 func (c *controller) load() { c.report(c.policies.LoadPaths(c.paths...)) }
 
 func (c *controller) report(r store.Report) {

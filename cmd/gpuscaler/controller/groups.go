@@ -15,8 +15,8 @@ import (
 // after which the kubelet kills the process.
 const restoreTimeout = 5 * time.Second
 
-// shutdownRound is the interval of the rounds of the shutdown. In each round, gpuscaler checks which NodePools still have one of its
-// limits, and removes these limits.
+// shutdownRound is the interval of the checks during the shutdown. Each check finds the NodePools that have a limit of gpuscaler, and
+// removes the limits.
 const shutdownRound = 100 * time.Millisecond
 
 // ends reports whether the process exits after it stopped leading. It returns true if the process is shutting down, or if the leader
@@ -30,8 +30,8 @@ func (c *controller) ends(term error) bool {
 	}
 }
 
-// restoreLimits removes the NodePool limits that gpuscaler set, if the process is about to exit, because there may be no other replica that
-// could remove them later. If this process no longer holds the Lease, restoreLimits does nothing.
+// restoreLimits removes the NodePool limits that gpuscaler set, if the process is about to exit. No other replica may exist that could
+// remove the limits later. If this process does not hold the Lease, restoreLimits does nothing, because another replica is the leader.
 func (c *controller) restoreLimits(ctx context.Context, term error) {
 	if !c.ends(term) || !c.leading() {
 		return

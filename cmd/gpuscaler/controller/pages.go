@@ -17,7 +17,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/serve"
 )
 
-// maxVisitors is the maximum number of connections to the address for tenants. Each connection costs a TLS handshake and buffers.
+// maxVisitors is the maximum number of connections to the address at which tenants use the web page. Each connection costs a TLS handshake
+// and buffers.
 const maxVisitors = 512
 
 // tenantPage configures the address at which the web page is served to clients outside the pod. A client must send a bearer token of the

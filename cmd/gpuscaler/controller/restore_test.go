@@ -7,7 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/restore"
 )
 
-// The output of restore must not say that no object has changes by gpuscaler if the user is not allowed to list a kind.
+// If the user is not allowed to list a kind of objects, the output of restore must name this kind. It must not claim that no object has
+// changes by gpuscaler.
 func TestRestoreNamesKindsThatWereNotSearched(t *testing.T) {
 	skipped := restore.Result{Object: "ConfigMap", Skipped: "you may not list this kind"}
 	failed := restore.Result{Object: "NodePool gpu", Error: "conflict"}

@@ -19,8 +19,8 @@ import (
 // defaultAdvised is the name of the policy of `gpuscaler advise` if the user names none.
 const defaultAdvised = "default/model-server"
 
-// candidates compiles the candidate policies of a search as the controller does: it writes each one to a file and loads it with the
-// PlatformConfig.
+// candidates compiles the candidate policies of a search as the controller does: it writes each candidate to a file and loads the file with
+// the PlatformConfig.
 type candidates struct {
 	document advise.Document
 	most     int32 // maxReplicas of the user's policy; 0: the user has no policy

@@ -107,7 +107,7 @@ func (o *demoOptions) run(ctx context.Context, out, progress io.Writer) error {
 const maxCompared = 48 * time.Hour
 
 // compare simulates the demo's traffic again with other autoscalers and returns their results. The user ends the demo with Ctrl-C, which
-// cancels ctx. compare still runs after that, and a second Ctrl-C ends it.
+// cancels ctx. compare runs after this cancellation, and a second Ctrl-C ends it.
 func compare(ctx context.Context, d *demo.Demo, length time.Duration, progress io.Writer) ([]demo.Outcome, error) {
 	if length > maxCompared {
 		fmt.Fprintf(progress, "no comparison with other autoscalers: %s is more than %s; use gpuscaler replay\n", length, maxCompared)

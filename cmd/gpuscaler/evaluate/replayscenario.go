@@ -73,7 +73,7 @@ func runScenarios(ctx context.Context, o *scenarioRun) error {
 		}
 		switch err := o.write(o.out, o.notes, r); {
 		case errors.Is(err, commandline.ErrReported):
-			failed = true // the remaining scenarios still run
+			failed = true // the loop continues with the next scenario
 		case err != nil:
 			return err
 		}

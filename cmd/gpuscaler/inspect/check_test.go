@@ -27,7 +27,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promtest"
 )
 
-// checkedCluster is an API server with fixed answers by path, and with the metrics of a leader behind a port-forward.
+// checkedCluster is an API server with a fixed response for each path. A port-forward to the leader's pod leads to the leader's metrics.
 type checkedCluster struct {
 	answers map[string]string
 	denied  []string // resources for which the user has no permission
@@ -164,7 +164,7 @@ func (k checkedCluster) reviewController(w http.ResponseWriter, r *http.Request)
 	_ = json.NewEncoder(w).Encode(review)
 }
 
-// localPort matches the address of a server of this test.
+// localPort matches the address of a server of this test. The port differs from run to run.
 var localPort = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 
 func checkOf(t *testing.T, k checkedCluster, args ...string) (code int, out string) {

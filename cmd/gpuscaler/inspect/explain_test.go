@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// explain must send --at to the server unparsed, because the server's clock can differ from the local one. In the demo, whose clock is
+// explain must send --at to the server unparsed, because the server's clock can differ from the local clock. In the demo, whose clock is
 // simulated, --at 09:04 is a time on the demo's clock.
 func TestAtRefersToTheServersClock(t *testing.T) {
 	t.Setenv("TZ", "Europe/Berlin")

@@ -23,7 +23,7 @@ type watchOutput struct {
 }
 
 // follow prints the list, reads it again at each interval, and prints the rows that changed, until ctx ends. After an error, for example
-// while the leader changes, it prints the error once and tries again.
+// while the leader changes, it prints the error once and continues.
 func (o *getOptions) follow(ctx context.Context, names []string, found []explain.Explanation, w *watchOutput) error {
 	if len(found) == 0 {
 		fmt.Fprintln(w.problems, o.none())

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline/commandtest"
 )
 
-// lint checks the policies in ConfigMaps of teams like policies in files, where the PlatformConfig accepts them. An HPA may then read a
-// policy of a ConfigMap.
+// If the PlatformConfig accepts ConfigMaps of a team, lint must check the policies in these ConfigMaps like policies in files. An HPA that
+// reads the target of a policy in a ConfigMap must then not be reported.
 func TestLintReadsPoliciesInConfigMapsOfTeams(t *testing.T) {
 	platform := func(accepted string) string {
 		return commandtest.File(t, "platform.yaml", "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: prod}\n"+
@@ -45,7 +45,7 @@ spec:
 	}
 	for _, c := range []struct {
 		name, platform, objects string
-		want                    string // "" if there is no finding about policies
+		want                    string // text of the finding about policies; "": no finding
 	}{
 		{"a valid policy", platform("true"), objects("true", "maxReplicas: 12"), ""},
 		{"an invalid policy", platform("true"), objects("true", "maxReplicas: none"),

@@ -14,7 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// cluster adds the findings about the objects of the cluster.
+// cluster adds the findings about the objects in the snapshot of the cluster. known is false if the store does not contain all policies to
+// which the objects may refer.
 func (l *linted) cluster(s *snapshot.Snapshot, store *store.Store, known bool) {
 	l.fact("Kubernetes", s.Version)
 	l.fact("external.metrics.k8s.io", "answered by "+s.Owner())
@@ -26,7 +27,8 @@ func (l *linted) cluster(s *snapshot.Snapshot, store *store.Store, known bool) {
 	l.judge(s, store, known, groupsOf(store))
 }
 
-// files adds the findings about the objects in files.
+// files reads the objects in the files with the given names, and adds the findings about them. known is false if the store does not contain
+// all policies to which the objects may refer.
 func (l *linted) files(names []string, store *store.Store, known bool) error {
 	objects, err := commandline.ReadObjects(names)
 	if err != nil {
@@ -98,7 +100,7 @@ func (l *linted) annotated(all []store.Object, s *store.Store) bool {
 	return accepted
 }
 
-// ofTeams returns the namespaces whose ConfigMaps may contain policies.
+// ofTeams returns the namespaces of the teams that may define policies in ConfigMaps.
 func ofTeams(p *policy.Platform) (namespaces []string) {
 	for i := range p.Teams {
 		if p.Teams[i].ConfigMaps {

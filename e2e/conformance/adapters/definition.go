@@ -33,7 +33,7 @@ import (
 //   - $(NAMESPACE): the namespace of the workloads
 type definition struct {
 	Name string `json:"name"` // name of the adapter in the table of results, and of its CSV file with results
-	// Command is the path of the adapter's program, followed by its arguments. Empty: the adapter runs already, at Address.
+	// Command is the path of the adapter's program, followed by its arguments. Empty: the adapter runs at Address.
 	Command []string `json:"command,omitempty"`
 	Env     []string `json:"env,omitempty"`
 	// Address is the host:port of a running adapter. Empty: Command starts the adapter.

@@ -102,7 +102,7 @@ func (v Verdict) Count(field string) (n int) {
 	return n
 }
 
-// Run describes a run: the correct values by workload, and when the fault began and ended.
+// Run describes one run: the correct values by workload, and the times at which the fault began and ended.
 type Run struct {
 	Correct         map[string]Correct
 	Injected, Ended time.Time
@@ -127,7 +127,7 @@ func (run Run) Judge(r Record) Verdict {
 	return v
 }
 
-// reads judges the reads of one workload.
+// reads adds the reads of one workload to the verdict: the counts, the wrong decreases of the served value, and the recovery.
 func (run Run) reads(v *Verdict, r Record, name string, correct Correct) {
 	last, healthy := correct.Value, false
 	var since time.Time // start of the current sequence of correct reads
@@ -165,7 +165,7 @@ func (run Run) reads(v *Verdict, r Record, name string, correct Correct) {
 	v.recovered(healthy, since.Sub(run.Ended))
 }
 
-// replicas judges the replicas of one workload.
+// replicas adds the replicas of one workload to the verdict: the wrong decreases of spec.replicas, and the recovery.
 func (run Run) replicas(v *Verdict, r Record, name string, correct Correct) {
 	now, at := correct.Replicas, run.Ended
 	for _, c := range r.Changes {

@@ -14,7 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// cluster is an API server that authenticates the users anna and root. anna may read HPAs in team-chat, root in all namespaces.
+// cluster is an API server that authenticates the users anna and root. anna may read HPAs in the namespace team-chat, and root may read
+// HPAs in all namespaces.
 type cluster struct {
 	mu     sync.Mutex
 	tokens int
