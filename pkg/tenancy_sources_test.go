@@ -408,7 +408,7 @@ func sources(t *testing.T) entrance {
 		{"compressed data without end that decompress to nothing", "", "unknown: stopped",
 			bounded(sent(16, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Encoding", "gzip")
-				endless("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff", "\x00\x00\x00\xff\xff")(w, r) // blocks without data
+				endless("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff", "\x00\x00\x00\xff\xff")(w, r) // endless gzip blocks that contain no data
 			}, small))},
 		{"brackets without end", "", "unknown: stopped", bounded(sent(16, endless(`{"data":`, "[[[[[[[["), small))},
 		{"a redirect of a request with credentials", "KEDA follows redirects", "unknown",

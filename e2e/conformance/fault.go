@@ -39,8 +39,8 @@ func (f fault) definition() string {
 	return hex.EncodeToString(h.Sum(nil))[:6]
 }
 
-// inject starts a fault and returns the function that ends it. The function is nil for a fault that needs no end, such as a killed process.
-// inject returns a lab.NotApplicable error if the adapter lacks what should fail, for example a standby.
+// inject starts a fault and returns the function that ends it. The function is nil for a fault that is over at once, such as a kill of a
+// process. inject returns a lab.NotApplicable error if the adapter lacks what should fail, for example a standby.
 type inject func(ctx context.Context, l *lab.Lab) (repair, error)
 
 type repair func(context.Context) error

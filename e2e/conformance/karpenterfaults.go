@@ -24,7 +24,7 @@ var karpenterFaults = []fault{
 // karpenterProcess is the name of Karpenter's process.
 const karpenterProcess = "karpenter"
 
-// ofKarpenter applies an action to the process of Karpenter. The first of these faults starts Karpenter.
+// ofKarpenter applies an action to the process of Karpenter. If Karpenter does not run yet, the fault starts it first.
 func ofKarpenter(act action) inject {
 	return func(ctx context.Context, l *lab.Lab) (repair, error) {
 		if l.Parts.UseKarpenter == nil {

@@ -196,8 +196,8 @@ func TestMirrorOfAMeanIsReachable(t *testing.T) {
 	}
 }
 
-// A trigger whose query contains a metric of vLLM must become a signal of type keda. The policy must also contain the draft of a vllm
-// signal that reads the metric without KEDA.
+// A trigger whose query contains a metric of vLLM must become a signal of type keda. The policy must also contain the draft of a signal of
+// type vllm that reads the metric without KEDA.
 func TestTriggerOnKnownSeriesHasADraft(t *testing.T) {
 	const trigger = "  - {type: prometheus, name: q, metadata: {serverAddress: 'http://p', query: " +
 		"'sum(vllm:num_requests_waiting)', threshold: '5'}}\n"

@@ -23,7 +23,7 @@ type prices struct {
 	failed string
 }
 
-// current returns the price book that applies now.
+// current returns the price book with the prices of the current PlatformConfig.
 func (p *prices) current() *cost.Book {
 	platform := p.platform()
 	p.mu.Lock()

@@ -74,8 +74,8 @@ func (c *controller) exporterOf(source *policy.DataSource) func(namespace, pod s
 	return func(namespace, pod string) bool { return declared[[2]string{namespace, pod}] }
 }
 
-// hourly returns the price of an instance in USD per hour, or 0 if it is unknown. The PlatformConfig takes precedence over Karpenter's
-// metric, and the metric over the price book.
+// hourly returns the price of an instance in USD per hour, or 0 if the price is unknown. It uses the first of these sources that contains
+// the price: the PlatformConfig, Karpenter's metric, the price book.
 func (s *spending) hourly(o cost.Offer) float64 {
 	platform := s.prices.platform()
 	seen := cost.Price{}

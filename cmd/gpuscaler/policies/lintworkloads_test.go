@@ -22,8 +22,8 @@ spec:
   signals: [{name: queue, type: vllm, target: 10}]
 `
 
-// The team's limit is lower than what its workloads need at minReplicas, so lint must report it. What a workload needs is minReplicas times
-// the requests of its pod template, which lint reads from the files of --objects.
+// The team's GPU limit is lower than the number of GPUs that its workloads request at minReplicas, so lint must report the limit. A
+// workload requests minReplicas times the GPUs in its pod template, which lint reads from the files of --objects.
 func TestLintReportsMinReplicasAboveTheLimitOfATeam(t *testing.T) {
 	platform := commandtest.File(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
 kind: PlatformConfig
