@@ -48,8 +48,8 @@ func (t *tick) addReserve(reserve, needed int32) (added float64) {
 	return added
 }
 
-// exposedNodes returns the number of spot nodes with ready pods of the group. evidence.Exposure describes how a node with other pods
-// counts.
+// exposedNodes returns the number of spot nodes with ready pods of workloads or ready unmanaged pods. If other pods also use units of a
+// node, the node counts only in part.
 func (a *analysis) exposedNodes() (nodes float64) {
 	a.eachPod(func(_ *Workload, p *Pod) {
 		if n := a.node(p); n != nil && p.Ready && n.Type == Spot && !n.Notice && !n.Deleting {
@@ -167,7 +167,7 @@ func (t *tick) listInfeasible() {
 	}
 }
 
-// listClosed lists why each NodePool provides no node, and sets the time at which the full targets are tried again.
+// listClosed adds to the decision the cause for which each NodePool provides no node, and the time at which the cap of the targets ends.
 func (t *tick) listClosed() {
 	t.d.Until = statemachine.Instant(t.s.TargetCap.Until)
 	for i := range t.views() {

@@ -122,7 +122,7 @@ func (s *side) has(pool int) bool {
 	return pool >= 0 && pool < nodepool.MaxPools && slices.Contains(s.all(), int8(pool))
 }
 
-// first returns the index of the first NodePool of the side. A Reason about the whole side contains this index.
+// first returns the index of the first NodePool of the side. It is the field Pool of a Reason that concerns all NodePools of the side.
 func (s *side) first() int8 { return s.pools[0] }
 
 // typeOf returns the capacity type of a NodePool: the type under which the group lists the NodePool, with one exception. A NodePool that
@@ -212,8 +212,8 @@ func (a *analysis) endangered(p *Pod) bool {
 	return n != nil && (n.Notice || n.Deleting)
 }
 
-// ready returns the number of complete replicas whose pods are all ready, on nodes without an interruption notice that are not being
-// deleted.
+// ready returns the number of ready replicas of a workload. All pods of such a replica exist and are ready, and no node of these pods has
+// an interruption notice or is being deleted.
 func (a *analysis) ready(w *Workload) (n int32) {
 	w.eachReplica(func(pods []Pod) {
 		for i := range pods {

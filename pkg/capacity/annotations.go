@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxAnnotationsPerTick is the maximum number of pod annotations that one tick writes. The others are written in the next ticks.
+	// maxAnnotationsPerTick is the maximum number of pod annotations that one tick writes. The next ticks write the remaining ones.
 	maxAnnotationsPerTick = 16
 	// minShield is the shortest duration that karpenter.sh/do-not-disrupt gets on a loading pod. It applies to groups without a lead time or
 	// with a lead time below 15 minutes. Most models are loaded within this time. Karpenter counts the duration from the start of the pod,
@@ -71,9 +71,9 @@ func (t *tick) annotate(m PodAnnotation) bool {
 	return true
 }
 
-// shield returns the value of karpenter.sh/do-not-disrupt that a pod needs. For a pod that loads a model, and for a pod whose successor
-// does, the value is a duration. For every other pod, and if the cluster's Karpenter does not support durations, it is "". The value
-// "true" is never used, because it would protect the node until the pod is deleted.
+// shield returns the value of karpenter.sh/do-not-disrupt that a pod needs. The value is a duration if the pod loads a model, or if a
+// successor of the pod loads a model. For every other pod, and if the cluster's Karpenter does not support durations, the value is "". The
+// value "true" is never used, because it would protect the node until the pod is deleted.
 func (t *tick) shield(p *Pod) string {
 	if !t.g.StartupShield || t.g.Advisory || t.releasing || !t.o.Shields {
 		return ""

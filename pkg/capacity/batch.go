@@ -151,8 +151,8 @@ func (t *tick) keepSuccessors(w *Workload, came statemachine.Successors) {
 }
 
 // refuseBatch records that spot had no capacity for the complete batch. This is not a failure of spot: replicas on spot stay there, and new
-// replicas still use spot first. If full is true, the next batch has one replica and starts only after a wait. The wait doubles with each
-// consecutive batch of this kind.
+// replicas still use spot first. The parameter full is true if a new pod started on a new on-demand node or the batch exceeded its time
+// limit. The next batch then has one replica and starts only after a wait, which doubles each time that a batch fails in this way.
 func (t *tick) refuseBatch(full bool) {
 	t.s.Move.Refused = true
 	if full {

@@ -131,8 +131,8 @@ func (t *tick) checkReturn() {
 	t.findUnmovable(nil, "", t.o.UnmanagedPods)
 }
 
-// reportUnreliable adds a finding for each NodePool on which gpuscaler cannot rely, if the group has several NodePools of the same
-// capacity type.
+// reportUnreliable adds a finding for each NodePool from which gpuscaler does not expect new nodes (see unreliable). It does so only for a
+// capacity type of which the group has several NodePools.
 func (t *tick) reportUnreliable() {
 	for _, s := range []*side{&t.spot, &t.onDemand} {
 		if s.count < 2 {

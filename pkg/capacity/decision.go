@@ -18,15 +18,15 @@ type Decision struct {
 	// Plan contains the changes that an advisory group would make. For every other group it is empty.
 	Plan   []Action
 	Advice []Advice // in the order of Observation.Workloads
-	// Closed lists why each existing NodePool provides no node, while targets are capped because no NodePool does. Until is the time at
-	// which the full targets are tried again; zero: not known.
+	// Closed contains the cause for which each existing NodePool provides no node. It is empty unless targets are capped because no NodePool
+	// provides a node. Until is the time at which the cap ends; zero: not known.
 	Closed []Closed  `json:",omitempty"`
 	Until  time.Time `json:",omitzero"`
 	explain.Report
 	Demand Demand
 	Phase  statemachine.Phase
 
-	returning []onDemandNode // the memory of analysis.returning, kept between ticks
+	returning []onDemandNode // the slice analysis.returning of the last tick, whose memory the next tick reuses
 }
 
 // Demand is how much of the group's resource, such as nvidia.com/gpu, policies and pods request.
@@ -34,7 +34,7 @@ type Demand struct {
 	Policies      int64 // units that the targets of policies request, without target caps
 	UnmanagedPods int64 // requests of all other pods that run or are pending
 	Pending       int64 // requests of pods without a node, if no node is being launched for them
-	Unknown       bool  // whether the demand may be greater than the fields above
+	Unknown       bool  // whether the demand may be greater than the other fields of Demand
 }
 
 // Total returns the demand of policies and unmanaged pods.

@@ -109,12 +109,13 @@ func (w *Workload) awaitsDevices(replicas int32) bool {
 }
 
 // claimCount counts workloads or pods whose claims of devices (dynamic resource allocation) make the demand unknown, and contains the
-// name of the first of them. The devices of some claims cannot be counted. Claims of pods without a node are the second kind.
+// name of the first workload or pod. Claims make the demand unknown in two cases:
 //
-// The devices of the second kind are included in the demand, but by default Karpenter launches no node for such pods. Therefore such a
-// waiting pod is no evidence that spot lacks capacity, and its waiting time is not compared with the spot wait timeout. A limit cap of
-// on-demand ends only when pods have waited for this timeout, so with only such pods it would never end. For this reason demand is
-// unknown while such pods wait, and no limit cap is set.
+//   - The devices of the claim cannot be counted.
+//   - The devices can be counted and are included in the demand, but the pod has no node. By default Karpenter launches no node for a pod
+//     with claims, so the waiting pod is no evidence that spot lacks capacity, and its waiting time is not compared with the spot wait
+//     timeout. A limit cap of on-demand ends only when pods have waited for this timeout, so with only such pods it would never end. For
+//     this reason demand is unknown while such pods wait, and no limit cap is set.
 type claimCount struct {
 	first string
 	count int
@@ -169,9 +170,9 @@ func (n *Node) hasSpace(size int64, now time.Time) bool {
 	return !n.Voluntary && !n.Disrupted && !n.Notice && n.acceptsPods(now) && nodepool.Units(n.GPUs)-nodepool.Units(n.Used) >= size
 }
 
-// fitsExistingNodes reports whether the nodes that stay have enough free units for three demands together: the waiting pods, the replicas
-// of surges that have no pod yet, and the parameter more (in units). On each node, the free units are rounded down to a multiple of the
-// size of the workload's pods.
+// fitsExistingNodes reports whether the nodes that are not about to be removed have enough free units for three demands together: the
+// waiting pods, the replicas of surges that have no pod yet, and the parameter more (in units). On each node, the free units are rounded
+// down to a multiple of the size of the workload's pods.
 func (t *tick) fitsExistingNodes(w *Workload, more int64) bool {
 	size := max(w.podGPUs(), 1)
 	left := -more

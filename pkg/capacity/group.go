@@ -19,8 +19,8 @@ const MaxSchedules = 16
 
 // DefaultReturn is the default pace of the return to spot, in nodes per hour. At this pace, the return is limited only by cold starts and
 // by the capacity of spot. On the recorded spot markets, a pace of 4 increases the cost by 0.10 to 0.32 times the oracle's cost and
-// improves availability by at most 0.25 percentage points. A pace above 30 makes no difference there. At any pace, several replicas move at
-// once only after the previous batch was completely ready on spot.
+// improves availability by at most 0.25 percentage points. A pace above 30 does not change the results. At any pace, several replicas move
+// at once only after the previous batch was completely ready on spot.
 const DefaultReturn = 30
 
 // CapacityType is a value of the label karpenter.sh/capacity-type.
@@ -76,7 +76,7 @@ type Group struct {
 	Advisory bool   // decisions are made and explained, and overrides are restored, but no field is overridden
 
 	OnDemandBase       int64         // units of the resource that run on on-demand nodes before any spot is used
-	SpotWaitTimeout    time.Duration // how long pods wait for spot before on-demand may grow; 0: Karpenter's own fallback
+	SpotWaitTimeout    time.Duration // how long pods wait for spot before on-demand may grow; 0: pods do not wait, as with Karpenter alone
 	Fallback           FallbackMode
 	ReturnNodesPerHour int64 // maximum pace of the return to spot, in nodes per hour; 0: DefaultReturn
 
@@ -158,7 +158,7 @@ func (g *Group) Selector() string {
 	return strings.Join(terms, ",")
 }
 
-// Matches reports whether a node with the given labels belongs to the group's NodeSelector.
+// Matches reports whether the given labels of a node contain all labels of the group's NodeSelector.
 func (g *Group) Matches(labels map[string]string) bool {
 	for key, value := range g.NodeSelector {
 		if label, has := labels[key]; !has || label != value {

@@ -232,8 +232,8 @@ func (a *analysis) anyPending() bool {
 	return found
 }
 
-// unknownPodWaits reports whether a pod has been pending for unknownPendingTime for which it is unknown whether it can be scheduled to
-// the group's NodePools.
+// unknownPodWaits reports whether a pod has been pending for at least unknownPendingTime and it is unknown whether this pod can be
+// scheduled to the group's NodePools.
 func (a *analysis) unknownPodWaits() bool {
 	for i := range a.o.UnmanagedPods {
 		if p := &a.o.UnmanagedPods[i]; p.UnknownPlacement && p.Pending && a.now.Sub(p.Since) >= unknownPendingTime {

@@ -27,7 +27,7 @@ type Observation struct {
 type PoolView struct {
 	Exists bool
 	Ready  bool // the condition Ready is not False; Karpenter launches nothing in a NodePool that is not ready
-	Mixed  bool // its requirements allow spot and another capacity type; for only reserved and on-demand, Mixed is false
+	Mixed  bool // its requirements allow spot and another capacity type; false if they allow only reserved and on-demand
 	nodepool.View
 	// LaunchesOnDemand is true if the requirements allow on-demand nodes besides reserved nodes. If the group lists such a NodePool as
 	// reserved, gpuscaler treats it as an on-demand NodePool whose reserved nodes are used first.

@@ -190,8 +190,8 @@ func (t *tick) isLeft(pool int, l *nodepool.LimitView) bool {
 	return t.s.Pools[pool].Overrides[f].On && !t.o.Pools[pool].Writable(f)
 }
 
-// sideRoom returns by how many units the NodePools of a capacity type can still grow together. It ignores NodePools on which gpuscaler
-// cannot rely. If it can rely on none of them, it includes all.
+// sideRoom returns by how many units the NodePools of a capacity type can still grow together. It ignores unreliable NodePools. If all of
+// the NodePools are unreliable, it includes all of them.
 func (t *tick) sideRoom(s *side) (room int64) {
 	reliable := slices.ContainsFunc(s.all(), func(i int8) bool { return t.unreliable(int(i)) == explain.PoolReliable })
 	for _, i := range s.all() {
@@ -202,7 +202,8 @@ func (t *tick) sideRoom(s *side) (room int64) {
 	return room
 }
 
-// unreliable returns why gpuscaler does not rely on a NodePool to provide nodes.
+// unreliable returns why gpuscaler expects no new node from a NodePool if other NodePools of its capacity type exist. The result is
+// PoolReliable if there is no such reason.
 func (t *tick) unreliable(pool int) explain.PoolProblem {
 	v := &t.o.Pools[pool]
 	switch {
@@ -252,9 +253,9 @@ func (t *tick) allClosed() (closed closedGroup) {
 }
 
 // closedBy returns why a NodePool provides no node for the smallest waiting pod. It returns CauseNone if the NodePool may provide a node.
-// While the target is capped, every recent refused launch is a cause. While the target is not capped, only launches refused after the end
-// of the last cap are a cause, so that the full target is tried once after each cap. The same applies to the time in which a capacity
-// reservation launched no node.
+// While the target is capped, every recent refused launch is a cause. While the target is not capped, two causes count only from the end
+// of the last cap, so that the full target is tried once after each cap: refused launches, and the time without a launch after which a
+// capacity reservation counts as full.
 func (t *tick) closedBy(pool int) explain.Cause {
 	since := t.s.TargetCap.Since
 	if t.s.TargetCap.On {

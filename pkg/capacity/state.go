@@ -28,7 +28,7 @@ type memory struct {
 	override.State
 
 	KnownSince int64 `json:"knownSince"` // time since which demand has been known without interruption
-	UnknownAt  int64 `json:"unknownAt"`  // when demand was last unknown; 0: it was known since the start
+	UnknownAt  int64 `json:"unknownAt"`  // when demand was last unknown; 0: demand has been known since the first tick
 	// ShortSince is the time since which pods without a node have waited although no node is being launched for them; 0: none wait.
 	ShortSince int64                  `json:"shortSince"`
 	ZeroLimit  statemachine.ZeroLimit `json:"zeroLimit"`

@@ -77,7 +77,7 @@ func (s *State) surgeOf(workload, pod string) *statemachine.Surge {
 
 // inheritSurges continues the surges of the previous leader. It recognizes them by the deletion cost of the old replica. If the workload
 // has a newer pod, this pod is the successor, and the time limit of the surge begins with the creation of this pod. Otherwise the
-// previous leader has just begun or has just ended the surge, and the workload rests.
+// previous leader has just begun or has just ended the surge, and the workload gets no surge for SurgeRest.
 func (t *tick) inheritSurges() {
 	if !t.s.Inherits || t.o.Lost {
 		return

@@ -74,7 +74,7 @@ func (s *Losses) Expected(leadTime time.Duration) int32 {
 type Exposure struct {
 	Pods   int64   // ready pods of the group's workloads, including pods of the reserve
 	Needed int32   // number of the ready replicas that are necessary for the demand
-	Nodes  float64 // number of spot nodes with these pods; a node counts only in part if it also has other ready pods
+	Nodes  float64 // number of spot nodes with ready pods, including unmanaged pods; a node counts in part if other pods also use its units
 }
 
 // ReplicasLostWith returns how many replicas are expected to be lost if the provider takes the given number of nodes. The result is at most

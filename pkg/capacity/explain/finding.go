@@ -17,7 +17,7 @@ const (
 	FindMissing           FindingKind = iota // the NodePool does not exist
 	FindNotConsented                         // gpuscaler.io/nudge does not list the field
 	FindUnsupported                          // the CRD does not have the field, or this Karpenter does not support the feature
-	FindUnreadable                           // the value of the field cannot be compared, so the field is not overridden
+	FindUnreadable                           // the value of the field is invalid or too long to be saved, so the field is not overridden
 	FindContested                            // another manager edited the field three times, so the field is not overridden for six hours
 	FindMixed                                // a NodePool of several capacity types is only observed
 	FindWeights                              // the weights do not put spot before on-demand, so replicas never return to spot
@@ -30,15 +30,15 @@ const (
 	FindForeignAnnotation                    // a pod has a deletion cost of another manager, which gpuscaler does not change
 	// a limit is overridden, and would not be restored if gpuscaler were killed and never started again
 	FindPermanentLimit
-	FindRecord // the record annotation cannot be read; the fields that gpuscaler owns are removed
+	FindRecord // the record annotation cannot be read; the fields that gpuscaler owns are removed from the NodePool
 	// the owner withdrew the consent: gpuscaler.io/nudge no longer lists an overridden field, so gpuscaler may not restore the field; Name
 	// is the value to restore
 	FindConsentWithdrawn
 	// the devices of some claims cannot be counted, so demand is unknown; Name is the first of Count workloads or pods
 	FindClaims
-	// pods without a node claim devices, for which Karpenter by default launches no node; Name and Count as in FindClaims
+	// pods without a node claim devices, for which Karpenter by default launches no node; Name is the first of Count workloads or pods
 	FindPendingClaims
-	// gpuscaler does not rely on one of several NodePools of a capacity type; Problem is the reason
+	// gpuscaler expects no new node from one of several NodePools of a capacity type; Problem is the reason
 	FindNoRoom
 	// a newer version of gpuscaler wrote the record annotation; Name is the field that this version cannot restore, and Count the version of
 	// the record
@@ -278,7 +278,8 @@ func (f Finding) price() string {
 	return fmt.Sprintf(", $%.2f/h", f.Hourly)
 }
 
-// PoolProblem is the reason why gpuscaler does not rely on a NodePool. It is used in groups with several NodePools of a capacity type.
+// PoolProblem is the reason why gpuscaler expects no new node from a NodePool. It is used in groups with several NodePools of a capacity
+// type.
 type PoolProblem uint8
 
 // The values of PoolProblem.

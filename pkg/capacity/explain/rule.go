@@ -9,11 +9,11 @@ type Rule uint8
 const (
 	RuleNone        Rule = iota
 	RuleDemand           // A: units of policies; B: units of unmanaged pods
-	RuleForeignEdit      // an edit of another manager is kept. Name: the field; A: number of edits; Until: not overridden before
+	RuleForeignEdit      // an edit of another manager is kept. Name: the field; A: number of edits; Until: earliest next override
 	RuleSchedule         // a window of the group is open. Name: the window; Until: its end
 	RuleBase             // the first units of the group run on on-demand nodes. A: the base; B: units that run on on-demand nodes
-	// RuleFallback: on-demand is used before spot. A: refused launches or lost nodes; B: all launches or nodes; Until: the next probe. In
-	// the reason why a hard fallback does not limit spot, Until is zero.
+	// RuleFallback: on-demand is used before spot. A: refused launches or lost nodes; B: all launches or nodes; Until: the next probe. If a
+	// hard fallback cannot limit spot, a second Reason contains the cause in the field Cause, and its Until is zero.
 	RuleFallback
 	RuleProbe // spot may have one more node. A: the limit; Until: end of the probe, or zero if spot is not limited
 	// replicas move back to spot. A: units still on on-demand nodes; B: nodes per hour; Until: when the next node may be emptied
@@ -28,15 +28,15 @@ const (
 	RuleConsolidationFreeze
 	RuleShield  // loading pods are protected from disruption. A: number of pods
 	RulePacking // some pods are deleted first in a scale-in. A: number of pods
-	// replicas are added to replace those at risk. A: replicas on nodes with an interruption notice; B: expected further losses
+	// replicas are added for replicas at risk. A: replicas on nodes with an interruption notice; B: expected further losses
 	RuleAtRisk
 	// no NodePool provides a node. Pool and Cause: the first NodePool and its cause; A: replicas without a node; Until: next try
 	RuleConstrained
 	RuleBuffer  // a CapacityBuffer keeps nodes. A: number of replicas; Until: when they are needed
 	RuleRelease // every overridden field is restored
-	// RuleSurge adds a replica before Karpenter evicts one. Name: the workload; Node: the node of the replica; Cause: why Karpenter disrupts
-	// the node; A: 0 if the replica is added, 1 if it is ready and the old one is deleted, 2 if it was removed without a result; Until: the
-	// end of the time limit, or the next attempt.
+	// RuleSurge adds a successor before Karpenter evicts a replica. Name: the workload; Node: the node of the replica; Cause: why Karpenter
+	// disrupts the node; A: 0 while the successor starts, 1 if the successor is ready and the replica is deleted, 2 if the successor was not
+	// ready in time and is removed; Until: the end of the time limit, or, if A is 2, the time of the next attempt.
 	RuleSurge
 	NumRules
 )

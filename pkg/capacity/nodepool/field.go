@@ -42,7 +42,7 @@ const (
 // fieldTable describes each field once: its path, the consent that a write needs, and the format of its value. The patch, the record
 // annotation, and every text that names a field use this table.
 var fieldTable = [FieldLimit + 1]struct {
-	path    Path // of FieldLimit: the path of the map that has one entry for each resource
+	path    Path // for FieldLimit, the path of spec.limits, which has one entry for each resource
 	consent Consent
 	format  valueFormat
 }{
@@ -79,6 +79,6 @@ func (f Field) Number(n int64) Value {
 	return Value(text)
 }
 
-// Text returns s as a quoted JSON string. It does not escape s as JSON requires, because the values that Karpenter accepts in such a field
+// Text returns s as a quoted JSON string. It does not escape s as JSON requires, because the values that Karpenter accepts in a text field
 // contain no character that must be escaped.
 func (f Field) Text(s string) Value { return Value(strconv.Quote(s)) }

@@ -5,7 +5,7 @@ import "strings"
 // Path is the location of a field in an object: the keys from the root.
 type Path []string
 
-// String returns the path for people: keys joined by dots, and the resource of a limit in brackets.
+// String returns the path for messages: keys joined by dots, and the resource of a limit in brackets.
 func (p Path) String() string {
 	var b strings.Builder
 	for i, key := range p {

@@ -9,7 +9,7 @@
 //	fields.go       Fields: observed, original and requested values
 //	settle.go       the effect of an observation on the state
 //	write.go        the changes of a tick
-//	patch.go        Patch, Change, Current: what is written, and what is overridden at present
+//	patch.go        Patch, Change, Current: what is written, and what is overridden now
 //	record.go       the annotation on a NodePool with the owner's values
 //	newerrecord.go  such an annotation of a newer version of gpuscaler
 //

@@ -49,9 +49,9 @@ func (n *lenientInt) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// wait returns the part of a saved field that must be kept without an override: the number of counted edits by other managers, and the
-// time until which the field is not overridden after the last edit. It returns the zero value if these edits need not be stored any
-// longer (see forgotten).
+// wait returns the edits that a newer record contains for a field: the number of counted edits by other managers, and the time until which
+// the field is not overridden after the last edit. The result contains no override. It is the zero value if these edits need not be stored
+// any longer (see forgotten).
 func (fs *Fields) wait(saved *stableField) Override {
 	o := Override{Overwrites: uint8(min(max(saved.Overwrites, 0), maxOverwrites)), Yielded: fs.clip(int64(saved.Yielded)),
 		Retry: fs.clip(int64(saved.Retry))}
@@ -124,7 +124,7 @@ func (fs *Fields) examineRecord(pool int) {
 	switch {
 	case newer == nil && p.newer != nil:
 		*p = Pool{UID: p.UID, Overrides: p.waits()}
-	case newer != nil && p.Record != text: // if equal, the state was restored from a snapshot and continues
+	case newer != nil && p.Record != text: // if the state already contains this record, a snapshot restored the state, which is kept
 		*p = Pool{UID: p.UID, Record: text, Overrides: p.waits()}
 	}
 	p.examined, p.newer = text, newer

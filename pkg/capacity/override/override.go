@@ -8,16 +8,17 @@ import (
 )
 
 // Override is the state machine of one field of one NodePool. In the table, To is the overriding value, Before the value before the last
-// write, and Original the owner's value. "ours" means that gpuscaler's field manager owns the field, and "another" is any other value.
+// write, Original the owner's value, and "another" is any other value. "ours" means that gpuscaler's field manager owns the field, and
+// "theirs" means that another manager set the value last.
 //
 //	state      observed value            next       action
 //	free       any                       free       nothing
 //	written    To                        confirmed  nothing
 //	written    Before                    written    repeats the write after RepeatInterval
 //	confirmed  To                        confirmed  nothing
-//	any        To, set by another        yielded    the edit stays, and is the owner's value from then on
+//	any        To, theirs                yielded    the edit stays, and is the owner's value from then on
 //	confirmed  Before or another         yielded    the edit stays, and is the owner's value from then on
-//	written    another                   yielded    the same
+//	written    another                   yielded    the edit stays, and is the owner's value from then on
 //	releasing  Original, ours            releasing  repeats the restore until the ownership ends
 //	releasing  Original                  free       nothing
 //	releasing  Before                    releasing  repeats the restore after RepeatInterval

@@ -14,8 +14,8 @@ import (
 // manager the owner of the field again.
 type Patch struct {
 	Changes   []Change // the changed fields; empty if only the record changes
-	Overrides []Change // the annotation after the patch; "": the patch removes it
-	Record    string   // the annotation after the patch; "": remove it
+	Overrides []Change // every override of the NodePool after the patch, including unchanged overrides
+	Record    string   // the record annotation after the patch; "": the patch removes it
 	Loosens   bool     // the patch allows more nodes, so it is applied before the targets are served
 	// KeepsRecord is true if the patch only restores fields: the caller does not apply Overrides and Record. The NodePool then has a record
 	// of a newer version of gpuscaler, and an apply would remove fields that this version does not know.

@@ -17,7 +17,7 @@ func (fs *Fields) Adopt(pool int) {
 	p.UID = v.UID
 	for i := range v.Limits {
 		if l := &v.Limits[i]; l.Ours {
-			fs.State.Limits.Field(l.Resource) // a limit that another version of the group has set
+			fs.State.Limits.Field(l.Resource) // reserves a field for a limit that gpuscaler set before the group was changed
 		}
 	}
 	fs.examineRecord(pool)

@@ -6,12 +6,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 )
 
-// Evidence counts the NodeClaims of one or several spot NodePools that failed or were lost recently. It shows whether the provider has spot
-// capacity.
+// Evidence counts recent refused launches and lost nodes of one or several spot NodePools. It shows whether the provider has spot capacity.
 type Evidence struct {
 	Refused, Attempts int  // launches that were refused for lack of capacity, and all launches, within RefusalWindow
 	Lost, Nodes       int  // nodes that the provider took, and all nodes, within LossWindow
-	Replaced          bool // whether an on-demand NodePool has grown in this time, so that it runs the pods for which spot had no capacity
+	Replaced          bool // whether on-demand launched a node within RefusalWindow, which then runs the pods for which spot had no capacity
 	Open              bool // whether one of several NodePools may launch nodes and has not failed, so that spot may have capacity
 }
 
@@ -24,7 +23,7 @@ const (
 	// only the refused offering (instance type and zone) and tries the next offering.
 	ShortageMinimum = time.Minute
 	minRefusals     = 3
-	minLosses       = 2 // minimum number of lost nodes; at least half of the nodes must also be lost, because 3 of 60 would be normal
+	minLosses       = 2 // minimum number of lost nodes; at least half of the nodes must also be lost, a loss of 3 of 60 is normal
 	// MaxEvidence is the maximum number of NodeClaims that are counted. Karpenter can create a hundred NodeClaims per minute, and three
 	// refusals are sufficient evidence.
 	MaxEvidence = 32

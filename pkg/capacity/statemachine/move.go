@@ -26,7 +26,7 @@ const (
 //	Surging     SuccessorsReady     Annotating  drops the victims without a successor
 //	Surging     SuccessorsRefused   NoMove      the next batch waits longer
 //	Annotating  VictimsAnnotated    Shrinking   the target decreases by the surge
-//	Annotating  MoveTimeout         NoMove      the next move waits as long as after an emptied node
+//	Annotating  MoveTimeout         NoMove      the next move waits as after a successful move
 //	Shrinking   MoveTimeout         NoMove      the remaining victims are not deleted
 //	Shrinking   DemandGrew          NoMove      the victims are needed
 //	any         VictimsGone         NoMove      after Shrinking: the next batch may be twice as large
@@ -138,7 +138,8 @@ func (m *Move) Event(in *MoveInput) MoveEvent {
 func (in *MoveInput) surgeEvent() MoveEvent {
 	c, late, ready := &in.Came, in.Age > in.Limit, in.Came.Moved()
 	over := late || c.Loading == 0 && ready+c.Refused+c.Existing >= in.Victims
-	// during a probe, a successor on reserved capacity does not show that spot has capacity, but its replica has moved
+	// During a probe, successors on reserved capacity do not show that spot has capacity. They count as moved if they replace the whole
+	// batch.
 	moves := in.Phase == Returning && ready > 0 || c.Reserved > 0 && c.Reserved >= in.Victims
 	switch {
 	case moves && over && c.Spare >= min(ready, in.Victims):
@@ -162,8 +163,8 @@ func (m *Move) DropGone(exists func(uid string) bool) {
 	clear(m.Victims[m.Count:])
 }
 
-// Refused records that spot had no capacity for a batch. The next batch has one replica and starts only after a wait, which is twice as
-// long after each consecutive batch of this kind. The wait depends on the name of the group, so that several groups do not retry at the
+// Refused records that spot had no capacity for a batch. The next batch has one replica and starts only after a wait. The wait doubles with
+// each consecutive batch for which spot had no capacity. It depends on the name of the group, so that several groups do not retry at the
 // same time.
 func (p *Pace) Refused(at int64, group string) {
 	p.Width, p.Level = 1, min(p.Level+1, MaxLevel)

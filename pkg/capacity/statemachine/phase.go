@@ -87,7 +87,7 @@ type SpotState struct {
 	Since int64         `json:"since,omitempty"` // start of the phase
 	Until int64         `json:"until,omitempty"` // end of a fallback, at which a probe begins, or end of a probe
 	Limit int64         `json:"limit,omitempty"` // limit of the spot NodePool during a probe
-	Moved int64         `json:"moved,omitempty"` // start of the move that emptied the last node
+	Moved int64         `json:"moved,omitempty"` // when a batch last began to empty a node, or when the last batch was given up
 	// Count and Of are the evidence for a fallback: the number of refused launches and of all launches, or the number of lost nodes and of all
 	// nodes.
 	Count int32 `json:"count,omitempty"`

@@ -19,7 +19,7 @@ type SentWrite struct {
 }
 
 // Recently reports whether this value was the last written value of the object, and was written within RepeatInterval. If not, it records
-// that the value is written now. The parameter uid identifies the object, and kind its annotation.
+// that the value is written now. The parameter uid identifies the object, and kind identifies the annotation of a pod.
 func (s *Sent) Recently(uid string, kind uint8, value string, at int64) bool {
 	now := SentWrite{hash(uid, string(rune('a'+kind))), hash(value), at}
 	for i := range s.Writes {

@@ -155,9 +155,8 @@ func (s *Surge) Apply(event SurgeEvent, at int64) {
 // Runs reports whether the surge adds a replica to the target, or the replica that it replaces is being deleted.
 func (s *Surge) Runs() bool { return s.Step == SurgeAsked || s.Step == SurgeReplacing }
 
-// Extra returns how many replicas, at most 1, the surge adds to the target of a workload that needs the given number of replicas. If
-// demand adds replicas during the surge, the field Size limits their sum with the surge, because one of the new replicas can be the
-// successor.
+// Extra returns how many replicas, at most 1, the surge adds to the target of a workload that needs the given number of replicas. The
+// surge adds none if the workload already needs Size replicas, because demand has grown: a new replica can then be the successor.
 func (s *Surge) Extra(needs int32) int32 {
 	if s.Step != SurgeAsked || needs <= 0 {
 		return 0

@@ -32,7 +32,7 @@ const (
 	targetCapUnchanged targetCapEvent = iota
 	shortage                          // no NodePool provides a node, and pods have waited for ShortageMinimum
 	nodesArrive                       // a NodePool provides nodes again
-	// no pod waits for a node; without a cap, the previous cap must also have ended more than MaxTargetCap ago
+	// no pod waits for a node; in the state uncapped, the last cap must also have ended more than MaxTargetCap ago
 	demandMet
 	retryDue // the duration of the cap is over
 	numTargetCapEvents
