@@ -44,7 +44,7 @@ type cluster struct {
 	lag           int                 // number of seconds for which the observation does not change
 	shown         Observation
 	nodeGPUs      bool // the observation contains the size of the nodes of each NodePool
-	// number of restores after which gpuscaler still owns the fields, as if it crashed between the two requests of a restore
+	// number of next restores that leave the field owned by gpuscaler, as if it crashed between the two requests of a restore
 	sticky    int
 	silent    bool // gpuscaler does not run: it decides and writes nothing
 	releasing bool
@@ -77,8 +77,8 @@ type simPool struct {
 	ready    bool
 	reserved int  // number of instances in a capacity reservation of the NodePool; Karpenter launches them first
 	mixed    bool // the group lists the NodePool as reserved, and its requirement is In [reserved, on-demand]
-	// size of the capacity reservation of a NodePool that launches nothing else; 0: any size. While the reservation is full, Karpenter has
-	// no offering for the NodePool: it creates no NodeClaim and sends no Event.
+	// maximum number of nodes, such as the size of a capacity reservation; 0: no maximum. While the NodePool has this number of nodes,
+	// Karpenter creates no NodeClaim for it and sends no Event.
 	slots             int
 	gone, unsupported bool
 	version           int // version of the object; the API server refuses a write that is based on an older version

@@ -81,8 +81,8 @@ type ignoreFailures struct{}
 func (ignoreFailures) Errorf(string, ...any) {}
 func (ignoreFailures) Helper()               {}
 
-// vary hashes the decisions for a random variation of the observation, on a copy of the state. It decides one second, two minutes, three
-// minutes and 25 minutes later, and runs Shutdown after each decision.
+// vary changes the observation at random, and adds the resulting decisions to the hash. It uses a copy of the state. Decisions are made one
+// second, two minutes, three minutes and 25 minutes after the current time, and Shutdown runs after each decision.
 func (m *model) vary(h digest, random *rand.Rand) {
 	s, o, g := m.s, m.observe(), *m.g
 	g.Advisory = random.IntN(10) == 0

@@ -129,7 +129,7 @@ func TestFreezeEntriesAreRecognizedByTheirCompleteForm(t *testing.T) {
 	entries := strings.NewReplacer("E,U]", `{"duration":"15m","nodes":"0","reasons":["Empty"],"schedule":"0 0 23 11 *"},`+
 		`{"duration":"60m","nodes":"0","reasons":["Underutilized"],"schedule":"0 0 23 11 *"}]`)
 	for list, with := range map[nodepool.Value]nodepool.Value{
-		``:                `[{"nodes":"10%"},E,U]`, // the default of the CRD; without it, no budget would limit disruption outside a freeze
+		``:                `[{"nodes":"10%"},E,U]`, // an absent list has the default of the CRD, which must also limit disruption later
 		`[]`:              `[E,U]`,
 		`[{"nodes":"1"}]`: `[{"nodes":"1"},E,U]`,
 		`[{"duration":"8h","nodes":"0","schedule":"0 9 * * 1-5"}]`: `[{"duration":"8h","nodes":"0",` +

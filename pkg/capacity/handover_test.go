@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// protected reports whether Karpenter leaves the replicas on on-demand nodes. Either the weights put on-demand first, so that Karpenter's
-// simulation finds no cheaper node, or the budgets forbid the disruption of underutilized nodes.
+// protected reports whether Karpenter must keep the on-demand nodes on which replicas run. Either the weights put on-demand first, so that
+// Karpenter's simulation finds no cheaper node, or the budgets forbid the disruption of underutilized nodes.
 func (c *cluster) protected() bool {
 	return c.pools[1].number("weight") > c.pools[0].number("weight") || !c.allowed(c.pools[1], statemachine.ReasonUnderutilized)
 }

@@ -45,8 +45,8 @@ func (c *cluster) invariants(o *Observation) {
 	c.watchFallback(o)
 }
 
-// watchFallback fails the test if a fallback begins without evidence: because of refused launches or lost nodes, although a spot NodePool
-// that may launch nodes had neither refused launches nor lost nodes.
+// watchFallback fails the test if a fallback begins without sufficient evidence. A fallback because of refused launches or lost nodes is
+// allowed only if each spot NodePool that may launch nodes had a refused launch or a lost node.
 func (c *cluster) watchFallback(o *Observation) {
 	s := &c.s.Spot
 	before := len(c.phases) > 0 && c.phases[len(c.phases)-1] == statemachine.Fallback
@@ -137,7 +137,7 @@ func (c *cluster) watchProtection(o *Observation) {
 type freezeMemory struct {
 	on     bool
 	needed int64 // last time at which a rule needed the freeze
-	end    int64 // end of the freeze entries at the time needed
+	end    int64 // end of the freeze entries that existed at that time
 }
 
 // watch checks the batch of replicas that moves to spot. It fails the test if the batch grows, or if the workload has fewer ready

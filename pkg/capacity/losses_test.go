@@ -28,7 +28,7 @@ func TestReserveCoversOnlyReplicasOnSpot(t *testing.T) {
 		for i := range 4 {
 			o.Pools[0].Losses = append(o.Pools[0].Losses, evidence.Loss{UID: fmt.Sprint("lost-", i), At: midnight.Add(-time.Minute)})
 		}
-		// the first workload runs on the nodes of the test case, and the second on spot nodes that nothing threatens
+		// the first workload runs on the nodes of the test case, and the second on spot nodes that are not at risk
 		four := Workload{Uncapped: 4, Current: 4, GPUs: 1, Known: true}
 		o.Workloads = []Workload{four, four}
 		for i := range 8 {

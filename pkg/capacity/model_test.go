@@ -111,7 +111,7 @@ func (m *model) happen() {
 		}
 	case "pause":
 		l.paused = !l.paused
-		m.disturbed++ // starts the check of the batch again, because a pause can prolong or end the surge
+		m.disturbed++ // makes the method watch start its check of the batch again, because a pause can prolong or end the surge
 	case "span":
 		from := m.now.Add(time.Duration(rapid.IntRange(-600, 1800).Draw(t, "from")) * time.Second)
 		m.ahead = []Span{{From: from, Until: from.Add(time.Duration(rapid.IntRange(60, 7200).Draw(t, "length")) * time.Second), GPUs: 2,
@@ -206,7 +206,7 @@ func TestEveryHistoryCanBeReleased(t *testing.T) {
 	})
 }
 
-// As in the previous test, but gpuscaler crashes after every tick that writes to a NodePool. The records on the NodePools must be
+// Random events occur, and gpuscaler crashes after every tick that writes to a NodePool. The record annotations on the NodePools must be
 // sufficient to restore all values.
 func TestEveryHistoryCanBeReleasedWithACrashAfterEachWrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

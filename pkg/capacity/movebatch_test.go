@@ -93,7 +93,7 @@ func TestSuccessorsOnDemandAreDeletedAndThoseOnSpotStay(t *testing.T) {
 // The provider takes the nodes of three replicas while a batch of four moves, and spot has capacity for only one successor. Three
 // successors on new on-demand nodes must stay as replacements of the replicas at risk, and no more successors may start.
 func TestSuccessorsOnDemandOfReplicasAtRiskStay(t *testing.T) {
-	for first := range 2 { // the first replica of the batch is at risk, or it is not
+	for first := range 2 { // index of the first replica of the batch that is at risk
 		c, chat := scarce(t)
 		c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.Move.Step == statemachine.Surging && c.s.Move.Count == 4 })
 		c.room(1)

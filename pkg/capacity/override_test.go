@@ -453,7 +453,7 @@ func TestNodePoolWithoutGroupIsRestoredFromItsRecord(t *testing.T) {
 func TestNewVersionOfTheGroupKeepsOverrides(t *testing.T) {
 	c, _, before := zeroLimitCluster(t)
 	next := *c.g
-	next.Pools = []Pool{c.g.Pools[1], c.g.Pools[0]} // the NodePools in another order, and another resource first
+	next.Pools = []Pool{c.g.Pools[1], c.g.Pools[0]} // the same NodePools in another order
 	c.g, c.pools[0], c.pools[1] = &next, c.pools[1], c.pools[0]
 	writes := c.writes
 	c.run(time.Minute)

@@ -55,7 +55,7 @@ func (c *cluster) nodesOf(name string) int { return c.nodes(c.pool(name)) }
 
 // A NodePool of reserved and on-demand capacity is used as the on-demand NodePool of its group, in every order of the NodePools. The test
 // runs once with this NodePool listed as on-demand, and once with it listed as reserved. The prepaid NodePools must be used first, even
-// in a fallback. The replicas on its on-demand nodes must return to spot. The replicas on its prepaid node must not move.
+// in a fallback. Replicas on the on-demand nodes of the mixed NodePool must return to spot. Replicas on its prepaid node must not move.
 func TestMixedNodePoolBesideReservedOnesIsTheOnDemandSide(t *testing.T) {
 	for _, listed := range []CapacityType{OnDemand, Reserved} {
 		pools := []prepaid{{Pool: Pool{"block-a", Reserved}, weight: "90", slots: 1}, {Pool: Pool{"block-b", Reserved}, weight: "85", slots: 1},

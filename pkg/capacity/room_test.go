@@ -268,7 +268,8 @@ func TestLimitThatAllowsOnlyTooSmallNodesNamesThePod(t *testing.T) {
 	}
 }
 
-// A group whose nodes are found by their labels is at its maximum, or at the number of its nodes.
+// A group whose nodes are found by their labels has its maximum number of nodes or units. In the case "", no maximum is configured, so no
+// node can be added.
 func TestMaximumOfAFleetIsListed(t *testing.T) {
 	for name, want := range map[string]Closed{
 		"maxNodes":    {Cause: explain.CauseFleet, Limited: "maxNodes", Limit: 3, Used: 3, Units: 3},

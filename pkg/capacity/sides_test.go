@@ -248,8 +248,8 @@ func TestSpotWaitTimeoutLimitsEveryOnDemandNodePool(t *testing.T) {
 	}
 }
 
-// The owner of one on-demand NodePool does not allow overrides of its limits. If only the other NodePool had a limit cap, Karpenter would
-// launch its nodes in the first one. Therefore no limit is set, no pod waits for spot, and a finding names the NodePool.
+// The owner of ondemand-b does not allow overrides of its limits. If only ondemand-a had a limit cap, Karpenter would launch all on-demand
+// nodes in ondemand-b. Therefore no limit is set, no pod waits for spot, and a finding names ondemand-b.
 func TestNoOnDemandLimitUnlessAllMayBeSet(t *testing.T) {
 	c := newZones(t, func(g *Group) { g.SpotWaitTimeout = 4 * time.Minute })
 	c.pools[3].consent = nodepool.ConsentWeight | nodepool.ConsentDisruption

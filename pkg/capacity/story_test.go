@@ -84,7 +84,7 @@ func TestFallbackAndReturnOneByOne(t *testing.T) {
 		t.Errorf("%d on spot, %d on demand\n%s", c.nodes(0), c.nodes(1), c.why())
 	}
 	chat.minimum = chat.ready()
-	c.until(18*time.Minute, "spot is probed", c.in(statemachine.Probing)) // 15 minutes, plus or minus 20 percent
+	c.until(18*time.Minute, "spot is probed", c.in(statemachine.Probing)) // the fallback lasts 15 minutes, plus or minus 20 percent
 	if c.limit(0) != 4 {
 		t.Errorf("a probe with a limit of %d, although 3 nodes run", c.limit(0))
 	}

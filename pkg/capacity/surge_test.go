@@ -230,7 +230,8 @@ func TestNodeThatKarpenterChoosesAgainGetsASecondSurge(t *testing.T) {
 	}
 }
 
-// The quiet time of the owner begins while the successor loads: the old replica stays, and the successor is removed.
+// While the successor loads, a disruption budget of the owner begins to forbid the replacement of drifted nodes. The old replica must stay,
+// and the successor must be removed.
 func TestReplicaStaysWhenAQuietTimeBegins(t *testing.T) {
 	s := newSurging(t, 1)
 	s.drift()

@@ -49,8 +49,8 @@ func TestDriftOfAllNodesDoesNotDoubleTheGroup(t *testing.T) {
 	}
 }
 
-// The autoscaler can add no node, but a node that stays has one free GPU. One workload must get a surge, because its successor can use
-// this GPU. The other workload must get no surge.
+// The autoscaler can add no node. The nodes of two workloads drift, and another node has 0, 1 or 2 free GPUs. As many of
+// these workloads must get a surge as GPUs are free, because each successor needs one GPU.
 func TestInfeasibleBufferAllowsASurgeOnFreeGPUs(t *testing.T) {
 	for free, want := range map[int64]int{0: 0, 1: 1, 2: 2} {
 		s := newSurging(t, 1)
@@ -67,7 +67,7 @@ func TestInfeasibleBufferAllowsASurgeOnFreeGPUs(t *testing.T) {
 		for _, p := range s.pools {
 			p.until = s.now.Add(24 * time.Hour) // the NodePool launches no node during the test
 		}
-		for range statemachine.MaxRunningSurges * surgeNodes { // as many nodes as two concurrent surges require, without free GPUs
+		for range statemachine.MaxRunningSurges * surgeNodes { // so many nodes allow MaxRunningSurges surges; no GPU is free
 			n := &simNode{name: s.id("busy"), created: s.now.Add(-time.Hour), usable: true, changed: s.now, pool: s.pools[0]}
 			s.pools[0].nodes = append(s.pools[0].nodes, n)
 			s.other = append(s.other, &simPod{uid: n.name, name: n.name, node: n, gpus: 1, owner: OwnerOther})

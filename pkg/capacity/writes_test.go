@@ -102,7 +102,7 @@ func TestFieldIsTightenedEveryTwoMinutesAndLoosenedAtOnce(t *testing.T) {
 	}
 }
 
-// A previous version of the group also limited cpu. gpuscaler must still restore that limit, even if the NodePool has limits for more
+// Before the group was changed, it also limited cpu. gpuscaler must still restore this limit, even if the NodePool has limits for more
 // resources than one group can override.
 func TestLimitOfAnotherGroupVersionIsRestored(t *testing.T) {
 	g, o := pairOf(t, nil)

@@ -103,7 +103,7 @@ func TestRestartKeepsTheZeroLimitOfItsRecord(t *testing.T) {
 			t.Errorf("limit %d, record %q", c.limit(i), c.pools[i].record)
 		}
 	}
-	_ = before // without a record annotation, the original value is unknown
+	_ = before // unused: without record annotations, gpuscaler cannot restore the original specs
 }
 
 func TestJobPreventsTheZeroLimit(t *testing.T) {

@@ -25,7 +25,7 @@ const (
 
 // TestEveryStateOfAnOverrideAndEveryObservation has one row for each state of an override. A row contains the expected effect of each
 // observed value in three cases: gpuscaler owns the field, another manager owns the field, or consent is withdrawn. In the second case,
-// gpuscaler may still own the record annotation, which matters only for the value To.
+// the effect for the value To also depends on whether gpuscaler owns the record annotation (column again).
 func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
 	values := []nodepool.Value{"81", "30", "20", "44"} // To, Before, Original, and another value
 	written := Override{On: true, To: "81", Before: "30", Original: "20", Owner: "kubectl", Rule: explain.RuleFallback, At: 5, Since: 5,

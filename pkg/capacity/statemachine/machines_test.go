@@ -14,7 +14,8 @@ import (
 func TestEveryPhaseAndSpotEvent(t *testing.T) {
 	const p, f, b, r = PreferSpot, Fallback, Probing, Returning
 	table := [][]Phase{
-		//  columns, the events: unchanged, PairLost, fails, over, useless, ProbeFails, ProbeSucceeds, onDemand, complete
+		// one column for each event: SpotUnchanged, PairLost, SpotFails, FallbackOver, ProbeUseless, ProbeFails, ProbeSucceeds,
+		// ReplicasOnDemand, ReturnComplete
 		p: {p, p, f, p, p, p, p, r, p},
 		f: {f, p, f, b, p, f, f, f, f},
 		b: {b, p, b, b, p, f, r, b, b},
@@ -117,7 +118,8 @@ func TestEveryInputOfThePhasesCausesAnEventOfTheDiagram(t *testing.T) {
 func TestEveryStepAndEventOfAMove(t *testing.T) {
 	const n, s, a, h = NoMove, Surging, Annotating, Shrinking
 	table := [][]MoveStep{
-		//  columns, the events: unchanged, unknown, gone, foreign, ready, refused, annotated, timeout, grew
+		// one column for each event: MoveUnchanged, WorkloadUnknown, VictimsGone, ForeignAnnotation, SuccessorsReady, SuccessorsRefused,
+		// VictimsAnnotated, MoveTimeout, DemandGrew
 		n: {n, n, n, n, n, n, n, n, n},
 		s: {s, n, n, n, a, n, s, s, s},
 		a: {a, n, n, n, a, a, h, n, a},
@@ -167,7 +169,7 @@ func TestEveryInputOfAMoveCausesAnEventOfItsTable(t *testing.T) {
 func TestEveryStateAndEventOfTheZeroLimit(t *testing.T) {
 	const off, pending, on = ZeroLimitOff, ZeroLimitPending, ZeroLimitOn
 	table := [][]ZeroLimitState{
-		//  columns, the events: demandExists, noDemand, noDemandLong
+		// one column for each event: demandExists, noDemand, noDemandLong
 		off:     {off, pending, on},
 		pending: {off, pending, on},
 		on:      {off, pending, on},
@@ -215,7 +217,7 @@ func TestEveryStateAndEventOfTheTargetCap(t *testing.T) {
 	open, capped := TargetCap{Level: 2, Since: 5}, TargetCap{On: true, Level: 2, Since: 5, Until: 9}
 	again := TargetCap{On: true, Level: 3, Since: at, Until: at + jittered(4*firstTargetCap, "chat", 3).Milliseconds()}
 	for _, row := range [][]TargetCap{
-		// each row: state, then the next state for unchanged, shortage, nodesArrive, demandMet, retryDue
+		// each row contains a state, and the next state for each event: targetCapUnchanged, shortage, nodesArrive, demandMet, retryDue
 		{open, open, again, open, {Since: at}, open},
 		{capped, capped, capped, {Level: 2, Since: at}, {Since: at}, {Level: 2, Since: at, Until: 9}},
 	} {
@@ -295,7 +297,7 @@ func TestEveryStateAndEventOfTheConsolidationFreeze(t *testing.T) {
 	for state := range numFreezeStates {
 		for event := range numFreezeEvents {
 			if state == Thawed && event == freezeUnused {
-				continue // without entries, a freeze has ended
+				continue // impossible: without freeze entries, the event is freezeOver
 			}
 			in, listed := inputs[state][event]
 			if !listed {

@@ -9,7 +9,8 @@ import (
 func TestEveryStepAndEventOfASurge(t *testing.T) {
 	const n, a, r, w = NoSurge, SurgeAsked, SurgeReplacing, SurgeResting
 	table := [][]SurgeStep{
-		//  columns, the events: unchanged, NotNeeded, PodGone, NodeStays, NoCapacity, Ready, Timeout
+		// one column for each event: SurgeUnchanged, SurgeNotNeeded, SurgePodGone, SurgeNodeStays, SurgeNoCapacity, SurgeReady,
+		// SurgeTimeout
 		n: {n, n, n, n, n, n, n},
 		a: {a, n, w, w, w, r, w},
 		r: {r, n, n, w, r, r, w},
@@ -95,7 +96,7 @@ func TestSuccessorMustStayReady(t *testing.T) {
 	}
 }
 
-// A surge adds at most one replica. Replicas that demand adds during the surge are included in its size.
+// A surge adds at most one replica. If demand adds a replica during the surge, this replica can be the successor, so the surge adds none.
 func TestSurgeAddsOneReplicaAtMost(t *testing.T) {
 	for step := range numSurgeSteps {
 		s := Surge{Step: step, Size: 2}
