@@ -23,7 +23,8 @@ const (
 	// only the refused offering (instance type and zone) and tries the next offering.
 	ShortageMinimum = time.Minute
 	minRefusals     = 3
-	minLosses       = 2 // minimum number of lost nodes; at least half of the nodes must also be lost, a loss of 3 of 60 is normal
+	// minLosses is the minimum number of lost nodes. At least half of the nodes must also be lost: the loss of 3 of 60 nodes is normal.
+	minLosses = 2
 	// MaxEvidence is the maximum number of NodeClaims that are counted. Karpenter can create a hundred NodeClaims per minute, and three
 	// refusals are sufficient evidence.
 	MaxEvidence = 32
