@@ -31,7 +31,7 @@ func TestQuietTickAllocatesNothingAndAppliesNothing(t *testing.T) {
 			t.Fatalf("%d of %d policies were decided: %v", out.Decided, policies, out.Errors)
 		}
 	}
-	for range 700 { // after 700 ticks every window is full
+	for range 700 { // after 700 ticks every stabilization window is full
 		tick()
 	}
 	cluster.n = 0

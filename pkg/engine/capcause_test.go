@@ -64,8 +64,8 @@ func TestDecisionContainsWhyTheGroupCapsTheTarget(t *testing.T) {
 	}
 }
 
-// A NodePool is full, and a workload without replicas gets work. Its target is one replica. The pod stays pending, so that Karpenter tries
-// to launch a node. When the limit is removed, the target increases to the number of replicas that the queue needs.
+// A NodePool is full, and a workload without replicas gets work. The target of this workload is one replica. Its pod stays pending, so that
+// Karpenter tries to launch a node. When the limit is removed, the target increases to the number of replicas that the queue needs.
 func TestAFullGroupCapsAWorkloadWithoutReplicas(t *testing.T) {
 	w := newFakeCluster("chat", "batch")
 	chat, batch := w.workloads[0].Key, w.workloads[1].Key

@@ -74,7 +74,7 @@ type Record struct {
 	At      time.Time // time of the decision
 	Since   time.Time // time since which the target has its value
 	Unseen  bool      // the last tick did not find the scale target in the cluster, so it made no decision
-	Refusal string    // why the cluster does not return the scale target although it exists
+	Refusal string    // why an existing scale target cannot be scaled; otherwise empty
 	// Superseded is true if the policy or the scale target was replaced after the decision.
 	Superseded bool
 }
@@ -101,7 +101,7 @@ type DecisionStore struct {
 	entries  map[scaling.Key]*workloadEntry
 	keys     []scaling.Key // sorted
 	groups   []*groupEntry // in the order of the PlatformConfig
-	teams    []*teamEntry  // in the order of the first policy of each team
+	teams    []*teamEntry  // sorted by the position of each team's first policy
 	lastTick time.Time
 }
 

@@ -48,7 +48,7 @@ type Engine struct {
 	workloads  []scaling.Workload // the current policies, in the same order as entries
 	entries    []*workloadEntry
 	changes    []Change
-	evaluation evaluation // memory of the evaluation that is reused for each workload without a capacity group and without a team
+	evaluation evaluation // evaluation that is reused for each workload that has neither a capacity group nor a team
 	scratch    scaling.State
 	nodes      *nodeTicks // nil: no capacity groups
 	teams      teamTicks

@@ -169,7 +169,7 @@ func TestScaleDownWaitsForTheWindowAfterARestart(t *testing.T) {
 	if got, _ := e.Decisions().Lookup(chat, w.now); got.Replicas != 9 {
 		t.Errorf("after 4 of 5 minutes: %d, want 9", got.Replicas)
 	}
-	e = New(w, w, w, Options{}) // a new leader has an empty window, so it waits for the length of the window again
+	e = New(w, w, w, Options{}) // a new leader has an empty stabilization window, so it waits for five minutes again
 	w.after(e, 4*time.Minute)
 	if got, _ := e.Decisions().Lookup(chat, w.now); got.Replicas != 9 {
 		t.Errorf("4 minutes after the change: %d, want 9", got.Replicas)
@@ -273,7 +273,8 @@ func TestHistoryDropsPoliciesThatWereRemovedADayAgo(t *testing.T) {
 	if _, ok := h.At(stays, w.now); !ok {
 		t.Error("the newest record of an existing policy was deleted")
 	}
-	// Ten thousand workloads whose names are used only once, for example Jobs. The history keeps only the records of the last 25 hours.
+	// Each of ten thousand workloads exists for only one tick, as Jobs do. History deletes their records after 24 hours, with a delay of up to
+	// one hour.
 	left := 0
 	var jobs []scaling.Key
 	for i := range 10_000 {

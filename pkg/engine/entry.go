@@ -14,16 +14,16 @@ type workloadEntry struct {
 	state   scaling.Packed
 	advice  Advice      // advice of the capacity group from the previous tick
 	member  *teamMember // the membership of the workload in a team with limits; nil: none
-	grouped bool        // true if the workload belongs to a capacity group, which then decides when its target is published
+	grouped bool        // true if the workload belongs to a capacity group; its target is then published in the tick of the group
 
-	// The small fields are adjacent, because padding would use memory in each of up to ten thousand entries.
+	// Small fields are adjacent to avoid padding, because there can be ten thousand entries.
 	unseen   bool        // the last tick did not find the scale target in the cluster
-	expired  bool        // the last decision was made at a future time, because the clock was set back later
+	expired  bool        // true if the time of the last decision was in the future at some tick, because the clock was set back
 	origin   StateOrigin // the state from which the last decision started
 	before   int32
-	share    int32             // the maximum from the team's limits for the last target, which no new decision includes; -1: no maximum
-	mu       sync.Mutex        // guards the fields from unseen on, which readers of the store use
-	refusal  string            // why the cluster does not return the scale target although it exists
+	share    int32             // maximum for the last target from the team's limits, until the next decision; -1: no maximum
+	mu       sync.Mutex        // guards unseen and all fields after it
+	refusal  string            // why an existing scale target cannot be scaled; otherwise empty
 	inForce  *scaling.Workload // the workload in the current policies
 	workload *scaling.Workload // the workload at the last decision: a copy that never changes and that the history also refers to
 	view     packedView
@@ -47,7 +47,7 @@ func copied(w *scaling.Workload) *scaling.Workload {
 	return &c
 }
 
-// adopt sets the workload in the current policies.
+// adopt sets inForce to w, the workload in the current policies.
 func (s *workloadEntry) adopt(w *scaling.Workload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +138,7 @@ func (s *workloadEntry) transitionFields() transitionFields {
 	return transitionFields{d.Replicas, d.Active, d.Degraded, s.workload.Mode, s.view.operator()}
 }
 
-// evaluation is a decision with its inputs, from the computation of the decision until it is published.
+// evaluation contains a decision and its inputs until the decision is published.
 type evaluation struct {
 	view     View
 	readings []scaling.Reading
@@ -166,8 +166,8 @@ func (s *workloadEntry) evaluate(w *scaling.Workload, now time.Time, t *evaluati
 	t.decided = true
 }
 
-// limit repeats the decision after the view in t was changed to contain the workload's share of its team's limits. It starts from the same
-// state.
+// limit repeats the decision after the view in t was changed to contain the workload's share of its team's limits. The repeated decision
+// starts from the state before the tick.
 func (s *workloadEntry) limit(w *scaling.Workload, now time.Time, t *evaluation, scratch *scaling.State) {
 	t.prior.Unpack(scratch)
 	observation := observe(t.view, t.readings)
@@ -226,8 +226,8 @@ func (s *workloadEntry) record() Record {
 	}
 }
 
-// counterfactuals returns, for each rule with a reason, the target that the decision would have had without that rule. before is the state
-// from which the decision started.
+// counterfactuals returns, for each rule that has a reason in the last decision, the target that the decision would have had without the
+// rule. before is the state from which the decision started.
 func (s *workloadEntry) counterfactuals(before *scaling.Packed) []Counterfactual {
 	var from scaling.State
 	before.Unpack(&from)

@@ -50,8 +50,8 @@ func TestGroupedWorkloadIsNotPublishedWithoutAnEvaluation(t *testing.T) {
 	}
 }
 
-// delayed is a fakeNodes whose writes take some time. When a write that allows new nodes is complete, it records the target that is served
-// at that moment.
+// delayed is a fakeNodes whose writes take some time. When a write that allows new nodes is complete, delayed records the target that is
+// served at that moment.
 type delayed struct {
 	*fakeNodes
 	takes time.Duration
@@ -61,7 +61,7 @@ type delayed struct {
 
 func (d *delayed) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{} {
 	d.fakeNodes.Act(g, actions)
-	done, first := make(chan struct{}), loosens(actions[0]) // read before Act returns, because the engine reuses the slice after that
+	done, first := make(chan struct{}), loosens(actions[0]) // actions is read before Act returns, because the engine then reuses the slice
 	go func() {
 		defer close(done)
 		time.Sleep(d.takes)
@@ -74,8 +74,8 @@ func (d *delayed) Act(g *capacity.Group, actions []capacity.Action) <-chan struc
 	return done
 }
 
-// When demand returns in the morning, a tick removes the zero limit and publishes the target only after the removal. This repeats for three
-// days, because each tick must have a new deadline for its waits.
+// When demand returns in the morning, a tick removes the zero limit and publishes the target only after the removal. The test repeats this
+// on three days: the deadline of an earlier tick must not shorten the wait.
 func TestEachTickWaitsForTheRemovalOfAZeroLimit(t *testing.T) {
 	w, g, _, chat := night(t)
 	d := &delayed{fakeNodes: g, takes: 30 * time.Millisecond}
@@ -138,7 +138,7 @@ func TestGroupsOfATickShareOneDeadline(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		waited := 0
-		for range 22 { // the engine repeats the writes every ten seconds
+		for range 22 { // the engine repeats the writes every 10 s, so at least two of the 22 ticks wait
 			origin := time.Now()
 			w.after(e, time.Second)
 			switch took := time.Since(origin); took {

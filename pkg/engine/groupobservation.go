@@ -16,7 +16,8 @@ const (
 	openLookback = 2 * time.Hour
 )
 
-// aheadSpan is the minimum of a schedule that is open or opens soon, from its start to its end.
+// aheadSpan is a minimum number of replicas that a schedule sets from its start (from) to its end (until). The schedule is open or opens
+// soon.
 type aheadSpan struct {
 	workload    int // index in groupTick.workloads
 	from, until time.Time
@@ -64,7 +65,7 @@ func (g *groupTick) lookForIdle(idle IdlePods, now time.Time) {
 	}
 }
 
-// fillDecided sets the fields of the observed workload w that depend on its decision.
+// fillDecided sets the fields of the observed workload w that depend on the workload's decision in this tick.
 func (g *groupTick) fillDecided(i int, w *capacity.Workload) {
 	t, of := &g.evaluations[i], g.workloads[i]
 	w.Key = g.keys[i]
@@ -115,7 +116,8 @@ func (g *groupTick) refreshAhead(now time.Time) {
 				continue
 			}
 			from, until, ok := spanNear(&s.Window, now)
-			// Package capacity subtracts the lead time of the group. Therefore only the difference to a longer lead of the schedule is subtracted.
+			// Package capacity subtracts the lead time of the group from this start. If the lead of the schedule is longer, the excess is subtracted
+			// here.
 			if from = from.Add(-max(s.Lead-group, 0)); ok && from.Sub(now) < lookahead {
 				g.ahead = append(g.ahead, aheadSpan{i, from, until, s.Min})
 			}

@@ -26,7 +26,7 @@ type GroupRecord struct {
 	Plan      []capacity.Action  // the actions that would be applied if the group were not in advisory mode
 	Pools     []PoolUse          // in the order of Group.Pools
 	Workloads []GroupWorkload
-	CapCause  *capcause.Cause // why targets are capped; nil if no target is capped, or only because the API server rejects pods
+	CapCause  *capcause.Cause // why targets are capped; nil if no target is capped, or if the only reason is that the API server rejects pods
 	Err       string          // why the last tick made no decision for the group; empty if it made one
 }
 
@@ -202,8 +202,8 @@ func useOf(name string, v *capacity.PoolView) PoolUse {
 	return out
 }
 
-// closedKinds translates the reason why a NodePool can launch no node (package explain) into the kind that a decision of a workload
-// contains.
+// closedKinds maps the reason why a NodePool can launch no node, as package explain names it, to the Kind of the cause in a workload's
+// decision.
 var closedKinds = map[explain.Cause]capcause.Kind{
 	explain.CauseLimit: capcause.Limit, explain.CauseRefused: capcause.Refused, explain.CauseNotReady: capcause.NotReady,
 	explain.CauseReservation: capcause.Reservation, explain.CauseFleet: capcause.Maximum, explain.CauseNoNewNode: capcause.NoNewNode,
@@ -212,7 +212,7 @@ var closedKinds = map[explain.Cause]capcause.Kind{
 
 // groupCap contains the reason why a capacity group caps the targets of its workloads.
 type groupCap struct {
-	cause *capcause.Cause // nil: the decision caps no target, or caps targets only because the API server rejects pods
+	cause *capcause.Cause // nil: the decision caps no target, or only because the API server rejects pods
 
 	// the inputs from which cause was computed
 	group  *capacity.Group

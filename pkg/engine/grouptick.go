@@ -66,7 +66,7 @@ func adviceOf(a capacity.Advice, cause *capcause.Cause) Advice {
 type GroupTick struct {
 	At          time.Time
 	Group       *capacity.Group
-	Orphaned    bool // the NodePool no longer belongs to a group, and its owner's values are restored
+	Orphaned    bool // true if Group is a NodePool that no longer belongs to a group and whose owner's values are restored
 	Fresh       bool // the decision started from the zero state, because it is the first decision or the previous decision failed
 	Observation *capacity.Observation
 	Decision    *capacity.Decision
@@ -75,8 +75,8 @@ type GroupTick struct {
 // nodeTicks makes the decisions for capacity groups in each tick.
 type nodeTicks struct {
 	engine  *Engine
-	current []*capacity.Group  // the groups in use, to detect that they were replaced
-	of      []scaling.Workload // the workloads in use, to detect that they were replaced
+	current []*capacity.Group  // the groups of the last adopt, to detect that they were replaced
+	of      []scaling.Workload // the workloads of the last adopt, to detect that they were replaced
 	groups  []*groupTick
 	orphans map[string]*groupTick // state of NodePools that no longer belong to a group, by name of the NodePool
 	loosens context.Context       // its deadline limits the sum of all waits of a tick; nil until the tick waits
@@ -110,7 +110,7 @@ func newNodeTicks(e *Engine) *nodeTicks {
 func (n *nodeTicks) tick(ctx context.Context, now time.Time, out *Outcome) {
 	for _, g := range n.groups {
 		for i, s := range g.entries {
-			if s.member == nil { // evaluated in the tick of the team otherwise
+			if s.member == nil { // the tick of the team has already evaluated a member of a team with limits
 				out.count(n.engine.evaluate(s, g.workloads[i], now, &g.evaluations[i]))
 			}
 		}
@@ -218,8 +218,8 @@ func (n *nodeTicks) wait(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// adopt updates the groups and their workloads to match the current groups and policies. It does nothing if neither slice was replaced
-// since the last tick.
+// adopt updates the groups and their workloads to match the current groups and policies. It does nothing if neither the slice of groups nor
+// the slice of policies was replaced since the last tick.
 func (n *nodeTicks) adopt() {
 	current, of := n.engine.options.Groups.Groups(), n.engine.workloads
 	if same(current, n.current) && same(of, n.of) {

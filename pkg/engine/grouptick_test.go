@@ -107,7 +107,8 @@ func zeroLimited(name string) capacity.Group {
 		Pools: []capacity.Pool{{Name: name + "-pool", Type: capacity.OnDemand}}}
 }
 
-// night returns a group whose NodePool has a zero limit, with one workload that has no demand.
+// night returns a cluster with one workload that has no demand, its NodePool, which has a zero limit, an engine, and the key of the
+// workload.
 func night(t *testing.T) (*fakeCluster, *fakeNodes, *Engine, scaling.Key) {
 	t.Helper()
 	w := newFakeCluster("chat")

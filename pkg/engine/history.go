@@ -13,7 +13,7 @@ type History struct {
 	encoder history.Encoder // only the tick uses it, so access to it needs no lock
 }
 
-// packedRecord is a Record in the history.
+// packedRecord is the encoded form of a Record, as the history stores it.
 type packedRecord struct {
 	workload *scaling.Workload // the records of one version of the policy share this pointer
 	data     string            // the other fields of the Record, encoded

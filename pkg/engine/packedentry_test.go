@@ -159,7 +159,7 @@ func BenchmarkEncodeRecord(b *testing.B) {
 	s.at(nine)
 	e.Tick(context.Background(), nine)
 	r, _ := e.Decisions().Record(s.workloads[0].Key)
-	r.Workload, r.View.UID = scaling.Workload{}, "" // as in History.add
+	r.Workload, r.View.UID = scaling.Workload{}, "" // History.add also clears these fields before it encodes a record
 	var encoder history.Encoder
 	data := ""
 	b.ReportAllocs()

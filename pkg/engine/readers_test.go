@@ -65,8 +65,8 @@ func TestTickWithoutAChangeCallsNoListener(t *testing.T) {
 	}
 }
 
-// The HPA is slow: the last target is 3, but 2 replicas run. Like the decision, the target without a rule must be computed from the state
-// with the target 3.
+// The HPA is slow: the last target is 3, but 2 replicas run. The target that the decision would have had without a rule must be computed
+// from the same state as the decision, in which the last target is 3.
 func TestCounterfactualStartsFromTheSameState(t *testing.T) {
 	w := newFakeCluster("chat")
 	p := queuePolicy()

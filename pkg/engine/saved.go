@@ -88,8 +88,8 @@ func (s *workloadEntry) learn(t *evaluation, now time.Time) {
 	}
 }
 
-// contradicts reports whether the plan of a decision contains a capacity per replica that is clearly above the capacity in the summary, or
-// the summary has none. An explanation would then contain both numbers, so learn computes a new summary.
+// contradicts reports whether the capacity per replica in the plan of a decision is more than 20% above the capacity in the summary. It is
+// also true if only the plan has a capacity. learn then computes a new summary, because an explanation shows both numbers.
 func (l *learning) contradicts(o *objective.Objective, p *objective.Plan) bool {
 	return o != nil && o.Capacity == 0 && p != nil && p.Capacity > 1.2*l.learned.Capacity.P50
 }

@@ -72,7 +72,8 @@ func TestSummaryHasTheCapacityOfThePlan(t *testing.T) {
 	e := New(w, w, w, Options{})
 	first := 0.0
 	for second := range 1200 {
-		// In each of the first seconds, another replica becomes ready. An early summary therefore contains no capacity.
+		// In each of the first 8 seconds, another replica becomes ready. The model measures no capacity while the number of replicas changes, so
+		// an early summary contains none.
 		w.views[key] = View{Replicas: 8, Ready: int32(min(second, 8)), MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
 		w.backlog[key] = 12 + float64(second)
 		w.after(e, time.Second)

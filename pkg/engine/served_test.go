@@ -47,7 +47,7 @@ func TestTargetOfADeletedWorkloadIsNotServed(t *testing.T) {
 	if got, err := e.Decisions().Lookup(chat, w.now); !errors.Is(err, ErrUnseen) {
 		t.Errorf("one tick after the deletion: %+v, %v, want ErrUnseen", got, err)
 	}
-	w.views[chat] = found("a", 24) // the cache did not contain the scale target during one tick
+	w.views[chat] = found("a", 24) // the cache contains the scale target again, after one tick without it
 	w.after(e, time.Second)
 	if got, err := e.Decisions().Lookup(chat, w.now); err != nil || got.Replicas != 24 {
 		t.Errorf("the same object again: %+v, %v, want 24", got, err)

@@ -45,8 +45,8 @@ func (e *Engine) Shutdown(ctx context.Context, rounds <-chan time.Time) (failed 
 	}
 }
 
-// removeLimitsOf restores the limits and deletes the buffers of one group. left is true if it wrote a change, or if an earlier change was
-// not observed so far. A panic is returned as an error.
+// removeLimitsOf restores the limits and deletes the buffers of one group. left is true if this call wrote a change, or if an earlier
+// change is not observed yet. A panic is returned as an error.
 func (e *Engine) removeLimitsOf(ctx context.Context, g *groupTick, now time.Time) (left bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {

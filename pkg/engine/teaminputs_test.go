@@ -8,7 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// teamOfTwo is a team with the workloads a and b. Their policies have no windows and minReplicas 0. Each replica requests one GPU.
+// teamOfTwo is a team with the workloads a and b. Their policies have no stabilization windows and minReplicas 0. Each replica requests one
+// GPU.
 type teamOfTwo struct {
 	*fakeTeam
 	t *testing.T
@@ -27,7 +28,7 @@ func newTeamOfTwo(t *testing.T, limit int64) *teamOfTwo {
 
 func (w *teamOfTwo) policy(i int, change func(*scaling.Policy)) { change(w.workloads[i].Policy) }
 
-// set changes workload i: its queue needs the number of replicas in needs, and the number of replicas in running exists.
+// set changes workload i: its queue needs the given number of replicas (needs), and another number of replicas exists (running).
 func (w *teamOfTwo) set(i int, needs, running int32) {
 	w.backlog[w.workloads[i].Key] = float64(10 * needs)
 	w.view(i, func(v *View) { v.Replicas, v.Ready = running, running })
@@ -158,7 +159,7 @@ func TestRecordDescribesItsLastChange(t *testing.T) {
 	}
 }
 
-// Without policies, groups and orphans a tick does nothing and reports no error.
+// Without policies, capacity groups and NodePools to restore, a tick does nothing and reports no error.
 func TestTickWithoutPolicies(t *testing.T) {
 	w := newFakeCluster()
 	g := newFakeNodes()
@@ -208,7 +209,7 @@ func TestLastKnownAmountOfAWorkloadThatIsNotServed(t *testing.T) {
 }
 
 // The scale target of a workload is replaced by an object that has replicas with an unknown number of GPUs. The last known number is used
-// for them. A trial with one replica is only for an object without replicas.
+// for them. A trial, which allows a first replica of unknown size, begins only for an object without replicas.
 func TestReplacedObjectWithReplicasKeepsTheAmount(t *testing.T) {
 	w := newTeamOfTwo(t, 10)
 	w.requests[w.workloads[0].Key] = 2
@@ -221,8 +222,8 @@ func TestReplacedObjectWithReplicasKeepsTheAmount(t *testing.T) {
 	w.tickAndExpect("the new object has two replicas", 2, 6)
 }
 
-// The team's limit reduces the target of a workload, and then its evaluation fails. It must no longer count as a workload whose target is
-// reduced.
+// The team's limit reduces the target of a workload, and then the evaluation of the workload fails. The record must no longer count this
+// workload as one whose target the limit reduces.
 func TestFailedMemberIsNotCountedAsCut(t *testing.T) {
 	w := newTeamOfTwo(t, 4)
 	w.set(0, 9, 2)

@@ -35,7 +35,7 @@ type teamMember struct {
 	entry      *workloadEntry
 	workload   *scaling.Workload
 	key        string
-	evaluation *evaluation // the evaluation of this tick: an element of the evaluations of its capacity group, or own
+	evaluation *evaluation // the evaluation of this tick: an element of groupTick.evaluations of its capacity group, or the field own
 	own        evaluation
 	trial      bool           // the workload may have one replica, although its request per replica is unknown
 	room       int32          // how many more replicas than the target of this tick the limits allow
@@ -172,8 +172,8 @@ func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 
 func (n *teamTicks) maxAge() time.Duration { return n.engine.options.MaxAge }
 
-// setHeadrooms computes room for each member: how many replicas it could have above its target while all existing replicas keep running. If
-// the requests per replica are unknown, room is 0.
+// setHeadrooms computes room for each member: the number of replicas above its target that the team's limits allow if no existing replica
+// is removed. If the requests per replica are unknown, room is 0.
 func (t *teamTick) setHeadrooms() {
 	left := make([]int64, len(t.limits))
 	for r := range t.limits {
@@ -254,7 +254,7 @@ func (t *teamTick) read(requests Requests, maxAge time.Duration, now time.Time) 
 		case m.evaluation.decided && m.workload.Mode == scaling.Auto:
 			next = m.demand(maxAge, now)
 		case m.evaluation.decided:
-			// The target is not served, so another controller sets the replicas. The existing replicas count as used by others.
+			// The target is not served, so another controller sets the replicas. t.others includes the requests of the existing replicas.
 			for r := range t.limits {
 				t.others[r] += unitsOf(&m.amounts[r], m.evaluation.view.Replicas)
 			}
@@ -272,7 +272,7 @@ func (t *teamTick) read(requests Requests, maxAge time.Duration, now time.Time) 
 }
 
 // request reads how much of a resource one replica of the member requests. If the request cannot be read, the last known request is kept.
-// During a trial, all existing pods belong to one replica, so this replica requests at least what the pods request together.
+// During a trial (see setTrial), all existing pods belong to one replica, so this replica requests at least what the pods request together.
 func (m *teamMember) request(from Requests, r int, resource string) {
 	a := &m.amounts[r]
 	a.Known, a.Pods = false, 0

@@ -62,7 +62,7 @@ func (w *fakeTeam) Request(x *scaling.Workload, resource string) (int64, bool, i
 	if !known {
 		return 0, false, w.pods[x.Key]
 	}
-	return n, resource == gpu, n * int64(w.views[x.Key].Ready) // 0 if the scale target does not exist
+	return n, resource == gpu, n * int64(w.views[x.Key].Ready) // the third result is 0 if the scale target does not exist
 }
 
 func (w *fakeTeam) Unmanaged(*scaling.Team, []*scaling.Workload, string) int64 { return w.unmanaged }

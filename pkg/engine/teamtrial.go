@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/teams"
 )
 
-// onTrial reports whether the trial of the member continues, which requires that it has at most one replica and that its last target was at
-// most 1.
+// onTrial reports whether the trial of the member continues (see setTrial). The trial requires that the member has at most one replica and
+// that its last target was at most 1.
 func (m *teamMember) onTrial(in *teams.Member) bool {
 	return m.trial && in.Running <= 1 && in.Granted <= 1
 }

@@ -43,7 +43,8 @@ func TestDecodeReturnsWhatWasEncoded(t *testing.T) {
 	}
 }
 
-// The memory for records depends on this: the zero value takes one byte, and a value near the base time takes few.
+// The memory for records depends on the size of the encoding: the zero value takes one byte, and a value near the base time takes few
+// bytes.
 func TestEncodingIsCompact(t *testing.T) {
 	var e Encoder
 	if data := e.Encode(&sample{}, nine); len(data) != 1 {
@@ -54,7 +55,7 @@ func TestEncodingIsCompact(t *testing.T) {
 	}
 }
 
-// A new field of an unsupported type must fail in the first test that encodes it, not lose its value.
+// Encode must panic for a field of an unsupported type. Otherwise the value of a new field could be lost without a failed test.
 func TestEncodePanicsOnAnUnsupportedType(t *testing.T) {
 	defer func() {
 		if recover() == nil {

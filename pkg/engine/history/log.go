@@ -18,8 +18,8 @@ const (
 	// it is enough for less than half an hour; earlier changes are in the log of the controller. With more keys, the maximum is higher: see
 	// most.
 	maxTotal = 24_000
-	// sweepInterval is the time between two deletions of the entries of removed keys. These entries can therefore be this much older than
-	// maxAge.
+	// sweepInterval is the time between two deletions of the entries of removed keys. An entry of a removed key can therefore be older than
+	// maxAge by up to this time.
 	sweepInterval = time.Hour
 )
 
@@ -48,7 +48,7 @@ func (l *Log[K, V]) Add(k K, at time.Time, v V) {
 	list := l.byKey[k]
 	before := len(list)
 	oldest := at.Add(-maxAge)
-	// Keep the newest entry that is older than maxAge: it describes the decision that was current when maxAge began.
+	// Keep the newest entry that is older than maxAge. It describes the decision that was current at the start of the last 24 hours.
 	for len(list) > 1 && (list[1].At.Before(oldest) || len(list) >= maxPerKey) {
 		list[0] = Entry[V]{} // lets the garbage collector free what the value refers to
 		list = list[1:]

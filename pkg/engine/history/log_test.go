@@ -55,7 +55,7 @@ func TestLogOfMoreKeysThanItsTotalKeepsPreviousEntries(t *testing.T) {
 	for k := range keys {
 		l.Add(k, nine, "first")
 	}
-	const busy, changes = 100, 80 // 100 keys change 80 times: fewer entries than the maximum allows beyond one entry of each key
+	const busy, changes = 100, 80 // 100*80 = 8,000 more entries; the log allows maxTotal/2 = 12,000 besides one entry of each key
 	for round := range changes {
 		for k := range busy {
 			l.Add(k, nine.Add(time.Duration(round+1)*time.Minute), "busy")
