@@ -23,7 +23,8 @@ func benchPolicy() *Policy {
 // BenchmarkTenThousandQuietPolicies measures one tick of 10,000 policies whose readings do not change.
 func BenchmarkTenThousandQuietPolicies(b *testing.B) { benchTick(b, func(int) float64 { return 58 }) }
 
-// BenchmarkTenThousandBusyPolicies measures one tick of 10,000 policies in which every demand changes, so that windows and steps are full.
+// BenchmarkTenThousandBusyPolicies measures one tick of 10,000 policies in which every demand changes, so that the stabilization windows
+// and the recorded changes of the target (State.steps) are full.
 func BenchmarkTenThousandBusyPolicies(b *testing.B) {
 	seed := uint64(1)
 	benchTick(b, func(int) float64 { seed = seed*6364136223846793005 + 1442695040888963407; return float64(seed >> 55) })

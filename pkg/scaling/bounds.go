@@ -1,11 +1,14 @@
 package scaling
 
-// atRisk adds a replacement for each replica on a node that is about to be interrupted, and the reserve for expected losses. The
-// replacement remains in the target until the replica at risk is gone, even if the replacement is already ready. Otherwise the target would
-// decrease while the replica at risk still exists, and increase again in the next tick. The advice of the capacity group is from the
-// previous tick. Its numbers are not compared with the ready replicas of this tick, because a replica that is no longer ready would then
-// lower the target before a tick has observed that the replica was deleted. The target may exceed a schedule ceiling, because the old and
-// the new replicas overlap only for a short time.
+// atRisk adds a replacement for each replica on a node that is about to be interrupted, and the reserve for expected losses.
+//
+// The replacement remains in the target until the replica at risk is gone, even if the replacement is already ready. Otherwise the target
+// would decrease while both replicas exist, and increase again in the next tick.
+//
+// The advice of the capacity group is from the previous tick. If its numbers were compared with the ready replicas of this tick, a replica
+// that is no longer ready would lower the target before a tick has observed that the replica was deleted.
+//
+// The target may exceed a schedule ceiling, because the old and the new replicas exist together only for a short time.
 func (t *tick) atRisk() {
 	t.withoutNodes = t.n
 	if risk, kept := clamp(t.o.Advice.AtRisk, 0, maxReplicas), t.atLeast(t.n); risk > 0 && kept > 0 {

@@ -375,7 +375,7 @@ func TestOperator(t *testing.T) {
 	})
 }
 
-// A cause contains names of NodePools, so a decision contains it only while the group caps the target of the workload.
+// A decision contains the cause of a cap, with the names of NodePools, only while the group caps the target of the workload.
 func TestCauseOfTheCapIsOnlyOnACappedTarget(t *testing.T) {
 	cause := &capcause.Cause{Group: "shared"}
 	for _, c := range []struct {

@@ -54,7 +54,8 @@ type tick struct {
 	at      int64
 	elapsed int64 // milliseconds since the previous tick
 
-	// The next fields do not change during a tick. Decide runs the rules a second time in the same tick, without one of the rules (see tie).
+	// The fields from current to operator do not change during a tick, even if Decide runs the rules a second time without one of them (see
+	// tie).
 	current, ready, loading int32 // never negative
 	signals                 int8
 	proposals               [MaxSignals]Proposal
@@ -161,9 +162,8 @@ func (t *tick) limit(rule Rule) {
 	}
 }
 
-// leaveOut makes the next run skip a rule or a part of it. A rule about signals or schedules can be skipped for a single signal or
-// schedule: the one with the given index. Every other rule is skipped completely, because the Index of its Reason only says which signal
-// caused the effect.
+// leaveOut makes the next run skip a rule or a part of it. For a rule about signals or schedules, index selects the signal or schedule that
+// is skipped. Every other rule is skipped completely: its Reason has the Index of a signal only to name the cause of the effect.
 func (t *tick) leaveOut(rule Rule, index int8) {
 	switch rule {
 	case RulePropose, RuleCombine, RuleScheduleFloor, RuleScheduleCeiling:

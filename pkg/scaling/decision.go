@@ -32,8 +32,8 @@ const (
 	// RuleGrowingDemand prevents a scale-down because of low utilization while demand or latency grows. Index: the signal that grows. A: the
 	// mean of this signal over the last half minute. B: its mean over the last three minutes.
 	RuleGrowingDemand
-	// RuleLoading keeps replicas that are loading. A signal of kind Mean measures only the ready replicas, so without this rule it could
-	// remove the loading replicas. Index: the signal of kind Mean that is above its target, or -1. A: the number of loading replicas. B: the
+	// RuleLoading keeps replicas that are loading. A signal of kind Mean measures only the ready replicas, so its proposal can be too small
+	// while replicas are loading. Index: the signal of kind Mean that is above its target, or -1. A: the number of loading replicas. B: the
 	// number of ready replicas.
 	RuleLoading
 	// RuleTolerance ignores a small change. A: the recommendation divided by the last target. B: the tolerance.
@@ -195,8 +195,8 @@ type Decision struct {
 	Degraded bool
 	// ScaleDownRule is the rule that prevents a decrease before EarliestScaleDown.
 	ScaleDownRule Rule
-	// Binding is the last rule that changed the target, or RuleCombine if no rule changed it. Tied is set only if the target would be the same
-	// without the rule Binding: it is then the rule that would determine the target. Otherwise Tied is RuleNone.
+	// Binding is the last rule that changed the target, or RuleCombine if no rule changed it. If the target would be the same without the rule
+	// Binding, Tied is the rule that would then determine it. Otherwise Tied is RuleNone.
 	Binding, Tied           Rule
 	BindingIndex, TiedIndex int8
 	Proposals               [MaxSignals]int32 // number of replicas that each signal needs; -1 if RuleCombine does not use the signal

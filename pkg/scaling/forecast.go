@@ -14,14 +14,14 @@ type Forecast struct {
 	Window     time.Duration // how long a rise of demand has an effect; 0 disables the forecast
 	Deviations float64       // number of deviations above the mean, >= 0; 2 is enough for 98% of the time if demand is normally distributed
 	// If Replaces is true, the forecast replaces the signal's proposal, so that stabilization windows, tolerances and rates apply to the
-	// forecast. The purpose is to start no replica because of noise: readings of half a minute vary mostly by noise, and such a change ends
-	// before a new replica is ready. If Replaces is false, the forecast only raises the target.
+	// forecast. The purpose is that noise starts no replica: changes within half a minute are mostly noise, which ends before a new replica is
+	// ready. If Replaces is false, the forecast only raises the target.
 	Replaces bool
 }
 
-// averages returns the time constants of the moving averages of the forecast. The time constant of Level, the mean of the most recent
-// proposals, is half a minute. If the forecast replaces the reading it is shorter, about one scrape interval, because then only the
-// forecast reacts to a rise of demand.
+// averages returns the time constants of the moving averages of the forecast. Level is the mean of the most recent proposals. Its time
+// constant is half a minute. With Replaces, the target follows only the forecast, so the time constant of Level is shorter: about one
+// scrape interval.
 func (f *Forecast) averages() history.Averages {
 	over := history.Averages{Mean: max(f.Window.Milliseconds(), 1), Level: 30_000}
 	if f.Replaces {

@@ -13,8 +13,8 @@ import (
 // is slow and simple: it keeps every recommendation and every target, and computes windows and periods from these lists.
 type oracle struct {
 	at          time.Time
-	recommended []moment // what the stabilization windows contain
-	targets     []moment // without replicas for nodes
+	recommended []moment // the recommendations in the stabilization windows
+	targets     []moment // all past targets, without the replicas that the rules about nodes added
 	last, extra int32
 	active      time.Time // start of the cooldown
 	panicEnds   time.Time
@@ -35,7 +35,7 @@ type signalEvidence struct {
 	degraded, active, hidden, anyMean, aboveReady bool
 	want                                          float64 // the greatest proposal
 	known                                         bool
-	failed                                        int32 // failures of the first required signal that failed often enough; 0: none
+	failed                                        int32 // failures of the first required signal that reached FailureThreshold; 0: none
 }
 
 // proposal returns the replicas that a reading needs. Ready replicas that were not measured count as idle for an increase and as exactly at
@@ -60,7 +60,7 @@ func proposal(s *Signal, r *Reading, ready int32) float64 {
 	return measured*load + unmeasured
 }
 
-// examined returns the status of a reading that examine must return.
+// examined returns the SignalStatus that the method examine of a tick must return for a reading.
 func examined(s *Signal, r *Reading, ready int32, now time.Time) SignalStatus {
 	age := now.Sub(r.At)
 	valid := r.Known && r.Value >= 0 && r.Value <= math.MaxFloat64 && age <= 4*s.MaxAge && age >= -4*s.MaxAge
@@ -160,7 +160,7 @@ func (m *oracle) before(at time.Time) int32 {
 	return n
 }
 
-// permitted returns the limit of the rates of a direction: sign is 1 for increases and -1 for decreases.
+// permitted returns the greatest target (sign 1) or the smallest target (sign -1) that the rates of a direction permit.
 func (m *oracle) permitted(d *Direction, last, sign int32, now time.Time) int32 {
 	if d.Select == Disabled {
 		return last
@@ -266,7 +266,7 @@ func (m *oracle) signals(p *Policy, o *Observation, e *signalEvidence, last int3
 	return max(n, o.Forecast), recommendation
 }
 
-// schedules returns the target within the open schedules, and the floor.
+// schedules returns the target within the open schedules, and the greatest minimum of these schedules (floor).
 func (m *oracle) schedules(p *Policy, n, last int32, now time.Time) (target, floor int32) {
 	ceiling := int32(-1)
 	for _, s := range p.Schedules {

@@ -166,10 +166,10 @@ type FallbackBehavior uint8
 // Possible values of FallbackBehavior.
 const (
 	FallbackNone                    FallbackBehavior = iota // keep the current replicas
-	FallbackStatic                                          // Replicas, but not fewer than the current replicas
+	FallbackStatic                                          // Fallback.Replicas, but not fewer than the current replicas
 	FallbackCurrentReplicas                                 // keep the current replicas, like FallbackNone
-	FallbackCurrentReplicasIfHigher                         // the greater of the current replicas and Replicas
-	FallbackCurrentReplicasIfLower                          // keep the current replicas; KEDA may use Replicas, if fewer
+	FallbackCurrentReplicasIfHigher                         // the greater of the current replicas and Fallback.Replicas
+	FallbackCurrentReplicasIfLower                          // keep the current replicas; KEDA would use Fallback.Replicas if it is less
 )
 
 // Fallback configures the target for the time in which a required signal fails. See FallbackBehavior.
@@ -183,7 +183,8 @@ type Fallback struct {
 type Schedule struct {
 	Window   calendar.Window
 	Min, Max int32
-	// Lead is how long before the window opens Min already applies. 0: the lead time that the model of the Objective has learned, or 0.
+	// Lead is how long before the window opens Min already applies. If Lead is 0, the lead time that the model of the Objective has learned is
+	// used. Without an Objective, Min applies from the time at which the window opens.
 	Lead time.Duration
 }
 

@@ -175,7 +175,7 @@ func TestMissingInputsNeverLower(t *testing.T) {
 			}
 			least := o.Replicas
 			if o.Advice.Cap < 0 {
-				least = max(least, s.lastTarget) // was requested, but may not exist so far
+				least = max(least, s.lastTarget) // the replicas of the last target were requested, but may not exist yet
 			}
 			if bad && d.Replicas < min(least, highest(p, o)) {
 				t.Fatalf("the target decreased from %d to %d with missing inputs\n%s", least, d.Replicas, table(p, &d))

@@ -88,8 +88,8 @@ func (t *tick) fallLimitAt(at int64) rateLimit {
 	return best
 }
 
-// rate limits the change to the rate policies of its direction. From zero it always permits one replica, because any percentage of zero is
-// zero.
+// rate limits the change of the target to what the rate policies of scaleUp or scaleDown permit. From zero it always permits one replica,
+// because any percentage of zero is zero.
 func (t *tick) rate() {
 	switch {
 	case t.n > t.lastTarget && !t.panic:

@@ -55,7 +55,7 @@ func check(t *testing.T, rule Rule, rows []row) {
 	}
 }
 
-// build returns the inputs of the row's tick.
+// build returns the policy, observation and state of the test case.
 func (r *row) build() (*Policy, Observation, State) {
 	p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20}
 	if r.policy != nil {

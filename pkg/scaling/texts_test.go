@@ -1,6 +1,6 @@
 package scaling
 
-// Texts are functions of package explain, which imports this package, so that only an external test can set them.
+// Texts contains functions of package explain. Package explain imports this package, so only a test in package scaling_test can set them.
 type Texts struct {
 	Decision, Cause func(*Decision, *Policy) string
 	Reason          func(Reason, *Policy) string

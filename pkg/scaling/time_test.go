@@ -53,7 +53,7 @@ func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 		t.Error("active at zero: KEDA would wake it against the ceiling")
 	}
 	w.run(3 * time.Hour)
-	w.expect(0, RuleScheduleCeiling) // the clock shows 02:03 for the first of two times
+	w.expect(0, RuleScheduleCeiling) // the clock shows 02:03 for the first time in this night
 	w.load(0)
 	at(25, 5, 59) // seven hours and 59 minutes after 23:00, because this night has an additional hour
 	w.run(55 * time.Second)
@@ -378,8 +378,8 @@ func TestWindowsDelayARampByTheirLength(t *testing.T) {
 	}
 }
 
-// A workload is scaled from zero to five replicas. The scale-down rate is one replica a minute, and the target was 0 a minute ago, so the
-// target can decrease in the next tick. EarliestScaleDown must not be computed from the target of 0.
+// A workload is scaled from zero to five replicas. The scale-down rate permits targets down to one replica less than the target a minute
+// ago, which was 0, so it prevents no decrease. EarliestScaleDown must be zero, because the target can decrease in the next tick.
 func TestEarliestScaleDownAfterARiseFromZero(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20, CooldownPeriod: 5 * time.Minute,
 		ScaleDown: Direction{Rates: []RatePolicy{{Pods, 1, time.Minute}}}}

@@ -118,7 +118,7 @@ func Objective(o *objective.Objective) string {
 	return fmt.Sprintf("%s%% within %s (%s)", strconv.FormatFloat(o.Percentile, 'g', 6, 64), scaling.Seconds.Format(o.Limit.Seconds()), o.Kind)
 }
 
-// combineText returns the number of replicas, and which signal needs the most replicas or that the formula determines their number.
+// combineText returns the number of replicas and what determines it: the signal that needs the most replicas, or the formula.
 func combineText(r scaling.Reason, p *scaling.Policy) string {
 	switch {
 	case r.Index >= 0:

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The test compares the texts of the reasons of each rule.
+// The test compares the text of each Reason with the expected text.
 func TestTextOfEachReason(t *testing.T) {
 	zone, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {

@@ -38,8 +38,8 @@ func (f Forecast) Upper(deviations float64) float64 {
 	return f.Mean + float64(deviations*math.Sqrt(f.Spread))
 }
 
-// Highest returns a forecast that is at least as great as every later forecast if demand ends now. The difference matters after a rise of
-// demand, because the mean then increases until it reaches Level.
+// Highest returns a forecast that is at least as great as every later forecast if demand ends now. It differs from f only while Mean is
+// less than Level, as after a rise of demand, because Mean then still increases to Level.
 func (f Forecast) Highest() Forecast {
 	above := max(f.Level-f.Mean, 0)
 	f.Mean, f.Spread = f.Mean+above, f.Spread+float64(2*above*above)

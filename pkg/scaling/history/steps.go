@@ -48,10 +48,9 @@ func (s *Steps) Push(at int64, n int32, keep int64) {
 	s.n++
 }
 
-// merge replaces two successive steps with one step that contains both as a range. It selects the two steps with the shortest total
-// duration. The parameter end is the end of the last step. The total duration is at most a seventh of the longest period: at most one of
-// the 16 steps began before the longest period, and the other 15 steps contain 7 pairs without a common step. The durations of these 7
-// pairs add up to at most the longest period.
+// merge replaces two successive steps with one step whose range of replicas contains both. It selects the pair with the shortest total
+// duration. The parameter end is the end of the last step. This duration is at most a seventh of the longest period: 15 of the 16 steps
+// began within the longest period, and contain 7 disjoint pairs, whose durations add up to at most this period.
 func (s *Steps) merge(end int64) {
 	best, least := 0, int64(math.MaxInt64)
 	for i := range stepsSize - 1 {

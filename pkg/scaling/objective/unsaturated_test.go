@@ -157,8 +157,8 @@ func TestStrictObjectivesDoNotRelyOnFewRequests(t *testing.T) {
 }
 
 // TestRequestsThatNoSampleSees serves requests that are so short that no request is in flight when the metrics are read. The learned
-// capacity must be a finite lower bound. It must not exceed one request at a time, with the longest duration that the samples could have
-// missed.
+// throughput per request in flight must be finite: the model must assume the greatest mean number of requests in flight that the samples
+// could have missed.
 func TestRequestsThatNoSampleSees(t *testing.T) {
 	w := newWorkload()
 	w.capacity, w.ready = 8, 2

@@ -118,7 +118,7 @@ func TestPhasesOfEachReplicaAreLearned(t *testing.T) {
 	w := newWorkload(New(), 1)
 	w.run(time.Minute)
 	begin := w.tick.At
-	at := func(s ReplicaStart) ReplicaStart { // the same start, with the decision at begin
+	at := func(s ReplicaStart) ReplicaStart { // at returns s with all times moved, so that the decision is at begin and not at nine
 		for _, field := range []*int64{&s.Created, &s.Launched, &s.Registered, &s.Allocatable, &s.Scheduled, &s.Running, &s.Ready} {
 			if *field != 0 {
 				*field += begin - after(0)

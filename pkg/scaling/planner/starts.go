@@ -34,8 +34,8 @@ type start struct {
 	whole bool // true if the time of the request was observed; if false, no cold start is measured
 }
 
-// follow updates the starts with the numbers of a tick. It sets p.cold to the cold starts that ended in this tick, and p.ages to the time
-// since its request for each replica that is starting.
+// follow updates the starts with the numbers of a tick. It sets p.cold to the cold starts that ended in this tick. For each replica that is
+// starting, it sets an element of p.ages to the time since the request of the replica.
 func (p *Planner) follow(t *Tick) {
 	s := &p.starts
 	p.cold = p.cold[:0]
@@ -109,7 +109,8 @@ func (s *starts) push(b start) {
 	s.n++
 }
 
-// drop removes the newest replicas from the list. Kubernetes deletes them first, because they are not ready.
+// drop removes the newest replicas from the list. No replica in the list is ready, and Kubernetes deletes the newest replicas of this kind
+// first.
 func (s *starts) drop(count int32) {
 	for count > 0 && s.n > 0 {
 		last := &s.list[s.n-1]
