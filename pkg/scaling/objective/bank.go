@@ -238,7 +238,7 @@ func (x *plant) replicas(load float64) int32 {
 	}
 	busy := load * x.service
 	all := busy
-	for range 3 { // three rounds, because free serving slots depend on the number of all slots; at most a few replicas too small
+	for range 3 { // free slots depend on the number of all slots; after three rounds, all is too small by at most the slots of a few replicas
 		all = busy + x.spare.of(all)
 	}
 	n := x.throughput(all / x.service)

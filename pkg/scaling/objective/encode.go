@@ -54,7 +54,7 @@ func (m *Model) UnmarshalBinary(data []byte) error {
 		s.Lag = lag{}
 	}
 	if data[0] < 5 {
-		s.B.Surge = 0 // version 2 may have another number there
+		s.B.Surge = 0 // version 2 of the encoding can have another number in the place of Surge
 		// Earlier versions measured only two phases: the wait for a node, and the time after that.
 		s.Ahead = lead{s.Cold.Phase[NodeLaunch], s.Cold.Total.summary().P95}
 		s.Cold.Phase = [Phases]phaseSamples{}

@@ -269,11 +269,11 @@ func (m *Model) plant() plant {
 	wait := o.Limit.Seconds()
 	switch o.Kind {
 	case TimeToFirstToken:
-		wait = max(wait-s.Base, wait/4) // without a queue, the time to the first token is Base, so requests can wait for the rest
+		wait = max(wait-s.Base, wait/4) // the time to the first token is at least Base, so a request may wait for the remaining part of the limit
 	case InterTokenLatency:
 		wait = 2 * slotSeconds
 	case Deadline:
-		wait /= 2 // the other half is for processing the job
+		wait /= 2 // half of the limit is for processing the job, and half for waiting
 	}
 	slot := max(slotSeconds, math.Ceil(wait/12))
 	x := plant{slot: slot, wait: int(wait / slot), cold: max(int(math.Ceil(lead/slot)), 1), capacity: perReplica,
