@@ -18,6 +18,7 @@ import (
 type Server interface {
 	Range(ctx context.Context, expr string, r v1.Range) (model.Matrix, error)
 	Instant(ctx context.Context, expr string, at time.Time) (model.Vector, error)
+	Values(ctx context.Context, label, match string, from, to time.Time) ([]string, error)
 }
 
 // Options configure Read.
@@ -259,17 +260,17 @@ func (r *reader) readWaits(ctx context.Context) error {
 	return err
 }
 
-// bucket finds the histogram bucket for the wait that the SLO allows: the bucket with the greatest upper bound that does not exceed this
-// wait. It returns the upper bound in seconds as a number (limit) and as the value of the label le (text).
+// bucket finds the histogram bucket for the wait of the SLO: the one with the greatest upper bound that does not exceed the wait. It
+// returns the upper bound in seconds as a number (limit) and as the value of the label le (text).
 func (r *reader) bucket(ctx context.Context, metric string) (limit float64, text string, err error) {
-	v, err := r.server.Instant(ctx, fmt.Sprintf("count by (le) (last_over_time(%s[%s]))", r.metric(metric+"_bucket"), r.period()), r.o.To)
+	bounds, err := r.server.Values(ctx, model.BucketLabel, r.metric(metric+"_bucket"), r.o.From, r.o.To)
 	if err != nil {
 		return 0, "", err
 	}
-	for _, s := range v {
-		le, err := strconv.ParseFloat(string(s.Metric["le"]), 64)
+	for _, bound := range bounds {
+		le, err := strconv.ParseFloat(bound, 64)
 		if err == nil && le <= r.o.Wait.Seconds() && (text == "" || le > limit) {
-			limit, text = le, string(s.Metric["le"])
+			limit, text = le, bound
 		}
 	}
 	return limit, text, nil

@@ -158,6 +158,10 @@ type together struct {
 
 func (s *together) Instant(context.Context, string, time.Time) (model.Vector, error) { return nil, nil }
 
+func (s *together) Values(context.Context, string, string, time.Time, time.Time) ([]string, error) {
+	return nil, nil
+}
+
 func (s *together) Range(ctx context.Context, expr string, _ v1.Range) (model.Matrix, error) {
 	s.mu.Lock()
 	s.queries[expr]++

@@ -197,8 +197,15 @@ func (s *Server) Instant(ctx context.Context, expr string, at time.Time) (model.
 
 // Names returns the names of the metrics that match a selector between from and to.
 func (s *Server) Names(ctx context.Context, match string, from, to time.Time) ([]string, error) {
-	values, err := query(ctx, s, "metric names of "+match, func(ctx context.Context, o ...v1.Option) (model.LabelValues, v1.Warnings, error) {
-		return s.api.LabelValues(ctx, model.MetricNameLabel, []string{match}, from, to, o...)
+	return s.Values(ctx, model.MetricNameLabel, match, from, to)
+}
+
+// Values returns the values of a label of the series that match a selector between from and to. The server reads them from its index
+// without reading samples. The result can contain values of series that ended some hours before from.
+func (s *Server) Values(ctx context.Context, label, match string, from, to time.Time) ([]string, error) {
+	values, err := query(ctx, s, "values of "+label+" of "+match, func(ctx context.Context, o ...v1.Option) (model.LabelValues, v1.Warnings,
+		error) {
+		return s.api.LabelValues(ctx, label, []string{match}, from, to, o...)
 	})
 	var out []string
 	for _, v := range values {

@@ -42,6 +42,13 @@ func TestQueriesAreEvaluatedByPrometheusEngine(t *testing.T) {
 	if err != nil || fmt.Sprint(names) != "[up]" {
 		t.Errorf("%v, %v", names, err)
 	}
+	jobs, err := s.Values(t.Context(), "job", "up", time.Unix(0, 0), time.Unix(60, 0))
+	if err != nil || fmt.Sprint(jobs) != "[a b]" {
+		t.Errorf("%v, %v", jobs, err)
+	}
+	if none, err := s.Values(t.Context(), "instance", "up", time.Unix(0, 0), time.Unix(60, 0)); err != nil || len(none) != 0 {
+		t.Errorf("a label that no series has: %v, %v", none, err)
+	}
 	sets, err := s.Series(t.Context(), `up{job="a"}`, time.Unix(0, 0), time.Unix(60, 0))
 	if err != nil || len(sets) != 1 || sets[0]["job"] != "a" {
 		t.Errorf("%v, %v", sets, err)

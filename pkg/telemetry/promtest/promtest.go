@@ -142,13 +142,14 @@ func (s *Server) Selectors(t testing.TB) (out []string) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var data any
 	var err error
+	_, label, _ := strings.Cut(strings.TrimSuffix(r.URL.Path, "/values"), "/api/v1/label/")
 	switch r.URL.Path {
 	case "/api/v1/query", "/api/v1/query_range":
 		data, err = s.query(r)
 	case "/api/v1/series":
 		data, err = s.matching(r, func(l labels.Labels) any { return l.Map() })
-	case "/api/v1/label/__name__/values":
-		data, err = s.matching(r, func(l labels.Labels) any { return l.Get("__name__") })
+	case "/api/v1/label/" + label + "/values":
+		data, err = s.matching(r, func(l labels.Labels) any { return l.Get(label) })
 	case "/api/v1/metadata":
 		name := r.FormValue("metric")
 		known := map[string]any{}
@@ -242,7 +243,7 @@ func (s *Server) matching(r *http.Request, what func(labels.Labels) any) (any, e
 		}
 		for _, one := range s.series {
 			v := what(one.labels)
-			if len(one.within(from, to)) > 0 && matches(one.labels, ms) && !seen[fmt.Sprint(v)] {
+			if v != "" && len(one.within(from, to)) > 0 && matches(one.labels, ms) && !seen[fmt.Sprint(v)] {
 				seen[fmt.Sprint(v)] = true
 				out = append(out, v)
 			}
