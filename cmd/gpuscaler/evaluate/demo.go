@@ -48,7 +48,8 @@ simulated time takes a second.
 
 The demo prints each decision with its reason, and serves the web page and the external metrics API on loopback
 addresses. It ends after --for (simulated time) or on Ctrl-C, and then prints a summary. The summary compares cost,
-requests on time and idle GPU time with KEDA and with a static fleet.`,
+requests on time and idle GPU time with KEDA and with a static fleet, and the cost with a lower bound that no
+autoscaler can reach.`,
 		Example: `  gpuscaler demo
   gpuscaler demo --requests requests.csv --speed 120
   gpuscaler demo --for 24h --speed 100000 -o json
@@ -93,7 +94,7 @@ func (o *demoOptions) run(ctx context.Context, out, progress io.Writer) error {
 		return err
 	}
 	summary := d.Summary()
-	if summary.Compared, err = compare(ctx, d, summary.End.Sub(summary.Start), progress); err != nil {
+	if err := compare(ctx, d, &summary, progress); err != nil {
 		return err
 	}
 	if o.output == "json" {
@@ -106,21 +107,28 @@ func (o *demoOptions) run(ctx context.Context, out, progress io.Writer) error {
 // takes some seconds for each autoscaler.
 const maxCompared = 48 * time.Hour
 
-// compare simulates the demo's traffic again with other autoscalers and returns their results. The user ends the demo with Ctrl-C, which
-// cancels ctx. compare runs after this cancellation, and a second Ctrl-C ends it.
-func compare(ctx context.Context, d *demo.Demo, length time.Duration, progress io.Writer) ([]demo.Outcome, error) {
-	if length > maxCompared {
+// compare simulates the demo's traffic again with other autoscalers, and adds their results and the lower bound of the cost to the
+// summary. The user ends the demo with Ctrl-C, which cancels ctx. compare runs after this cancellation, and a second Ctrl-C ends it.
+func compare(ctx context.Context, d *demo.Demo, summary *demo.Summary, progress io.Writer) error {
+	if length := summary.End.Sub(summary.Start); length > maxCompared {
 		fmt.Fprintf(progress, "no comparison with other autoscalers: %s is more than %s; use gpuscaler replay\n", length, maxCompared)
-		return nil, nil
+		return nil
 	}
 	ctx, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	fmt.Fprintln(progress, "simulating the same time with KEDA and with a static fleet; Ctrl-C skips this ...")
 	outcomes, err := d.Compare(ctx)
-	if errors.Is(err, context.Canceled) {
-		return nil, nil
+	if err == nil {
+		summary.Compared = outcomes
+		var least float64
+		if least, err = d.LeastCost(ctx); err == nil {
+			summary.LeastCost = &least
+		}
 	}
-	return outcomes, err
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }
 
 // live runs the simulation and its servers until the simulation ends or ctx is canceled.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -76,10 +77,15 @@ func TestSummaryComparesWithOtherAutoscalers(t *testing.T) {
 	if !(ours.OnTime >= 0.99 && ours.OnTime > keda.OnTime && static.OnTime >= 0.99 && ours.Cost < static.Cost && ours.Idle < static.Idle) {
 		t.Errorf("%+v", all)
 	}
+	least, err := d.LeastCost(t.Context())
+	if err != nil || !(least > 0 && least < ours.Cost && least < static.Cost) {
+		t.Errorf("lower bound $%.2f, %v; gpuscaler costs $%.2f, the static fleet $%.2f", least, err, ours.Cost, static.Cost)
+	}
 	s := d.Summary()
-	s.Compared = all
+	s.Compared, s.LeastCost = all, &least
 	var text bytes.Buffer
-	if err := s.WriteText(&text); err != nil || !strings.Contains(text.String(), "static fleet") {
+	if err := s.WriteText(&text); err != nil || !strings.Contains(text.String(), "static fleet") ||
+		!strings.Contains(text.String(), fmt.Sprintf("%.1fx", static.Cost/least)) || !strings.Contains(text.String(), "lower bound") {
 		t.Errorf("%v in\n%s", err, text.String())
 	}
 	for name := range fleet {
@@ -103,6 +109,40 @@ func TestSummaryComparesWithOtherAutoscalers(t *testing.T) {
 	cancel()
 	if _, err := d.Compare(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: %v", err)
+	}
+}
+
+// The lower bound is the price of the GPU time of the requests, at the spot prices. The bound omits the longest 1% of the requests, which
+// may be late, so it is up to a tenth lower. A canceled computation returns an error, and a run without a whole minute has the bound 0.
+func TestLeastCostIsThePriceOfTheWork(t *testing.T) {
+	const length = 5*time.Hour + 30*time.Second
+	d := play(t, Options{For: length, Seed: 1})
+	work := 0.0
+	for name, profile := range profiles() {
+		profile.Duration, profile.Seed, profile.Start = 5*time.Hour, 1, start.In(time.FixedZone("CET", 3600))
+		requests, err := trace.Generate(profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		service, hourly := services[name], a10gSpotHourly
+		if name == "llama-chat" {
+			hourly = l40sSpotHourly
+		}
+		for r := range requests.All() {
+			work += service.Takes(r).Hours() / float64(service.Slots) * hourly
+		}
+	}
+	least, err := d.LeastCost(t.Context())
+	if err != nil || !(least > 0.9*work && least <= work) {
+		t.Errorf("lower bound $%.2f, %v; the work costs $%.2f", least, err, work)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := d.LeastCost(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+	if least, err := play(t, Options{For: 30 * time.Second, Seed: 1}).LeastCost(t.Context()); err != nil || least != 0 {
+		t.Errorf("without a whole minute: $%g, %v", least, err)
 	}
 }
 

@@ -20,6 +20,8 @@ type Summary struct {
 	GPUHours float64   `json:"gpuHours"`
 	Losses   int64     `json:"spotLosses"`
 	Compared []Outcome `json:"compared,omitempty"` // set by the caller, from Compare
+	// LeastCost is a lower bound of the cost in $, set by the caller from the method LeastCost. nil: it was not computed.
+	LeastCost *float64 `json:"leastCost,omitempty"`
 }
 
 // Policy is the last state of one policy and the totals of its run.
@@ -87,10 +89,15 @@ func (s Summary) WriteText(w io.Writer) error {
 			p.Policy, p.Target, p.Ready, p.Requests, onTime(p.OnTime), p.Limit, p.P99, p.Starts, p.AtZero)
 	}
 	if len(s.Compared) > 0 {
-		fmt.Fprint(t, "\nTHE SAME TRAFFIC, NODES AND PRICES\tCOST\tON TIME\tLOWEST FOR\tIDLE GPU TIME\tWITH\n")
+		fmt.Fprint(t, "\nTHE SAME TRAFFIC, NODES AND PRICES\tCOST\tOF BOUND\tON TIME\tLOWEST FOR\tIDLE GPU TIME\tWITH\n")
 	}
 	for _, o := range s.Compared {
-		fmt.Fprintf(t, "%s\t$%.2f\t%s\t%s\t%.0f%%\t%s\n", o.Name, o.Cost, onTime(o.OnTime), o.Policy, 100*o.Idle, o.Words)
+		fmt.Fprintf(t, "%s\t$%.2f\t%s\t%s\t%s\t%.0f%%\t%s\n", o.Name, o.Cost, s.ofBound(o.Cost), onTime(o.OnTime), o.Policy, 100*o.Idle,
+			o.Words)
+	}
+	if s.LeastCost != nil {
+		fmt.Fprintf(t, "lower bound\t$%.2f\t%s\t%.2f%%\teach workload\t0%%\tfull replicas without starts, at the lowest price: no autoscaler "+
+			"that meets the SLO costs less\n", *s.LeastCost, s.ofBound(*s.LeastCost), 100*slo)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -98,6 +105,14 @@ func (s Summary) WriteText(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "ON TIME: requests that waited at most the time limit of their workload; the SLO is %g%% of each workload\n",
 		100*slo)
 	return err
+}
+
+// ofBound returns a cost as a multiple of the lower bound, or "-" if there is none.
+func (s *Summary) ofBound(cost float64) string {
+	if s.LeastCost == nil || *s.LeastCost <= 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1fx", cost / *s.LeastCost)
 }
 
 // onTime returns a share of requests as a percentage, and marks a share that misses the SLO.
