@@ -117,8 +117,9 @@ release-dry-run: ## build the artifacts of a release in dist/release, check them
 release-publish: ## publish the artifacts that release-dry-run built in dist/release
 	@$(GO) run ./cmd/release publish -version '$(VERSION)' $(RELEASE_FLAGS)
 
-bench-audit: ## audit 100 simulated workloads with the default number of replays, and print the replayed workloads and the time; a minute
+bench-audit: ## audit 100 simulated workloads with the default replays, a minute; BENCH_AUDIT_FLAGS="-since 7d" also audits 100 HPAs on a real Prometheus with a month of history, half an hour
 	@$(GO) test -count=1 -run '^$$' -bench HundredWorkloads -benchtime 1x ./pkg/audit/...
+	@[ -z '$(BENCH_AUDIT_FLAGS)' ] || { $(MAKE) --no-print-directory e2e-components COMPONENTS="kubernetes kwok prometheus" && cd e2e && $(GO) run ./auditbench $(BENCH_AUDIT_FLAGS); }
 
 fuzz: ## a minute of each fuzz target
 	@for package in $$($(GO) list ./pkg/...); do \
