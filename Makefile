@@ -84,7 +84,7 @@ bench-replay: build ## cost relative to the lower bound, SLO and speed on every 
 bench-spot: build ## availability and cost on every shared spot trace, compared with Karpenter alone, SkyServe and a plan that knows the trace
 	@./bin/gpuscaler replay bench-spot $(BENCH_SPOT_FLAGS)
 
-bench-decisions: ## SLO and cost of objectives on traffic families and shared traces, compared with tuned baselines and an oracle; about 20 minutes
+bench-decisions: ## SLO and cost of objectives on traffic families and shared traces, compared with tuned baselines and an oracle; about 25 minutes
 	@$(GO) test -v -count=1 -timeout 3h ./pkg/replay/decisions -run '^TestBenchDecisions$$' -args -families all $(BENCH_DECISIONS_FLAGS)
 
 defences: ## remove one defence after the other and expect its rows of the hostile table to fail (about an hour); DEFENCES='REGEXP' selects defences

@@ -2,7 +2,6 @@ package decisions
 
 import (
 	"math"
-	"slices"
 	"sort"
 )
 
@@ -120,18 +119,14 @@ type anchors struct {
 
 // newAnchors computes the results for comparison (anchors) for each of several percentiles.
 func newAnchors(r *run, s setup, others []*run, bursts bool, percentiles []float64) map[float64]anchors {
-	peak := 0.0
-	for _, o := range others {
-		peak = max(peak, slices.Max(o.rate)*SlotSeconds)
-	}
-	tuned, law, ahead := reactiveGrid(r, s), oracleGrid(others, s, peak, bursts), lookAhead(r, s)
+	tuned, search := reactiveGrid(r, s), newOracleSearch(others, s, bursts)
 	standard := simulate(r, s, newReactive(defaultReactive, r))
 	out := map[float64]anchors{}
 	for _, percentile := range percentiles {
 		a, allowed := anchors{Standard: standard}, allowedLate(percentile)
 		a.Fleet, a.Static = smallestStatic(r, s, allowed)
 		a.Tuned, a.TunedMet = tunedReactive(tuned, allowed)
-		a.Oracle = simulate(r, s, newOracle(oracleFor(law, allowed), r, s, ahead, peak))
+		a.Oracle = simulate(r, s, newOracle(search.best(allowed), r, s))
 		out[percentile] = a
 	}
 	return out

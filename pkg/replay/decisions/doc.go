@@ -11,6 +11,7 @@
 //   - anchors: the results of the policies for comparison in one cell
 //   - siblings: other traces, drawn from the same law with other seeds
 //   - in hindsight: chosen with knowledge of the whole run
+//   - dominate: a policy dominates another policy if it has less late work at less cost
 //
 // # The simulator
 //
@@ -28,6 +29,12 @@
 //
 // The first 60% of a run only give the policies a history. The last 40% are scored: the share of late work, and the replica-seconds.
 // Baselines that are tuned in hindsight are tuned on the scored part itself. The oracle is tuned on other draws of the same law.
+//
+// The oracle knows more than the other policies, so the benchmark prints a warning for each cell in which a policy dominates the oracle.
+// The benchmark prints no warning in two cases:
+//   - A baseline that is chosen in hindsight dominates the oracle. It knows the scored part, which can have less traffic than the law.
+//   - A policy attains exactly as much as the oracle at less cost. For example, the oracle has replicas for flash crowds, but the scored
+//     part has none.
 //
 // A mean cost has a 90% confidence interval over the seeds: cells of one seed have the same traffic and are not independent.
 package decisions

@@ -4,101 +4,97 @@ import "math"
 
 // oracleSettings are the settings of the oracle, which are tuned on other draws of the same law.
 type oracleSettings struct {
-	margin float64 // number of standard deviations of Poisson arrivals above the expected load
-	hold   int     // number of slots for which the replicas of a burst are kept
-	floor  float64 // the oracle always keeps replicas for this share (0..1) of the greatest load that it expects
+	// number of standard deviations that are added to the expected work of every span of time
+	deviations float64
+	floor      int32 // the oracle always keeps this number of replicas
+	hold       int   // number of slots for which the replicas of a burst are kept
+	// number of slots, beyond a cold start, in which the oracle must not need a replica that it removes
+	idle  int
+	drain int // number of slots in which work that waits too long already is served
 }
 
-// oracle is a policy that knows almost everything: the part of the rate that is known in advance, for every time; the present rate of this
-// draw; the capacity of a replica; and the backlog. It does not know future bursts and arrivals.
+// oracle is a policy that knows the law and the present: the part of the rate that is known in advance, for every time; the present rate of
+// this draw; the capacity of a replica; the backlog; and which replicas are starting. It does not know future bursts and arrivals. It
+// assumes that a burst continues with its present rate.
 type oracle struct {
 	oracleSettings
-	r     *run
-	s     setup
-	ahead []float64 // greatest rate known in advance between now+cold and now+2*cold, in units of work per slot
-	peak  float64   // greatest work per slot, known from other draws of the same law
-	held  slidingMax
+	r    *run
+	s    setup
+	held slidingMax
 }
 
-func newOracle(o oracleSettings, r *run, s setup, ahead []float64, peak float64) *oracle {
-	return &oracle{o, r, s, ahead, peak, newSlidingMax(o.hold)}
-}
-
-// lookAhead returns, for each slot, the greatest rate known in advance within the next two cold starts. A replica that is needed again
-// within a cold start is kept, because stopping it and starting another one costs as much (the ski rental problem).
-func lookAhead(r *run, s setup) []float64 {
-	out, q := make([]float64, len(r.base)), newSlidingMin(2*s.cold+2)
-	for t := len(r.base) - 1; t >= 0; t-- {
-		q.push(-t, -int32(r.base[t]*SlotSeconds*1e4)) // as an integer, with a resolution of 1e-4 units of work
-		q.expire(-t - 2*s.cold)
-		out[t] = float64(-q.first()) / 1e4
-	}
-	return out
+func newOracle(o oracleSettings, r *run, s setup) *oracle {
+	return &oracle{o, r, s, newSlidingMax(o.hold)}
 }
 
 func (p *oracle) decide(v *view) int32 {
-	t := min(v.t, len(p.r.base)-1)
-	capacity := p.r.capacityAt(min(t+p.s.cold, len(p.r.base)-1))
-	need := func(load float64) float64 {
-		// Work may wait for `wait` slots, so the variation is averaged over wait+1 slots.
-		return (load + p.margin*math.Sqrt(load/float64(p.s.wait+1)))
+	t, last := min(v.t, len(p.r.base)-1), len(p.r.base)-1
+	excess := (p.r.rate[max(t-1, 0)] - p.r.base[max(t-1, 0)]) * SlotSeconds
+	// A rollout is planned, so the oracle knows one cold start in advance that the capacity will change.
+	capacity := p.r.capacityAt(min(t+p.s.cold, last))
+	load := p.r.expected(t+p.s.cold, t+p.s.cold+1) + excess
+	waiting := p.waiting(v, excess)
+	n := int32(math.Ceil(waiting/float64(1+p.s.wait)/capacity - 1e-9))
+	if n > v.target && p.drain > p.s.wait {
+		n = min(n, max(v.target+1, int32(math.Ceil(max(load, waiting/float64(1+p.drain))/capacity))))
 	}
-	load := need(p.ahead[t])
-	now := p.r.rate[max(t-1, 0)] * SlotSeconds
-	present := need(max(now, 0))
-	// backlog is the part of the queue that the ready replicas cannot serve within one cold start.
-	backlog := v.queue - (float64(v.ready)*capacity-now)*float64(p.s.cold)
-	if backlog > 0 && v.queue > float64(v.ready)*capacity*float64(p.s.wait) {
-		present += backlog / float64(p.s.cold)
+	n = max(n, p.floor)
+	if p.hold > 0 {
+		n = max(n, p.held.push(v.t, int32(math.Ceil(p.need(v.t, excess, 0, p.s.cold)/capacity-1e-9)), p.hold))
 	}
-	held := p.held.push(v.t, int32(math.Ceil(present/capacity-1e-9)), p.hold)
-	n := int32(math.Ceil(max(load, need(p.peak*p.floor))/capacity - 1e-9))
+	if n < v.target {
+		// A replica that is removed now can be replaced after a cold start. Until a rollout, replicas have the old capacity.
+		keep := p.need(v.t, excess, v.queue, p.s.cold+1+p.idle)
+		n = max(n, min(int32(math.Ceil(keep/min(capacity, p.r.capacityAt(t))-1e-9)), v.target))
+	}
 	if v.queue > 0 {
 		n = max(n, 1)
 	}
-	return max(n, held)
+	return n
 }
 
-// oracleFor returns the settings of the oracle for a run. It chooses them from the scores on other draws of the same law (siblings): the
-// cheapest settings that meet the SLO in every sibling or, if there are none, the settings with the least late work.
-func oracleFor(grid []oracleScore, allowed float64) oracleSettings {
-	best, met := -1, false
-	for i := range grid {
-		ok := grid[i].worst <= allowed
-		better := best < 0 || ok && !met || ok == met && (ok && grid[i].cost < grid[best].cost || !ok && grid[i].worst < grid[best].worst)
-		if better {
-			best, met = i, met || ok
+// need returns the least capacity, in work per slot, with which the queue and the work that is expected from the slot t on are served
+// within the wait, for all spans of time that begin in t and have at most a number of slots (longest).
+func (p *oracle) need(t int, excess, queue float64, longest int) (most float64) {
+	for n := 1; ; n = min(2*n, longest) {
+		work := max(p.r.expected(t, t+n)+excess*float64(n), 0)
+		most = max(most, (queue+work+p.deviations*math.Sqrt(work))/float64(n+p.s.wait))
+		if n == longest {
+			return most
 		}
 	}
-	return grid[best].oracleSettings
 }
 
-type oracleScore struct {
-	oracleSettings
-	worst, cost float64
-}
-
-// oracleGrid runs the oracle with every combination of settings on the siblings, and returns the scores.
-func oracleGrid(siblings []*run, s setup, peak float64, bursts bool) (out []oracleScore) {
-	floors, holds := []float64{0}, []int{0}
-	if bursts {
-		floors, holds = []float64{0, 0.2, 0.4, 0.6, 0.8, 1}, []int{0, s.cold, 4 * s.cold}
-	}
-	ahead := make([][]float64, len(siblings))
-	for i, r := range siblings {
-		ahead[i] = lookAhead(r, s)
-	}
-	for _, margin := range []float64{0, 0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8} {
-		for _, floor := range floors {
-			for _, hold := range holds {
-				o := oracleScore{oracleSettings: oracleSettings{margin, hold, floor}}
-				for i, r := range siblings {
-					got := simulate(r, s, newOracle(o.oracleSettings, r, s, ahead[i], peak))
-					o.worst, o.cost = max(o.worst, got.lateShare()), o.cost+got.Cost
-				}
-				out = append(out, o)
+// waiting returns the work that waits in the slot in which a replica that starts now is ready, if no other replica starts. This is the
+// greatest result over all spans of time that end with this slot: the work of the span, less the work that the replicas serve in the span
+// before its last slot.
+func (p *oracle) waiting(v *view, excess float64) (most float64) {
+	ready, q := v.t+p.s.cold, v.starts
+	served, counted, i, mask := 0.0, 0, q.tail-1, len(q.slot)-1
+	for n := 1; ; n = min(2*n, p.s.cold+1) {
+		for counted < n-1 {
+			from := v.t // the first slot in which q.value[i] replicas are ready
+			if i > q.head {
+				from = max(q.slot[(i-1)&mask]+p.s.cold+1, v.t)
 			}
+			more := max(min(n-1, ready-from)-counted, 0)
+			end := ready - counted
+			served, counted = served+float64(q.value[i&mask])*p.r.capacityOf(end-more, end), counted+more
+			i--
 		}
+		i = min(i+1, q.tail-1)
+		work := max(p.r.expected(ready+1-n, ready+1)+excess*float64(n), 0)
+		left := work + p.deviations*math.Sqrt(work) - served
+		if n == p.s.cold+1 {
+			return max(most, left+v.queue)
+		}
+		most = max(most, left)
 	}
-	return out
+}
+
+// expected returns the work that is known in advance in the slots from..to-1. After the end of the run, the rate does not change.
+func (r *run) expected(from, to int) float64 {
+	n := len(r.base)
+	after := max(to-n, 0) - max(from-n, 0)
+	return r.known[min(to, n)] - r.known[min(from, n)] + float64(after)*r.base[n-1]*SlotSeconds
 }

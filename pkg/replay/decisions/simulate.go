@@ -9,6 +9,7 @@ type run struct {
 	total    []float64 // total[t] is the sum of the work in the slots before t
 	rate     []float64 // expected work per second in each slot, including the bursts of this draw
 	base     []float64 // the part of rate that is known in advance
+	known    []float64 // known[t] is the expected work in the slots before t that is known in advance
 	capacity float64   // work that a replica serves in a slot
 	changed  float64   // capacity from the slot `change` on
 	change   int       // slot in which the capacity changes; len(work) if it does not change
@@ -20,6 +21,12 @@ func (r *run) capacityAt(t int) float64 {
 		return r.capacity
 	}
 	return r.changed
+}
+
+// capacityOf returns the work that a replica serves in the slots from..to-1.
+func (r *run) capacityOf(from, to int) float64 {
+	old := min(to, r.change) - min(from, r.change)
+	return float64(old)*r.capacity + float64(to-from-old)*r.changed
 }
 
 // setup contains the settings of a run that do not depend on the traffic.
@@ -45,13 +52,15 @@ type score struct{ Late, Work, Cost float64 }
 func (s score) lateShare() float64 { return s.Late / max(s.Work, 1e-9) }
 
 // simulate runs a policy and returns its score.
-func simulate(r *run, s setup, p policy) score { return simulateFrom(r, s, p, r.from) }
+func simulate(r *run, s setup, p policy) score { return simulatePart(r, s, p, 0) }
 
-func simulateFrom(r *run, s setup, p policy, from int) (out score) {
+// simulatePart is like simulate, but it begins in the slot `first`, with one replica and without a queue. This is enough for policies that
+// learn nothing.
+func simulatePart(r *run, s setup, p policy, first int) (out score) {
 	v := view{target: 1, starts: newSlidingMin(s.cold + 1)}
-	v.starts.push(-1, 1)
-	servedBefore := 0.0
-	for t := range r.work {
+	v.starts.push(first-1, 1)
+	servedBefore := r.total[first]
+	for t := first; t < len(r.work); t++ {
 		v.t, v.ready = t, v.starts.first()
 		v.target = max(min(p.decide(&v), s.most), 0)
 		v.starts.push(t, v.target)
@@ -65,7 +74,7 @@ func simulateFrom(r *run, s setup, p policy, from int) (out score) {
 		if due := t - s.wait; due > 0 {
 			late = max(0, min(served, r.total[due])-servedBefore)
 		}
-		if t >= from {
+		if t >= r.from {
 			out.Late, out.Work, out.Cost = out.Late+late, out.Work+v.arrived, out.Cost+float64(v.target)
 		}
 		servedBefore = served

@@ -87,6 +87,7 @@ func (g grid) write(w io.Writer, quiet bool) {
 				if !quiet {
 					c.write(w)
 				}
+				c.warn(w)
 				of.add(c)
 				all.add(c)
 			})
@@ -114,7 +115,7 @@ func newSetup(r *run, cold, wait time.Duration) setup {
 func header(w io.Writer) {
 	fmt.Fprint(w, "cold: cold start, W: allowed wait, seconds; learned: % of the work within W; fleet: its mean replicas; its cost relative\n"+
 		"to the smallest static fleet and the best reactive baseline in hindsight, the default reactive baseline, and the oracle (x: misses\n"+
-		"the SLO); orcl-at: % that the oracle attains; result: aims that are missed; the rule that was used most.\n")
+		"the SLO); orcl-at: % that the oracle attains; result: aims that are missed, dominated: see the warnings; the rule that was used most.\n")
 	fmt.Fprintf(w, "%-9s %4s %4s %3s %5s | %7s %6s | %6s %6s %6s %6s | %7s %s\n", "family", "seed", "cold", "W", "pct",
 		"learned", "fleet", "static", "tuned", "deflt", "oracle", "orcl-at", "result")
 }
@@ -149,6 +150,9 @@ func (c *cell) result() string {
 	if c.met(c.learned) && c.met(c.Oracle) && c.learned.Cost > 1.1*c.Oracle.Cost {
 		out += " oracle"
 	}
+	if len(c.dominating(c.online())) > 0 {
+		out += " dominated"
+	}
 	if out == "" {
 		return "ok"
 	}
@@ -162,10 +166,21 @@ type summary struct {
 	baseline, law []float64
 	seeds         confidence.Groups // the values of law, by seed
 	lateExcess    []float64         // share of late work divided by the allowed share, in the cells in which the oracle misses the SLO
+	// cells in which a policy dominates the oracle, in which one attains as much at less cost, and in which a baseline that is chosen in
+	// hindsight dominates it
+	dominated, lucky, hindsight int
 }
 
 func (m *summary) add(c *cell) {
 	m.cells++
+	if len(c.dominating(c.online())) > 0 {
+		m.dominated++
+	} else if c.lucky(c.online()) {
+		m.lucky++
+	}
+	if len(c.dominating(c.chosenInHindsight())) > 0 {
+		m.hindsight++
+	}
 	if c.met(c.Oracle) {
 		m.attainable++
 		if c.met(c.learned) {
@@ -197,7 +212,8 @@ func (m *summary) write(w io.Writer, name string) {
 	if len(m.seeds) > 0 {
 		fmt.Fprintf(w, "cost/oracle %v", m.seeds)
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintf(w, "; the oracle is dominated in %d of %d cells (as much is attained at less cost in %d more; a baseline chosen "+
+		"in hindsight dominates it in %d)\n", m.dominated, m.cells, m.lucky, m.hindsight)
 }
 
 func quantile(sorted []float64, q float64) float64 {

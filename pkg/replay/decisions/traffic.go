@@ -188,10 +188,11 @@ func (l law) realize(seed uint64) *run {
 	if r.work = l.recorded; r.work == nil {
 		r.work = arrivals(d, r.rate, l.cv)
 	}
-	r.total = make([]float64, len(r.work)+1)
+	r.total, r.known = make([]float64, len(r.work)+1), make([]float64, len(r.work)+1)
 	sum := 0.0
 	for i, w := range r.work {
 		r.total[i+1] = r.total[i] + w
+		r.known[i+1] = r.known[i] + l.base[i]*SlotSeconds
 		sum += l.base[i]
 	}
 	r.capacity = sum / float64(len(r.work)) * SlotSeconds / l.fleet
