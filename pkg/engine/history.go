@@ -27,7 +27,7 @@ func (h *History) add(r *Record, w *scaling.Workload) {
 	h.log.Add(r.Workload.Key, r.At, packedRecord{workload: w, data: h.encoder.Encode(&rest, r.At)})
 }
 
-// unpack returns the record that add stored.
+// unpack returns the record that History.add has stored in e.
 func unpack(e history.Entry[packedRecord]) (r Record) {
 	history.Decode(e.Value.data, e.At, &r)
 	r.Workload, r.At = *e.Value.workload, e.At

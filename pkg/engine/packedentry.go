@@ -36,7 +36,7 @@ func (k *packedDecision) set(d *scaling.Decision) {
 	}
 }
 
-// unpack returns the decision that set stored.
+// unpack returns the decision that the method set has stored.
 func (k *packedDecision) unpack() scaling.Decision {
 	return scaling.Decision{
 		Replicas: k.Replicas, Requested: k.Requested, Uncapped: k.Uncapped, Extra: k.Extra, Room: k.Room,
@@ -76,7 +76,7 @@ type seldomView struct {
 
 var noSeldomView = seldomView{Operator: scaling.NoOperator}
 
-// set replaces the stored view by v and reuses the memory of the stored one.
+// set replaces the stored view by v and reuses the memory of the stored view.
 func (k *packedView) set(v *View) {
 	seldom := seldomView{
 		Crashing: v.Crashing, CrashingPod: v.CrashingPod, Rejected: v.Rejected, Rejection: v.Rejection, Operator: v.Operator,
@@ -99,7 +99,7 @@ func (k *packedView) set(v *View) {
 	}
 }
 
-// unpack returns the view that set stored.
+// unpack returns the view that the method set has stored.
 func (k *packedView) unpack() View {
 	seldom := k.seldom
 	if seldom == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// surgeRoom returns an engine and a function that returns Room and Bounded of the first workload, as the group last observed them. Room is
-// the number of surge replicas that the team's limits and maxReplicas allow.
+// surgeRoom returns an engine and a function. The function returns the fields Room and Bounded of the first workload, as the capacity group
+// last observed them. Room is the number of surge replicas that the team's limits and maxReplicas allow.
 func surgeRoom(t *testing.T, w *fakeTeam) (room func() (int32, bool), e *Engine) {
 	t.Helper()
 	g := newFakeNodes(capacity.Group{Name: "gpu", Resource: gpu, Pools: []capacity.Pool{{Name: "pool", Type: capacity.OnDemand}}})

@@ -109,7 +109,7 @@ func TestRate(t *testing.T) {
 	down := func(s SelectPolicy, r ...RatePolicy) func(*Policy) {
 		return func(p *Policy) { p.ScaleDown = Direction{Select: s, Rates: r} }
 	}
-	steps := func(v ...int32) func(*State) { // targets at intervals of ten seconds, the last of them ten seconds ago
+	steps := func(v ...int32) func(*State) { // the returned function stores v as targets every 10 s, the last one 10 s before nine
 		return func(s *State) {
 			for i, n := range v {
 				s.steps.Push(history.Stamp(nine.Add(time.Duration(i-len(v))*10*time.Second)), n, 3_600_000)

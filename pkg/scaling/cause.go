@@ -17,7 +17,7 @@ const (
 	// the values are from a pod that is not declared as an exporter, or from an exporter on another node than the measured pod
 	CauseUndeclared
 	CauseQuota        // the namespace exceeds its quota of selectors at the data source, so the selector of this signal is not queried
-	CauseUntimed      // no sample has a usable time: it is more than MaxAhead ahead of gpuscaler's clock, or not valid
+	CauseUntimed      // the time of every sample is not valid, or more than MaxAhead ahead of gpuscaler's clock
 	CauseRestarted    // the queue has been empty since its server was replaced or restarted without its data
 	CauseUnauthorized // the source does not accept the credentials, or gpuscaler sent none (401, NOAUTH, WRONGPASS)
 	CauseDenied       // gpuscaler sent no request: the PlatformConfig does not permit it, or the address is never permitted

@@ -265,10 +265,10 @@ func TestBurstPreventsScaleDownUntilThePanicWindowEnds(t *testing.T) {
 	w.run(2 * time.Minute)
 	w.load(90)
 	w.run(30 * time.Second)
-	w.expect(5, RuleStabilize) // 1.8 times the ready replicas: the increase waits for the scale-up window
+	w.expect(5, RuleStabilize) // 9 replicas are 1.8 times the ready replicas, so the increase waits for the scale-up window
 	w.load(100)
 	w.tick(time.Second)
-	w.expect(10, RuleCombine) // twice the ready replicas: the increase is immediate
+	w.expect(10, RuleCombine) // 10 replicas are twice the ready replicas, so the increase is immediate
 	w.load(10)
 	w.run(89 * time.Second)
 	w.expect(10, RulePanic)

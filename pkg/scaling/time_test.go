@@ -303,7 +303,7 @@ func TestSurgeDoesNotGrowWhileReadingsAreMissing(t *testing.T) {
 	}
 	w.o.Advice.AtRisk, w.o.Advice.Surge = 0, 0
 	w.tick(time.Second)
-	w.expect(9, RuleSurge) // it is not known whether fewer replicas are sufficient
+	w.expect(9, RuleSurge) // readings are missing, so it is not known whether fewer replicas are sufficient
 	w.load(60)
 	w.tick(time.Second)
 	w.expect(6, RuleCombine)

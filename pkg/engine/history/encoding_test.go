@@ -20,8 +20,8 @@ type sample struct {
 	Array   [4]int64
 }
 
-// Values that are easy to lose return unchanged: negative and largest numbers, a pointer to a zero value, an array that ends with zeros,
-// texts of the list commonTexts, times far from the base time and times in the local time zone.
+// Decode must return these values unchanged: negative and largest numbers, a pointer to a zero value, an array that ends with zeros, texts
+// of the list commonTexts, times far from the base time and times in the local time zone.
 func TestDecodeReturnsWhatWasEncoded(t *testing.T) {
 	base := nine
 	for name, want := range map[string]sample{

@@ -156,7 +156,7 @@ var days = []day{
 			e.InFlight.At, e.Queued.At = time.Time{}, time.Time{}
 			e.Latency = Value{V: 2, Known: true}
 			if h := w.hour(); h > 2 && h < 4 || h > 8 && h < 9 {
-				e.Latency.V = 6 // more than half of the limit
+				e.Latency.V = 6 // more than half of the objective's limit of 10 s
 			}
 		}
 	}, func(w *workload, r *rand.Rand) float64 {
