@@ -75,8 +75,8 @@ type GroupTick struct {
 // nodeTicks makes the decisions for capacity groups in each tick.
 type nodeTicks struct {
 	engine  *Engine
-	current []*capacity.Group  // the groups of the last adopt, to detect that they were replaced
-	of      []scaling.Workload // the workloads of the last adopt, to detect that they were replaced
+	current []*capacity.Group  // the groups at the last call of adopt, to detect that they were replaced
+	of      []scaling.Workload // the workloads at the last call of adopt, to detect that they were replaced
 	groups  []*groupTick
 	orphans map[string]*groupTick // state of NodePools that no longer belong to a group, by name of the NodePool
 	loosens context.Context       // its deadline limits the sum of all waits of a tick; nil until the tick waits

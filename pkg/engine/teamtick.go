@@ -13,8 +13,8 @@ import (
 // evaluated, then the limits are divided, and then the members whose share is less than their target are evaluated again.
 type teamTicks struct {
 	engine *Engine
-	of     []scaling.Workload // the workloads of the last adopt, to detect that they were replaced
-	groups []*groupTick       // the capacity groups of the last adopt; teamMember.evaluation points into them
+	of     []scaling.Workload // the workloads at the last call of adopt, to detect that they were replaced
+	groups []*groupTick       // the capacity groups at the last call of adopt; teamMember.evaluation points into them
 	teams  []*teamTick
 }
 

@@ -314,7 +314,8 @@ func TestMissingEvidenceNeverLowers(t *testing.T) {
 	})
 }
 
-// The same inputs must give the same decision with a copy of the state, in place, and after encoding and decoding the state.
+// The same inputs must give the same decision if Decide receives a copy of the state, if it updates the state in place, and if the state
+// was encoded and decoded before.
 func TestDecisionsWithAnObjectiveAreDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		driveObjective(t, false, func(p *Policy, o Observation, s State, now time.Time) {

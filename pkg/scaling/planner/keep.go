@@ -22,8 +22,8 @@ const (
 	mostToKeep = 60 * 60_000
 )
 
-// restored is the value of keep.until before the first tick of a planner whose model was saved by another process. What that process
-// observed after it saved the model is lost, even if the time since then is short.
+// restored is the value of keep.until before the first tick of a planner whose model was saved by another process. The observations of that
+// process after it saved the model are lost, so the replicas are kept even if the time since then is short.
 const restored = -1
 
 // observe begins to keep the current replicas if there was no observation for at least unobserved milliseconds, or if the model was
