@@ -36,12 +36,13 @@ var bannedWords = map[string]string{
 	"hands": "writer", "eyes": "cache", "mouth": "output", "doors": "entry points", "rooms": "packages",
 }
 
-// bannedPhrases contains phrases that refer to an earlier noun without naming it, so that a reader must search for the noun. They are
-// banned in Go comments and strings. The value is the replacement that the failure message suggests.
+// bannedPhrases contains phrases that refer to an earlier noun without naming it, so that a reader must search for the noun, and phrases
+// that have a shorter form. The value is the replacement that the failure message suggests.
 var bannedPhrases = map[string]string{
 	"the former": "repeat the noun", "the latter": "repeat the noun", "that of": "repeat the noun", "those of": "repeat the noun",
 	"of those": "repeat the noun", "those whose": "repeat the noun", "the one that": "repeat the noun", "the ones that": "repeat the noun",
 	"the one which": "repeat the noun", "the ones which": "repeat the noun", "thereof": "repeat the noun",
+	"those that": "repeat the noun", "at present": "currently", "as well as not": "or not",
 	"respectively": "write one sentence for each", "in turn": "write one after the other", "not only": "write both facts",
 }
 
@@ -99,34 +100,46 @@ func TestPlainWordsFindsABannedWord(t *testing.T) {
 	}
 }
 
-// TestPlainPhrases searches for bannedPhrases in every comment and string of the Go files, also across the lines of a comment.
+// proseEndings are the endings of the files, besides Go files, in which TestPlainPhrases searches.
+var proseEndings = []string{".md", ".yaml", ".yml", ".tpl", ".txt", "Makefile"}
+
+// TestPlainPhrases searches for bannedPhrases in every comment and string of the Go files, and in guides, templates and YAML, also
+// across the lines of a text.
 func TestPlainPhrases(t *testing.T) {
 	for _, file := range textFiles(t) {
-		if !strings.HasSuffix(file, ".go") || isAllowed(file, "") {
-			continue
-		}
-		set := token.NewFileSet()
-		tree := parse(t, set, file)
-		report := func(text string, pos token.Pos) {
-			for _, found := range phrasesIn(text) {
-				t.Errorf("%s:%d: %s", file, set.Position(pos).Line, found)
+		report := func(text string, line int) {
+			for _, found := range phrasesIn(text, line) {
+				t.Errorf("%s:%s", file, found)
 			}
 		}
-		for _, group := range tree.Comments {
-			report(group.Text(), group.Pos())
-		}
-		ast.Inspect(tree, func(n ast.Node) bool {
-			if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING {
-				report(s.Value, s.Pos())
+		switch {
+		case isAllowed(file, ""):
+		case strings.HasSuffix(file, ".go"):
+			set := token.NewFileSet()
+			tree := parse(t, set, file)
+			for _, group := range tree.Comments {
+				report(group.Text(), set.Position(group.Pos()).Line)
 			}
-			return true
-		})
+			ast.Inspect(tree, func(n ast.Node) bool {
+				if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING {
+					report(s.Value, set.Position(s.Pos()).Line)
+				}
+				return true
+			})
+		case slices.ContainsFunc(proseEndings, func(end string) bool { return strings.HasSuffix(file, end) }):
+			text, err := os.ReadFile(filepath.Join("..", file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			report(string(text), 1)
+		}
 	}
 }
 
 func TestPlainPhrasesFindsABannedPhrase(t *testing.T) {
-	got := phrasesIn("Its pods and those\nof the group, not those offered, that often.")
-	if want := []string{`"those of": repeat the noun`}; !slices.Equal(got, want) {
+	got := phrasesIn("Its pods and those\nof the group, not those offered, that often.\n"+
+		"# The SLO is that 99% of the requests are fast at\n# present.", 7)
+	if want := []string{`9: "at present": currently`, `7: "those of": repeat the noun`}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -221,12 +234,18 @@ func bannedIn(text string, line int) (found []string) {
 	return found
 }
 
-// phrasesIn returns one finding for each banned phrase of a text.
-func phrasesIn(text string) (found []string) {
-	words := " " + strings.ToLower(strings.Join(wordPattern.FindAllString(text, -1), " ")) + " "
+// phraseWord matches the words of a phrase. Digits are words, so "that 99% of" is not "that of".
+var phraseWord = regexp.MustCompile(`[a-z0-9]+`)
+
+// phrasesIn returns one finding for the first occurrence of each banned phrase in a text that begins at the given line.
+func phrasesIn(text string, line int) (found []string) {
+	lower := strings.ToLower(text)
+	words := " " + strings.Join(phraseWord.FindAllString(lower, -1), " ") + " "
 	for _, phrase := range slices.Sorted(maps.Keys(bannedPhrases)) {
 		if strings.Contains(words, " "+phrase+" ") {
-			found = append(found, fmt.Sprintf("%q: %s", phrase, bannedPhrases[phrase]))
+			pattern := `(?:^|[^a-z0-9])(` + strings.ReplaceAll(phrase, " ", `[^a-z0-9]+`) + `)(?:[^a-z0-9]|$)`
+			begin := regexp.MustCompile(pattern).FindStringSubmatchIndex(lower)[2]
+			found = append(found, fmt.Sprintf("%d: %q: %s", line+strings.Count(lower[:begin], "\n"), phrase, bannedPhrases[phrase]))
 		}
 	}
 	return found

@@ -102,7 +102,7 @@ func (a argo) reconcile(ctx context.Context, p pool) (synced []string, err error
 		client.ForceOwnership)
 }
 
-// respect copies the ignored fields of live into target. The ignored fields are those that are missing in normalized, the result of
+// respect copies the ignored fields of live into target. The ignored fields are the fields that are missing in normalized, the result of
 // normalize for live.
 func respect(target, normalized, live map[string]any) {
 	for key, value := range live {

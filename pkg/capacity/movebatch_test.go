@@ -148,7 +148,7 @@ func TestBatchDeletesAtMostItsOwnSizeAndWaitsForLoadingPods(t *testing.T) {
 			c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.Move.Step == statemachine.Surging && c.s.Move.Count == 4 })
 			c.room(room)
 			spot, began := c.nodes(0), c.s.Move.Since
-			c.until(time.Minute, "those that have room have a spot node", func() bool { return c.nodes(0) == spot+room })
+			c.until(time.Minute, "pods that have room have a spot node", func() bool { return c.nodes(0) == spot+room })
 			c.run(delay)
 			chat.want += 10
 			var landed []string

@@ -112,7 +112,7 @@ var columns = []column{
 	{Name: "loading", Label: "Loading", Class: "num c-starting",
 		Why: "Replicas on a node that are not ready: the image is pulled or the model is loaded"},
 	{Name: "pending", Label: "Pending", Class: "num c-starting", Why: "Replicas that wait for a node"},
-	{Name: "current", Label: "Current", Class: "num c-current", Why: "spec.replicas of the workload at present"},
+	{Name: "current", Label: "Current", Class: "num c-current", Why: "current spec.replicas of the workload"},
 	{Label: "Last 3 hours", Class: "c-spark"}, {Name: "reason", Label: "Reason", Class: "c-why"},
 	{Name: "since", Label: "Since", Class: "num c-since"}, {Name: "mode", Label: "Mode", Class: "c-mode"},
 	{Name: "follows", Label: "Scaled by", Class: "c-follows",

@@ -168,7 +168,7 @@ func (p *Page) status() status {
 	s := status{Time: p.moment(now)}
 	switch {
 	case last.IsZero():
-		s.Problem = "This replica computes no targets at present: another replica leads, or the first tick has not finished."
+		s.Problem = "This replica currently computes no targets: another replica leads, or the first tick has not finished."
 	case now.Sub(last) > stallTimeout:
 		s.Problem = "The data is from " + p.moment(last).Clock() + ": no tick has finished since."
 	}

@@ -209,7 +209,7 @@ func TestSelectedThemeIsRenderedByTheServer(t *testing.T) {
 
 func TestPageReportsAStoppedLoop(t *testing.T) {
 	l := newTestCluster(2, Options{})
-	if body := ask(l.page, "/").Body.String(); !strings.Contains(body, "computes no targets at present") {
+	if body := ask(l.page, "/").Body.String(); !strings.Contains(body, "currently computes no targets") {
 		t.Error("before the first tick the page has no warning")
 	}
 	if w := ask(l.page, ExplainPath+"team-chat/llama-chat"); w.Code != 503 || !strings.Contains(w.Body.String(), "after its first tick") {

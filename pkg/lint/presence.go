@@ -38,7 +38,7 @@ func (c *check) present(ctx context.Context, about string, names []string) (bool
 		}
 	}
 	if inWeek {
-		c.add(Finding{Warning, MetricGone, about, fmt.Sprintf("%s has no series at present; it had series within the last week", names[0]),
+		c.add(Finding{Warning, MetricGone, about, fmt.Sprintf("%s currently has no series; it had series within the last week", names[0]),
 			"a metric of pods ends with the last pod: the signal has no value while none runs",
 			"none if the workload has no replica; otherwise check that its pods are scraped"})
 		return false, nil

@@ -202,10 +202,10 @@ func (c *check) owners(sets []model.LabelSet, severity Severity) {
 	case exporters > 0:
 		c.add(Finding{severity, ExporterIsPod, c.about, "on all GPU series the pod label is the exporter's, and there is no exported_pod", why,
 			"let the exporter report pods (DCGM_EXPORTER_KUBERNETES=true, /var/lib/kubelet/pod-resources mounted), and keep exported_pod in " +
-				"relabelings; if no pod uses a GPU at present, run lint again when one does"})
+				"relabelings; if currently no pod uses a GPU, run lint again when one does"})
 	case empty > 0:
 		c.add(Finding{severity, FreeGPUs, c.about, "the pod label of all GPU series is empty",
-			"either no pod uses a GPU at present, or the exporter cannot read the kubelet's pod-resources socket",
+			"either currently no pod uses a GPU, or the exporter cannot read the kubelet's pod-resources socket",
 			"run lint again while a GPU pod runs; if the label is still empty, mount /var/lib/kubelet/pod-resources into the exporter"})
 	default:
 		c.add(Finding{severity, NoPodLabels, c.about, "no GPU series has a pod label", why,

@@ -52,7 +52,7 @@ func newDataSource(d policy.DataSource, over http.RoundTripper) *dataSource {
 	return &dataSource{spec: d, over: over, queue: newPollQueue()}
 }
 
-// update replaces the data sources whose configuration changed, and closes those that were removed. The caller has already stopped the
+// update replaces the data sources whose configuration changed, and closes removed data sources. The caller has already stopped the
 // runners of these data sources, but their last poll may still be in progress.
 func (s *dataSources) update(platform *policy.Platform) {
 	if platform == nil {

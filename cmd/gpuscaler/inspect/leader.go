@@ -159,7 +159,7 @@ func (f *leaderFlags) leader(ctx context.Context, config *rest.Config) (*corev1.
 		}
 	}
 	return nil, fmt.Errorf("no running pod in namespace %s has the label %s=true: check whether gpuscaler runs in another namespace (-n), "+
-		"or has no leader at present (kubectl -n %[1]s get lease,pods)", f.namespace, leader.Label)
+		"or currently has no leader (kubectl -n %[1]s get lease,pods)", f.namespace, leader.Label)
 }
 
 // forwardTo forwards a local port to a named port of the pod, as `kubectl port-forward` does: by WebSocket, or by SPDY with an older API

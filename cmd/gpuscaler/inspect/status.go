@@ -28,8 +28,8 @@ func statusCommand() *cobra.Command {
 	o := getOptions{}
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Count the workloads and list those that need attention",
-		Long: `Count the workloads, and list those that need attention with the cause: no decision, missing signals, replicas that
+		Short: "Count the workloads and list each workload that needs attention",
+		Long: `Count the workloads, and list each workload that needs attention with the cause: no decision, missing signals, replicas that
 restart or are rejected, a target that is not served, a pause or an override. ` + "`gpuscaler explain`" + ` has the details of one
 workload, and ` + "`gpuscaler check`" + ` checks the installation.
 

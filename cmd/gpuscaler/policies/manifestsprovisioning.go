@@ -32,7 +32,7 @@ the given number of replicas of --from needs, all of them or none, if its flag -
 
 A ProvisioningRequest is used once: print a new one with another --name for the next peak. It creates no pods. Apply
 it as long before the peak as a node takes to start. Cluster Autoscaler keeps the nodes until the condition
-BookingExpired, ten minutes later. Then it removes those that no pod uses.`,
+BookingExpired, ten minutes later. Then it removes the nodes that no pod uses.`,
 		Example: `  kubectl -n team-chat get deployment llama-chat -o yaml > chat.yaml
   gpuscaler manifests provisioningrequest --from chat.yaml --replicas 4 --name monday | kubectl create -f -`,
 		Args: cobra.NoArgs,

@@ -2,7 +2,7 @@
 // accepted and why other policies are refused.
 //
 // A Reader has one informer for each listed namespace, which requests only ConfigMaps with the label gpuscaler.io/policy: "true". The
-// policy store checks the policies and refuses those that the PlatformConfig does not permit.
+// policy store checks the policies and refuses policies that the PlatformConfig does not permit.
 package configmaps
 
 import (

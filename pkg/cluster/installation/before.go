@@ -127,7 +127,7 @@ func (c *Cluster) gpuNodes(ctx context.Context) Result {
 			verb(len(without), "offers", "offer"), first(without)), "run the device plugin on these nodes, or wait until it has started")
 	}
 	if nodes == 0 {
-		return Warn(GPUNodes, "no node offers a GPU at present",
+		return Warn(GPUNodes, "currently no node offers a GPU",
 			"this is expected if all GPU nodes are scaled to zero; otherwise install the device plugin, which adds nvidia.com/gpu to the nodes")
 	}
 	var amounts []string

@@ -82,10 +82,10 @@ func TestGPUsOfNodesAreCounted(t *testing.T) {
 		status Status
 		found  string
 	}{
-		{nil, Warning, "no node offers a GPU at present"},
+		{nil, Warning, "currently no node offers a GPU"},
 		{[]runtime.Object{node("a", 8, nil), node("b", 4, present), node("cpu", 0, nil)}, OK, "2 nodes offer GPUs: 12 nvidia.com/gpu"},
 		{[]runtime.Object{node("a", 8, nil), node("b", 0, present)}, Warning, "1 node with a GPU label offers no GPU resource: b"},
-		{[]runtime.Object{node("a", 0, map[string]string{"nvidia.com/gpu.present": "false"})}, Warning, "no node offers a GPU at present"},
+		{[]runtime.Object{node("a", 0, map[string]string{"nvidia.com/gpu.present": "false"})}, Warning, "currently no node offers a GPU"},
 	} {
 		cluster, _ := own(c.nodes...)
 		if r := cluster.gpuNodes(t.Context()); r.Status != c.status || r.Found != c.found {

@@ -51,7 +51,7 @@ var (
 		"1 for the phase of the group: prefer spot, fallback, probing or returning.",
 		append(perGroup[:1:1], "phase"))
 	groupConstrained = describe("group_constrained_replicas",
-		"Replicas for which no NodePool of the group provides nodes at present.", perGroup)
+		"Replicas for which currently no NodePool of the group provides nodes.", perGroup)
 	groupOverride = describe("group_override",
 		"1 for each field of a NodePool that gpuscaler overrides, by the rule that overrides it.",
 		append(perGroup[:1:1], "nodepool", "field", "rule"))

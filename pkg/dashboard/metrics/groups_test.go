@@ -56,7 +56,7 @@ func TestGroupMetrics(t *testing.T) {
 		all[i] = "gpuscaler_group_" + all[i]
 	}
 	err := testutil.CollectAndCompare(NewGroupCollector(fixedGroups{chat, undecided}, disabled), strings.NewReader(`
-# HELP gpuscaler_group_constrained_replicas Replicas for which no NodePool of the group provides nodes at present.
+# HELP gpuscaler_group_constrained_replicas Replicas for which currently no NodePool of the group provides nodes.
 # TYPE gpuscaler_group_constrained_replicas gauge
 gpuscaler_group_constrained_replicas{group="chat"} 3
 # HELP gpuscaler_group_finding Problems that only a user can fix, by kind.

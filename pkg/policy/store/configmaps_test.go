@@ -283,7 +283,7 @@ func TestAConfigMapDoesNotReplaceAFileThatCannotBeRead(t *testing.T) {
 		a.load()
 	}
 	a.refused("chat", policy.Problem{File: "ConfigMap team-chat/chat/chat.yaml", Line: 3, Field: "metadata.name", Found: `"a"`,
-		Message: "cannot be read at present"})
+		Message: "currently cannot be read"})
 	if st := state(a.Store, "ScalingPolicy team-chat/a"); st.State != store.LastValid || !strings.HasSuffix(st.File, "file.yaml") {
 		t.Errorf("the policy of the file: %+v", st)
 	}

@@ -147,7 +147,7 @@ func (s *Store) compileAll() {
 		if d.path.configMap && h.lastValid != nil && !h.lastValid.path.configMap && s.mayExist(h.lastValid.File) {
 			d.restore()
 			d.Reject(decode.Root.Key("metadata").Key("name"),
-				"refused: "+h.lastValid.File+" has the same name and cannot be read at present, and its last valid version is in force",
+				"refused: "+h.lastValid.File+" has the same name and currently cannot be read, and its last valid version is in force",
 				"one document for a name")
 			continue
 		}
