@@ -63,7 +63,7 @@ func targetOf(w *scaling.Workload) Target {
 	if w.Target.APIVersion != "" {
 		group, _, found := strings.Cut(w.Target.APIVersion, "/")
 		if !found {
-			group = "" // "v1" is the core group
+			group = "" // the core group: its apiVersion is only "v1"
 		}
 		t.Group = group
 	}
@@ -152,7 +152,7 @@ type Cache struct {
 	ignoredSince time.Time
 }
 
-// Options connect a Cache with the rest of the controller.
+// Options configure a Cache.
 type Options struct {
 	// Allowed asks the API server whether this account may use a verb on CapacityBuffers in all namespaces.
 	Allowed func(ctx context.Context, verb string) (bool, error)
@@ -173,9 +173,9 @@ func (c *Cache) Watch(kind informer.CRD) {
 	c.kind = kind
 }
 
-// Put adds or replaces a buffer. The space for one replica does not depend on the number of replicas. Therefore an infeasible buffer
-// remains infeasible after a change of its replicas, until the autoscaler sets a condition for the new version. Otherwise each change of
-// the replicas would remove the cap of the target for that time.
+// Put adds or replaces a buffer. An infeasible buffer remains infeasible after a change of its replicas, until the autoscaler sets a
+// condition for the new version: if no node has space for one replica, the number of replicas makes no difference. Otherwise gpuscaler
+// would briefly stop limiting the target of the workload after each change.
 func (c *Cache) Put(b *Buffer) {
 	c.change(func() {
 		if old := c.buffers[b.key()]; b.outdated && old != nil && old.infeasible && old.UID == b.UID && old.target == b.target {

@@ -241,7 +241,7 @@ func TestBufferIsWrittenWithItsTargetAsOwnerAndRemovedByUID(t *testing.T) {
 	}
 }
 
-// An upgrade of the chart can change the permissions of the account while the controller runs. The cache must follow.
+// An upgrade of the chart can change the permissions of the account while the controller runs. The cache must use the new permissions.
 func TestRightsToWatchAndToWriteBuffers(t *testing.T) {
 	allowed, unanswered := "", false
 	b := newCache(func(_ context.Context, verb string) (bool, error) {

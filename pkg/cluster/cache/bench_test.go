@@ -23,7 +23,7 @@ func large(n int) (*Cache, []scaling.Workload) {
 		w.PutHPA(nil, fixture.Must[*HPA](TrimHPA(fixture.HPA(name, name, name))))
 	}
 	for i := range n {
-		for pod := range 4 { // put pods after the targets, as Cluster.Run does, because a new target searches the existing pods
+		for pod := range 4 { // put pods after the targets, because each new target searches all existing pods
 			w.PutPod(fixture.Must[*Pod](TrimPod(fixture.Pod(workloads[i].Key.Name, pod, "ready"))))
 		}
 	}

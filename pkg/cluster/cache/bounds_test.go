@@ -9,7 +9,7 @@ import (
 )
 
 // The bounds of an HPA or ScaledObject can be narrower than the bounds of the policy. The HPA then does not follow every target, and the
-// view must say why.
+// view of the workload must contain the reason.
 func TestHPAWithNarrowerBoundsIsNotExact(t *testing.T) {
 	for _, c := range []struct {
 		low, high int32 // bounds of the policy

@@ -45,7 +45,8 @@ type Cache struct {
 	nodeStarts  func(node string) NodeStart // set by SetNodeStarts
 }
 
-// CountClaims counts the devices of claims as units of a resource, as deviceclaims.Cache.Count does.
+// CountClaims returns how many devices the ResourceClaims of a pod or pod template reserve, as units of a resource.
+// deviceclaims.Cache.Count implements it.
 type CountClaims func(namespace string, claims []gpupods.ClaimRef, resource string, counted gpupods.Counted) gpupods.ClaimCount
 
 // SetClaims sets the function that counts the devices of ResourceClaims. Until it is set, each claim counts as a claim for an unknown
@@ -69,7 +70,7 @@ type entry struct {
 	failedCreate failedCreate // set by PutFailedCreate
 
 	refusal  string           // why gpuscaler computes no target although the scale target exists
-	extended []gpupods.Amount // results of effectiveResources
+	extended []gpupods.Amount // extended, perPod and unknown are the results of effectiveResources
 	perPod   []gpupods.Amount
 	unknown  bool
 	view     engine.View
@@ -122,7 +123,8 @@ func (c *Cache) refreshOrDelete(r Ref, e *entry) {
 	e.refresh()
 }
 
-// PutTarget stores a new or changed scale target. If its /scale can no longer be read, the target is refused but keeps its pods.
+// PutTarget stores a new or changed scale target. If its /scale can no longer be read, gpuscaler computes no target for the workload, but
+// the entry keeps its pods.
 func (c *Cache) PutTarget(t *Target) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,10 +22,10 @@ type StatefulSet struct {
 	UID  types.UID
 }
 
-// IncompleteStatefulSets returns the StatefulSets of a workload that lack pods. A scale target that is a StatefulSet can only be incomplete
-// itself. For a LeaderWorkerSet, its controller creates one StatefulSet with the same name for all leaders, and one StatefulSet for the
-// workers of each replica. Of the StatefulSets for workers, only the first StatefulSet that lacks a pod is returned. For a scale target of
-// another kind, the result is empty.
+// IncompleteStatefulSets returns the StatefulSets of a workload that lack pods. If the scale target is a StatefulSet, the result contains
+// at most this StatefulSet. For a LeaderWorkerSet, its controller creates one StatefulSet with the same name for all leaders, and one
+// StatefulSet for the workers of each replica. Of the StatefulSets for workers, only the first StatefulSet that lacks a pod is returned.
+// For a scale target of another kind, the result is empty.
 func (c *Cache) IncompleteStatefulSets(w *scaling.Workload) (sets []StatefulSet) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -73,8 +73,8 @@ type failedCreate struct {
 	rejection engine.Rejection
 }
 
-// rejection returns why the API server creates no further pods of the scale target. It reads the reason from the target's status or from
-// the last FailedCreate.
+// rejection returns why the API server rejects new pods of the scale target. It reads the reason from the target's status or from the last
+// FailedCreate.
 func (e *entry) rejection() engine.Rejection {
 	f := &e.failedCreate
 	if e.target.Rejection.Kind != "" || f.rejection.Kind == "" {
@@ -112,8 +112,8 @@ func (e *entry) missingReplicas() int32 {
 	return e.target.Replicas - complete
 }
 
-// firstIncomplete returns the index of a LeaderWorkerSet's replica that lacks at least one pod but not all pods. If several replicas do, it
-// returns the first index in alphabetical order. It returns "" if no replica does.
+// firstIncomplete returns the index of a LeaderWorkerSet's replica that has at least one pod and lacks at least one pod. If several
+// replicas are incomplete, it returns the first index in alphabetical order. It returns "" if no replica is incomplete.
 func (e *entry) firstIncomplete() (first string) {
 	for index, pods := range e.podsByReplica() {
 		if index != "" && len(pods) < int(e.target.Size) && (first == "" || index < first) {

@@ -22,7 +22,7 @@ func TestPausedDirectionIsExplainedAndNotAFinding(t *testing.T) {
 	w.PutTarget(fixture.Must[*Target](TrimDeployment(fixture.Deployment("chat", 3, "1"))))
 	w.PutScaledObject(nil, fixture.Must[*ScaledObject](TrimScaledObject(u)))
 	h := kedaHPA("keda-hpa-chat", "chat", "chat")
-	h.spec.Behavior.ScaleDown.SelectPolicy = fixture.Ptr(autoscalingv2.DisabledPolicySelect) // KEDA sets this value
+	h.spec.Behavior.ScaleDown.SelectPolicy = fixture.Ptr(autoscalingv2.DisabledPolicySelect) // KEDA sets this value while scaling in is paused
 	w.PutHPA(nil, h)
 	if v, _ := w.View(fixture.Workload("chat")); v.ManagedHPA.Exact ||
 		v.ManagedHPA.Why != "KEDA does not scale in: "+kedav1alpha1.PausedScaleInAnnotation {

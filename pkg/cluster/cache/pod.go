@@ -32,10 +32,10 @@ type Pod struct {
 	pod               engine.Pod
 	gpu               *gpupods.Facts        // nil: the pod requests no extended resource and claims no device
 	daemon            bool                  // the pod belongs to a DaemonSet or is a static pod
-	software          uint64                // result of softwareOf
+	software          uint64                // hash of the software that the pod runs (see softwareOf)
 	blocksDisruption  bool                  // whether the pod has the annotation karpenter.sh/do-not-disrupt
-	sizes             map[string]int32      // see WithSizes
-	start             *planner.ReplicaStart // result of startOf; nil if the pod is not Ready
+	sizes             map[string]int32      // numbers of pods per replica, by environment variable (see WithSizes)
+	start             *planner.ReplicaStart // times of the start of the pod (see startOf); nil if the pod is not Ready
 }
 
 // NodeName returns the name of the pod's node. It is empty until the pod is scheduled.

@@ -25,8 +25,9 @@ func (c *Cache) SetNodeStarts(of func(node string) NodeStart) {
 	c.nodeStarts = of
 }
 
-// startOf returns the times of the start of a Ready pod. The time at which its containers started is unknown if a container that uses GPUs
-// has restarted. If no container uses GPUs, a restart of any container makes this time unknown.
+// startOf returns the creation time of a Ready pod and the times at which the phases of its start ended. The time at which its containers
+// started is unknown if a container that uses GPUs has restarted. If no container uses GPUs, a restart of any container makes this time
+// unknown.
 func startOf(p *corev1.Pod) *planner.ReplicaStart {
 	out := &planner.ReplicaStart{Created: Stamp(p.CreationTimestamp.Time)}
 	for i := range p.Status.Conditions {
@@ -65,8 +66,8 @@ func Stamp(t time.Time) int64 {
 	return history.Stamp(t)
 }
 
-// startedReplicas returns the latest completed starts of the ready replicas, or nil if no start is known. before is the previous result. If
-// the starts are unchanged, startedReplicas returns before itself, because the engine keeps a pointer to it.
+// startedReplicas returns the latest completed starts of the ready replicas, or nil if no start is known. before is the previous result.
+// If the starts are unchanged, startedReplicas returns the pointer before, because the engine also keeps this pointer.
 func (e *entry) startedReplicas(before *planner.ReplicaStarts) *planner.ReplicaStarts {
 	var all planner.ReplicaStarts
 	add := func(pods []*Pod) {
@@ -130,5 +131,5 @@ func last(a, b int64) int64 {
 	return max(a, b)
 }
 
-// setStarted sets the completed starts in a view.
+// setStarted sets v.Started to the latest completed starts of the ready replicas.
 func (e *entry) setStarted(v *engine.View) { v.Started = e.startedReplicas(e.view.Started) }

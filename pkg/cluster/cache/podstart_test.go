@@ -92,11 +92,12 @@ func TestViewHasTheTimesOfCompletedStarts(t *testing.T) {
 // A restart of the server, a status that is not reported yet, and a pod without a creation time must not look like a fast start.
 func TestTimesThatAreNotKnownAreZero(t *testing.T) {
 	for name, change := range map[string]func(p *corev1.Pod){
-		"the server has restarted":    func(p *corev1.Pod) { p.Status.ContainerStatuses[1].RestartCount = 1 },
-		"the server does not run":     func(p *corev1.Pod) { p.Status.ContainerStatuses[1].State.Running = nil },
-		"the statuses are not known":  func(p *corev1.Pod) { p.Status.ContainerStatuses = nil },
-		"one of two GPU containers":   func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, other(p)) },
-		"no container requests a GPU": func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Limits = nil }, // the sidecar has restarted
+		"the server has restarted":   func(p *corev1.Pod) { p.Status.ContainerStatuses[1].RestartCount = 1 },
+		"the server does not run":    func(p *corev1.Pod) { p.Status.ContainerStatuses[1].State.Running = nil },
+		"the statuses are not known": func(p *corev1.Pod) { p.Status.ContainerStatuses = nil },
+		"one of two GPU containers":  func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, other(p)) },
+		// if no container requests a GPU, the restart of the sidecar makes the time unknown
+		"no container requests a GPU": func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Limits = nil },
 	} {
 		c, p := chat(), began(fixture.GPUPod("chat", 1, "ready", "1"), 51, 73, 104)
 		change(p)

@@ -83,7 +83,8 @@ func (x *PolicyIndex) HPAFacts(h ReadingHPA) objects.HPAFacts {
 	return f
 }
 
-// ScaledObjectFacts returns the data about the policy of a ScaledObject that its checks need, or nil without a policy.
+// ScaledObjectFacts returns the data about the policy of a ScaledObject that its checks need. It returns nil if the ScaledObject has no
+// policy.
 func (x *PolicyIndex) ScaledObjectFacts(s *ScaledObject) *objects.PolicyFacts {
 	return policyFacts(x.Decider(s), s.Target)
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // View returns the observed state of a workload's scale target. ok is false if the target or its selector is not in the cache, or if
-// Refusal is not empty. View allocates memory only for the text that the bounds of the managed HPA are narrower than the bounds of the
-// policy.
+// Refusal returns a reason. View allocates memory only if the bounds of the managed HPA are narrower than the bounds of the policy, for
+// the text about this.
 func (c *Cache) View(w *scaling.Workload) (v engine.View, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -11,10 +11,10 @@ import (
 )
 
 // RLock locks the cache for reading, so that several reads return the same state. Until RUnlock the caller may call only the methods in
-// this file.
+// this file, because other methods lock the cache again.
 func (c *Cache) RLock() { c.mu.RLock() }
 
-// RUnlock ends RLock.
+// RUnlock releases the lock that RLock acquired.
 func (c *Cache) RUnlock() { c.mu.RUnlock() }
 
 // Version returns a number that changes with each change of a target or a pod. The caller holds the lock.
@@ -29,8 +29,8 @@ func (c *Cache) TargetOf(w *scaling.Workload) *Target {
 }
 
 // ResourcesOf returns the extended resources that one replica of a workload requests, and the extended resources of its largest pod. Both
-// include requests that only existing pods have, for example because of a LimitRange. perPod is empty if a replica has one pod. The caller
-// holds the lock.
+// include requests of existing pods that the pod template does not have, for example because of a LimitRange. perPod is empty if a replica
+// has one pod. The caller holds the lock.
 func (c *Cache) ResourcesOf(w *scaling.Workload) (perReplica, perPod []gpupods.Amount) {
 	if e := c.entries[RefOfWorkload(w)]; e != nil {
 		return e.extended, e.perPod
@@ -38,7 +38,7 @@ func (c *Cache) ResourcesOf(w *scaling.Workload) (perReplica, perPod []gpupods.A
 	return nil, nil
 }
 
-// RejectsPods reports whether the API server creates no further pods of a workload's scale target. The caller holds the lock.
+// RejectsPods reports whether the API server rejects new pods of a workload's scale target. The caller holds the lock.
 func (c *Cache) RejectsPods(w *scaling.Workload) bool {
 	e := c.entries[RefOfWorkload(w)]
 	return e != nil && e.view.Rejection.Kind != ""
@@ -79,7 +79,7 @@ func (c *Cache) GPUPods() iter.Seq[*Pod] {
 	}
 }
 
-// AllPods returns every pod, in no order. The caller holds the lock.
+// AllPods returns every pod, in random order. The caller holds the lock.
 func (c *Cache) AllPods() iter.Seq[*Pod] {
 	return func(yield func(*Pod) bool) {
 		for _, byName := range c.pods {

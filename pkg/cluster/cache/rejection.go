@@ -30,7 +30,7 @@ const (
 	rejectedByAdmission  = "admission"
 )
 
-// deploymentRejection returns why the API server creates no further pods of a Deployment.
+// deploymentRejection returns why the API server rejects new pods of a Deployment.
 func deploymentRejection(d *appsv1.Deployment) engine.Rejection {
 	for i := range d.Status.Conditions {
 		c := &d.Status.Conditions[i]
@@ -41,7 +41,7 @@ func deploymentRejection(d *appsv1.Deployment) engine.Rejection {
 	return engine.Rejection{}
 }
 
-// objectRejection returns why the API server creates no further pods of an object that is not a Deployment. It reads the condition
+// objectRejection returns why the API server rejects new pods of an object that is not a Deployment. It reads the condition
 // ReplicaFailure, which a ReplicaSet or a Rollout has in its status.
 func objectRejection(u *unstructured.Unstructured) engine.Rejection {
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")

@@ -48,7 +48,7 @@ func TestRequestsOfWorkloadsAndOfPodsWithoutAPolicy(t *testing.T) {
 	}
 }
 
-// If the pod template of a kind is absent or cannot be decoded, its request must be unknown instead of 0.
+// If an object has no pod template, or its template cannot be decoded, the request of a replica must be unknown instead of 0.
 func TestRequestOfAnUnreadableTemplateIsUnknown(t *testing.T) {
 	without := fixture.Rollout(3)
 	unstructured.RemoveNestedField(without.Object, "spec", "template")

@@ -77,7 +77,7 @@ func ParseScaleKind(text string) (k ScaleKind, err error) {
 	return k, nil
 }
 
-// compile sets the field that corresponds to PodsPerReplica.
+// compile sets the field number, variable or expression, depending on the form of PodsPerReplica.
 func (k *ScaleKind) compile() (err error) {
 	variable, isVariable := strings.CutPrefix(k.PodsPerReplica, envPrefix)
 	number, notANumber := strconv.Atoi(k.PodsPerReplica)

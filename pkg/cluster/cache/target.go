@@ -39,7 +39,7 @@ func RefOf(namespace, apiVersion, kind, name string) Ref {
 	if apiVersion != "" {
 		group, _, _ = strings.Cut(apiVersion, "/")
 		if len(group) == len(apiVersion) {
-			group = "" // "v1": the core group
+			group = "" // the core group: its apiVersion is only "v1"
 		}
 	}
 	return Ref{namespace, group, kind, name}
@@ -71,7 +71,7 @@ type Target struct {
 	// the template.
 	LimitsOnly bool
 	Rejection  engine.Rejection // why the API server rejects further pods; the zero value: it does not reject pods
-	Selector   labels.Selector  // selector of the pods; nil: the selector is unknown, and the target has no view
+	Selector   labels.Selector  // selector of the pods; nil: the selector is unknown, so View returns no observed state of the target
 	operator   manual.Operator
 }
 
@@ -103,7 +103,8 @@ func TrimStatefulSet(obj any) (any, error) {
 func appsTarget(m *metav1.ObjectMeta, s *metav1.LabelSelector, pod *corev1.PodSpec) *Target {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
-		selector = nil // the API server refuses an invalid selector, so this does not occur; without a selector, the target has no view
+		// The API server rejects an invalid selector, so this does not occur. If it does, View returns no observed state of the target.
+		selector = nil
 	}
 	return &Target{
 		ObjectMeta: informer.Identity(m),

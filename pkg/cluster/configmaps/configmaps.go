@@ -79,7 +79,8 @@ func (r *Reader) Run(ctx context.Context) {
 		all := coreinformers.NewFilteredConfigMapInformer(r.options.Client, namespace, 0, toolscache.Indexers{},
 			func(o *metav1.ListOptions) { o.LabelSelector = Selector })
 		if err := all.SetTransform(Trim); err != nil {
-			r.options.Log.Error("cannot read ConfigMaps", "namespace", namespace, "error", err) // fails only if the informer already runs
+			// SetTransform fails only if the informer already runs.
+			r.options.Log.Error("cannot read ConfigMaps", "namespace", namespace, "error", err)
 			continue
 		}
 		handler, err := all.AddEventHandler(informer.Handler(r.put, r.drop))

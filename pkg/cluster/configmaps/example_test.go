@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/configmaps"
 )
 
-// Objects of other kinds are stored unchanged.
+// Trim returns an object of another kind unchanged.
 func ExampleTrim() {
 	pod := &corev1.Pod{}
 	kept, err := configmaps.Trim(pod)

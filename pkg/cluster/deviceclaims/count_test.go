@@ -87,7 +87,8 @@ func TestCountOfOneClaim(t *testing.T) {
 	}
 }
 
-// Each MIG instance is one device. Its device must count only as a unit of its own DeviceClass.
+// A MIG instance is one device. It must count as a unit of the DeviceClass of MIG instances. For the DeviceClass of whole GPUs, the count
+// must be unknown.
 func TestDevicesCountOnlyForTheirClass(t *testing.T) {
 	c := withClasses(t)
 	put(t, c, template("slices", `[{name: x, exactly: {deviceClassName: mig.nvidia.com, allocationMode: ExactCount, count: 3}}]`))
@@ -152,7 +153,7 @@ func TestDeletedTemplate(t *testing.T) {
 	devices("the class is deleted", running, gpupods.Counted{}, gpupods.ClaimCount{Unknown: true})
 }
 
-// A pod requests devices without a claim, by the resource name of their DeviceClass. The devices must count.
+// A pod requests devices without a claim, by the resource name of their DeviceClass. These devices must also be counted.
 func TestDevicesRequestedByTheNameOfTheirClass(t *testing.T) {
 	c := withClasses(t)
 	refs := []gpupods.ClaimRef{{Class: gpuClass, Devices: 8}, {Class: "rdma", Devices: 1}}

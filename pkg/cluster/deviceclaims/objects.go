@@ -80,9 +80,9 @@ func allocatedDevices(a *resourcev1.AllocationResult) map[string]int64 {
 	return n
 }
 
-// optionsOf returns the alternatives of one device request: the elements of the field firstAvailable, or the field exactly as the only
-// alternative. If an alternative was allocated, optionsOf returns only this alternative. For a request with adminAccess it returns no
-// alternative, because such a request reserves no device.
+// optionsOf returns the alternatives of one device request: the elements of its field firstAvailable or, if only its field "exactly" is
+// set, the value of that field. If an alternative was allocated, optionsOf returns only this alternative. For a request with adminAccess
+// it returns no alternative, because such a request reserves no device.
 func optionsOf(r *resourcev1.DeviceRequest, allocated map[string]int64) (options []option) {
 	if r.Exactly == nil && len(r.FirstAvailable) == 0 {
 		return unreadable
