@@ -90,7 +90,7 @@ func (p *podLabel) setOwn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// the UID prevents that the apply creates a pod if this pod was deleted
+	// the UID prevents the apply from creating a pod if this pod was deleted
 	label := applycore.Pod(p.pod, p.namespace).WithUID(own.UID).WithLabels(map[string]string{Label: "true"})
 	_, err = pods.Apply(ctx, label, metav1.ApplyOptions{FieldManager: labelManager, Force: true})
 	return err
@@ -117,7 +117,7 @@ func (p *podLabel) clear(ctx context.Context, pod string, uid types.UID) error {
 	}
 	_, err = p.client.CoreV1().Pods(p.namespace).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: labelManager})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // the pod was deleted together with its label
+		return nil // the pod with this UID was deleted, and the label with it
 	}
 	return err
 }

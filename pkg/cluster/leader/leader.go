@@ -24,7 +24,7 @@ import (
 // Options configure a Candidate.
 type Options struct {
 	Namespace string // namespace of the Lease and of the pods
-	Lease     string // name of this process's pod and its identity in the Lease; the pod has the leader label while this process leads
+	Lease     string // name of the Lease; empty: "gpuscaler"
 	Pod       string // name of this process's pod, which is also the identity in the Lease; the pod has the label while this process leads
 	// Selector selects the pods of this release. The leader removes the label only from these pods, because two releases may share a
 	// namespace.

@@ -13,12 +13,12 @@ import (
 // more attempts, and pacedLock limits the requests that these attempts send.
 const (
 	attemptsPerRetry = 10 // attempts of the election per RetryPeriod
-	readsPerRetry    = 4  // reads of the Lease by a standby per RetryPeriod
+	readsPerRetry    = 4  // maximum number of reads of the Lease by a standby per RetryPeriod
 )
 
-// pacedLock returns the result of the last request for an attempt of the election, if that request is recent. It needs no mutex, because
-// the calls of one election are sequential. A stored result can be outdated, but the API server rejects a write of an outdated Lease
-// because of its resource version.
+// pacedLock limits the requests of the election. If the last request is recent, it returns the result of that request to an attempt of the
+// election and sends no new request. It needs no mutex, because the calls of one election are sequential. A stored result can be outdated,
+// but the API server rejects a write of an outdated Lease because of its resource version.
 type pacedLock struct {
 	observedLock
 	retry       time.Duration // RetryPeriod of the Options
@@ -64,7 +64,7 @@ func (l *pacedLock) paced(write func() error) error {
 	if !l.write.recent(pause) {
 		l.write = answer{at: time.Now()} // may use the clock: paces requests
 		if l.write.err = write(); l.write.err != nil {
-			l.read = answer{} // the Lease in memory is outdated
+			l.read = answer{} // read the Lease again, because the stored Lease is outdated
 		}
 	}
 	return l.write.err

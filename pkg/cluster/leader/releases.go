@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	releaseCheckInterval = 5 * time.Second // how long the stored result for another release's Lease is returned
+	releaseCheckInterval = 5 * time.Second // how long Leads returns a stored result without reading the Lease again
 	releaseCheckTimeout  = 10 * time.Second
 	// releaseExpiryGrace is added to the duration of another release's Lease, because the pod of that release may be restarting.
 	releaseExpiryGrace = 30 * time.Second

@@ -150,7 +150,7 @@ func (s *Store) take(found *corev1.ConfigMap, now time.Time) {
 	s.read, s.version, s.size = true, found.ResourceVersion, 0
 	s.stored, s.written = map[string]document{}, map[scaling.Key]*engine.SavedModel{}
 	recall, ignored := map[scaling.Key]*engine.SavedModel{}, 0
-	for key, text := range found.Data { // another client has written Data, because gpuscaler writes only BinaryData
+	for key, text := range found.Data { // gpuscaler writes only BinaryData, but Data that another client wrote also takes space
 		s.size += len(key) + len(text)
 	}
 	for _, key := range slices.Sorted(maps.Keys(found.BinaryData)) {
@@ -188,7 +188,7 @@ func (s *Store) Write(ctx context.Context, now time.Time, models []*engine.Saved
 	}
 	if !s.read {
 		if since := now.Sub(s.triedAt); since >= 0 && since < writeInterval || s.get(ctx, now) != nil {
-			return // if a read by Load failed, Load has logged the reason
+			return // the ConfigMap is still not read, and Load has logged the reason
 		}
 	}
 	s.wroteAt = now
@@ -273,8 +273,8 @@ func (s *Store) patch(models []*engine.SavedModel) (patch map[string][]byte, wri
 	return patch, written
 }
 
-// knowsMore reports whether the stored model of the same work has received measurements for a longer time than the new model m. This can
-// occur if the leader could not read the ConfigMap at its start.
+// knowsMore reports whether the stored model has the same scale target and Work as the new model m, and has received measurements for a
+// longer time than m. This can occur if the leader could not read the ConfigMap at its start.
 func (s *Store) knowsMore(m *engine.SavedModel) bool {
 	old := s.Recall(m.Key)
 	return old != nil && old.Target == m.Target && old.Work.Same(m.Work) && old.Observed > m.Observed

@@ -57,8 +57,8 @@ func (p *KEDAPause) Why() string {
 var noEnd = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // Over combines KEDA's pause annotations with the annotations of gpuscaler that a user set (o). It limits the target to the replicas that
-// KEDA allows. If the target were outside these limits, KEDA would not apply it, its explanation would be misleading, and capacity groups
-// would add or remove nodes for it.
+// KEDA allows. Otherwise KEDA would not apply the target, the explanation of the target would be misleading, and capacity groups would add
+// or remove nodes for replicas that KEDA does not allow.
 //
 //	paused, paused-replicas   the target is the current replicas
 //	paused-scale-in           the minimum is the current replicas
