@@ -28,8 +28,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// ReasonYielded is the reason of the Event about an edit by another client of a field that gpuscaler overrides. gpuscaler then does not
-// override the field for some time.
+// ReasonYielded is the reason of the Event that is sent when another client edits a field that gpuscaler overrides. gpuscaler then does
+// not override the field for some time.
 const ReasonYielded = "OverrideYielded"
 
 // nodeAdapter implements engine.Nodes: it connects the cache of nodes and NodePools with the writers of NodePools, pod annotations and
@@ -54,7 +54,7 @@ type nodeAdapter struct {
 	devices []*informer.Kind // informers of the kinds of dynamic resource allocation
 
 	// yielded contains the overridden fields that another client edited. The key is "<NodePool> <field>". The value is the time until which
-	// gpuscaler does not override the field, as the last Event about it says. Only the tick uses the map.
+	// gpuscaler does not override the field, as in the last Event about the field. Only the tick uses the map.
 	yielded map[string]time.Time
 }
 
@@ -229,7 +229,7 @@ func (n *nodeAdapter) reportYields(r *engine.GroupRecord) {
 	}
 }
 
-// Restore runs package restore with clients for the API server at cfg.
+// Restore calls restore.Run with clients for the API server that cfg describes.
 func Restore(ctx context.Context, cfg *rest.Config, o restore.Options) ([]restore.Result, error) {
 	client, objects, err := newClients(cfg)
 	if err != nil {

@@ -187,8 +187,8 @@ func TestNodePoolsAndPodsWithoutAGroupAreOrphaned(t *testing.T) {
 	}
 }
 
-// gpuscaler removes its annotations from pods that left a group. If one tick removed the annotations of thousands of pods, a patch that
-// raises a NodePool limit would have to wait for all these requests.
+// gpuscaler removes its annotations from pods that no longer belong to a group. If one tick removed the annotations of thousands of pods,
+// a patch that raises a NodePool limit would have to wait for all these requests.
 func TestOrphanedAnnotationsAreRemovedInBatches(t *testing.T) {
 	var pods []string
 	left := map[string]bool{}

@@ -27,7 +27,7 @@ type NodeClaim struct {
 	InstanceType      string
 	CapacityType      string
 	Zone, Region      string
-	Extended          map[string]int64   // extended resources in status.capacity; until it is set, in the request
+	Extended          map[string]int64   // extended resources in status.capacity; the requested ones until status.capacity is set
 	Capacity          map[string]float64 // all resources in status.capacity, which count against the limits of the NodePool
 	Start             StartTimes
 	Err               error // why the NodeClaim could not be decoded; only its metadata is set in this case

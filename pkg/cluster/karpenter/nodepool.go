@@ -89,7 +89,7 @@ func quietTimes(budgets []karpv1.Budget) (all []capacity.QuietTime) {
 			b.Reasons != nil && !slices.Contains(b.Reasons, karpv1.DisruptionReasonDrifted) {
 			continue
 		}
-		parsed, err := cron.ParseStandard("TZ=UTC " + *b.Schedule) // as in Budget.IsActive of Karpenter 1.15
+		parsed, err := cron.ParseStandard("TZ=UTC " + *b.Schedule) // schedules are in UTC, as in Budget.IsActive of Karpenter 1.15
 		if s, ok := parsed.(*cron.SpecSchedule); ok && err == nil {
 			all = append(all, capacity.QuietTime{Duration: b.Duration.Duration,
 				Start: calendar.Cron{Minute: s.Minute, Hour: s.Hour, DayOfMonth: s.Dom, Month: s.Month, DayOfWeek: s.Dow}})
@@ -229,8 +229,8 @@ func (p *NodePool) View(g *capacity.Group, claims []*NodeClaim, s Schema) capaci
 }
 
 // usedAndSmallest returns how much of a resource all nodes of the NodePool provide (used), and the smallest amount above 0 that one of its
-// nodes provides. used is the sum over the NodeClaims or the amount in status.resources (the greater of both), because Karpenter updates
-// status.resources with a delay.
+// nodes provides. used is the greater of two amounts, the sum over the NodeClaims and the amount in status.resources, because Karpenter
+// updates status.resources with a delay.
 func (p *NodePool) usedAndSmallest(name string, claims []*NodeClaim) (used, smallest float64) {
 	for _, c := range claims {
 		n := c.Capacity[name]

@@ -153,8 +153,8 @@ func TestNodePoolIsMixedIfItMayLaunchSpotAndAnotherCapacityType(t *testing.T) {
 	}
 }
 
-// A NodePool of only on-demand nodes can contain instances that are paid for in advance. If the group lists such a NodePool as reserved, it
-// must stay reserved, so LaunchesOnDemand is false.
+// A NodePool of only on-demand nodes can contain instances that are paid for in advance. If the group lists such a NodePool as reserved,
+// the NodePool must stay reserved, so LaunchesOnDemand is false.
 func TestNodePoolThatLaunchesOnDemandNodesBesidesReservedNodes(t *testing.T) {
 	for values, want := range map[string]bool{"[reserved]": false, "[spot]": false, "[reserved, on-demand]": true, "[on-demand]": false} {
 		p := decodeNodePool(t, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: p}, spec: {template: {spec: {requirements: [`+

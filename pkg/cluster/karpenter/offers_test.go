@@ -30,7 +30,7 @@ func TestOffersAreReadFromNodeClaimsAndFromNodeLabels(t *testing.T) {
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, objects...)
 	discount := decode(t, `{apiVersion: karpenter.sh/v1alpha1, kind: NodeOverlay, metadata: {name: discount}, spec: {priceAdjustment: "-20%",
 		requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]}}`)
-	// create the NodeOverlay with Create, because the constructor of the fake client would store it under a wrong plural
+	// create the NodeOverlay with Create, because the constructor of the fake client would store it under a wrong plural resource name
 	if _, err := client.Resource(NodeOverlays).Create(t.Context(), discount, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ const (
 	ReasonRestored   = "NodePoolRestored"   // the original value of a field was restored
 )
 
-// Options connect a Writer with the rest of the controller.
+// Options configure a Writer.
 type Options struct {
 	Client dynamic.Interface
 	// Release is the Lease of this gpuscaler release, NAMESPACE/NAME. It is written to the NodePool together with each record. Empty: it is
@@ -64,7 +64,7 @@ type Writer struct {
 	locks map[string]*sync.Mutex // key: name of the NodePool
 }
 
-// New returns a Writer.
+// New returns a Writer. It writes only when Write, Patch or WriteAnnotation is called.
 func New(o Options) *Writer { return &Writer{options: o, locks: map[string]*sync.Mutex{}} }
 
 // Write sends one patch, which was computed from the version base of the NodePool. It reports the result in the log, in a metric and as an

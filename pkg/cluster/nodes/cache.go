@@ -29,7 +29,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// Options connect a Cache with the rest of the controller.
+// Options configure a Cache.
 type Options struct {
 	Workloads Workloads
 	// WorkloadsSynced reports whether the first lists of all scale targets and pods were read.
@@ -155,7 +155,7 @@ func (n *Cache) PutNodeClaim(c *karpenter.NodeClaim) {
 		}
 		uid := string(c.UID)
 		if _, known := n.deleted[uid]; known {
-			return // no evidence that the provider took the node: a node that is drained stops reporting
+			return // examined at the start of the deletion; now the drain itself can make the Node not Ready
 		}
 		if n.takenByProvider(c) {
 			n.outcomes.addLoss(uid, c.NodePool, c.Deleted)
@@ -165,8 +165,8 @@ func (n *Cache) PutNodeClaim(c *karpenter.NodeClaim) {
 	})
 }
 
-// nodeRepairDelay is how long a node must be unhealthy before Karpenter's node repair replaces it. Karpenter removes an instance that the
-// provider took sooner, because it looks for missing instances every two minutes.
+// nodeRepairDelay is how long a node must be unhealthy before Karpenter's node repair replaces it. If the cloud provider took the
+// instance, Karpenter removes the NodeClaim earlier, because it looks for missing instances every two minutes.
 const nodeRepairDelay = 10 * time.Minute
 
 // takenByProvider reports whether the cloud provider took the instance of a NodeClaim that is being deleted. This is the case if an

@@ -296,8 +296,8 @@ func TestNodesThatKarpenterIsAboutToDisrupt(t *testing.T) {
 	}
 }
 
-// A condition that is not True has no time. If a node has the name of a previous node, the deletion of the previous NodeClaim must not
-// remove the start times of the new node. The start of a node without a NodeClaim is unknown.
+// While the condition of a phase is not True, the time of the phase must be zero. If a node has the name of a previous node, the deletion
+// of the previous NodeClaim must not remove the start times of the new node. The start of a node without a NodeClaim is unknown.
 func TestStartOfANodeIsThatOfItsNodeClaim(t *testing.T) {
 	n := newCache(t, nil)
 	claim := func(name, conditions string) *karpenter.NodeClaim {

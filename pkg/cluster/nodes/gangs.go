@@ -48,7 +48,7 @@ func (all gangs) admitted(p Pod) bool {
 	return g != nil && g.admitted
 }
 
-// count counts a pod of the group's observation for its gang.
+// count updates the gang of a pod that is in the observation of the group. gpus is the number of GPUs of the pod.
 func (all gangs) count(p Pod, gpus int64) {
 	if g := all.of(p); g != nil {
 		g.counted, g.gpus, g.waits = g.counted+1, max(g.gpus, gpus), g.waits || p.NodeName() == ""

@@ -61,7 +61,7 @@ func TrimNode(obj any) (any, error) {
 		}
 	}
 	if len(n.extended) > 0 || node.Labels[karpv1.NodePoolLabelKey] == "" {
-		n.labels = node.Labels // a node of a NodePool has a NodeClaim, which contains its labels
+		n.labels = node.Labels // the labels of other nodes are in their NodeClaims
 	}
 	return n, nil
 }

@@ -15,7 +15,8 @@ import (
 // not wait for hundreds of requests.
 const maxAnnotationsPerTick = 16
 
-// orphanView stores which versions and arguments Orphans has checked, so that Orphans does not check them again.
+// orphanView stores the result of the last call of Orphans, with the versions of the caches and the arguments of that call. While these
+// are unchanged, Orphans checks no object again.
 type orphanView struct {
 	workloadsVersion, nodesVersion uint64
 	groups                         []*capacity.Group
@@ -25,8 +26,8 @@ type orphanView struct {
 }
 
 // Orphans returns the NodePools that are in no capacity group although they have an override record of gpuscaler or a field that gpuscaler
-// owns. It also returns actions that remove pod annotations and CapacityBuffers of gpuscaler that belong to no workload of a group. If no
-// object has changed since the last call, it returns no actions.
+// owns. It also returns actions that remove pod annotations and CapacityBuffers of gpuscaler that belong to no workload of a group. It
+// returns no actions if the last call returned all of them and no object has changed since then.
 func (n *Cache) Orphans(groups []*capacity.Group, workloads []scaling.Workload) ([]engine.Orphan, []capacity.Action) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -39,7 +40,7 @@ func (n *Cache) Orphans(groups []*capacity.Group, workloads []scaling.Workload) 
 		return v.pools, nil
 	}
 	maps.DeleteFunc(n.views, func(g *capacity.Group, view *groupView) bool {
-		// the view is outdated, and its group is not in the current PlatformConfig
+		// delete a view that is outdated and whose group is not in the current PlatformConfig
 		return view.nodesVersion != n.version && !slices.Contains(groups, g)
 	})
 	*v = orphanView{workloadsVersion: w.Version(), nodesVersion: n.version, groups: groups, workloads: workloads, valid: true}

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/evidence"
 )
 
-// outcomeRetention is how long the outcome of a NodeClaim is stored. It exceeds the hour of which package capacity reads the outcomes.
+// outcomeRetention is how long the outcome of a NodeClaim is stored. Package capacity reads the outcomes of the last hour.
 const outcomeRetention = time.Hour + 5*time.Minute
 
 // outcome records that the launch of a NodeClaim failed, or that the cloud provider took its instance.
