@@ -78,7 +78,7 @@ var cachedKinds = map[string]cachedKind{
 "nvidia.com/gpu":"4","pods":"110"},
 "conditions":[{"type":"Launched","status":"True","reason":"Launched"},{"type":"Registered","status":"True","reason":"Registered"},
 {"type":"Initialized","status":"True","reason":"Initialized"}]}}`
-	}, karpenter.TrimNodeClaim, 1750}, // NodeOverlays select by the labels, and gpuscaler reads the times of the conditions
+	}, karpenter.TrimNodeClaim, 1750}, // the stored NodeClaim keeps its labels, by which NodeOverlays select, and its condition times
 	"HorizontalPodAutoscaler": {func() any { return &autoscalingv2.HorizontalPodAutoscaler{} }, func(i int) string {
 		return `{` + metadata(i, "") + fmt.Sprintf(`,"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment",
 "name":"model-%[1]d"},"minReplicas":1,"maxReplicas":9,

@@ -88,7 +88,7 @@ type Options struct {
 	// DiscoveryPeriod is the interval at which gpuscaler checks which kinds the API server serves; 0 means 10 seconds.
 	DiscoveryPeriod time.Duration
 	Log             *slog.Logger          // nil: slog.Default()
-	Metrics         prometheus.Registerer // nil: nothing is registered
+	Metrics         prometheus.Registerer // nil: no metric is registered
 
 	schemas func() (karpenter.Schema, error) // a test replaces the read of the NodePool schema; nil: the schema is read from the API server
 }

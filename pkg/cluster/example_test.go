@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
 )
 
-// A cluster of files: nothing is read from an API server.
+// Offline returns a cluster that contains only the given objects, here none. It reads nothing from an API server.
 func ExampleOffline() {
 	c, err := cluster.Offline(nil, cluster.Options{})
 	fmt.Println(c != nil, err)

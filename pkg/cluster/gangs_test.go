@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// gang describes how a framework for batch jobs creates the pods of a gang (pods that start only together): their metadata, and the fields
-// of their spec that differ from the pods of gpuPodOn.
+// gang describes how a framework for batch jobs creates the pods of a gang (pods that start only together): their metadata, and fields to
+// add to their spec.
 type gang struct{ metadata, spec string }
 
 // gangs are the frameworks, by name, with the labels and the controller that each framework sets on its pods.
@@ -100,7 +100,7 @@ func TestGangIsDemandWithAllItsPods(t *testing.T) {
 			"on spot and on-demand, 2 wait": {g.pods("n1", "n2"), 2},
 		} {
 			d, actions := decideGang(t, append(slices.Clone(nodes), c.pods...)...)
-			// a pod does not wait for a new node if it fits on an idle node of the group
+			// c.pending is only an upper bound, because a pod does not wait for a new node if it fits on an idle node of the group
 			if d.Demand.UnmanagedPods != 4 || d.Demand.Unknown || d.Demand.Pending > c.pending {
 				t.Errorf("%s, %s: demand %+v, want all 4 GPUs and at most %d pending", name, state, d.Demand, c.pending)
 			}
@@ -144,8 +144,8 @@ func TestPodsWithAGateAreDemandOnceAPodOfTheirGangHasNone(t *testing.T) {
 }
 
 // Each pod of a Kueue gang has an annotation with the number of pods of the gang. Pods that do not exist yet are demand. Pods without GPUs
-// count as existing pods. If all existing pods have nodes, the missing pods have finished. An impossible number must be reported and must
-// not change the demand.
+// count as existing pods. If all existing pods have nodes, the missing pods count as finished pods. An impossible number must be reported
+// and must not change the demand.
 func TestMissingPodsOfAGangAreDemand(t *testing.T) {
 	const labels = `labels: {kueue.x-k8s.io/pod-group-name: train}`
 	sized := func(size string) gang {
@@ -182,8 +182,8 @@ func TestMissingPodsOfAGangAreDemand(t *testing.T) {
 	}
 }
 
-// A pod can wait for admission by Kueue, or Volcano reports on it that other pods of its gang lack space. No autoscaler launches nodes for
-// such a pod. Even if it waits for hours, the group must not fall back from spot to on-demand.
+// A pod can wait for admission by Kueue. Volcano can also report that a pod waits because other pods of its gang have no space. In both
+// cases, no autoscaler launches nodes for the pod. Even if it waits for hours, the group must not fall back from spot to on-demand.
 func TestPodsThatWaitForAdmissionDoNotWaitForNodes(t *testing.T) {
 	const condition = `{conditions: [{type: PodScheduled, status: "False", reason: `
 	state := func(pod, reason string) string {

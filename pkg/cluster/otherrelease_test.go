@@ -34,8 +34,8 @@ func leaseOf(holder, identity string, ago time.Duration) *coordinationv1.Lease {
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &identity, RenewTime: &renewed, LeaseDurationSeconds: &seconds}}
 }
 
-// heldBy returns the spot NodePool with the annotations of an override: the record of original values, and holder, the Lease name of the
-// release that wrote it. An empty holder is omitted.
+// heldBy returns the spot NodePool with two annotations that gpuscaler writes with an override: the record of the original values, and the
+// Lease name of the release that wrote the record (holder). If holder is empty, the second annotation is omitted.
 func heldBy(t *testing.T, holder string) *unstructured.Unstructured {
 	t.Helper()
 	u := object(t, fixture.SpotNodePool)

@@ -45,8 +45,8 @@ func (c *Cluster) Exporters(namespace string, by map[string]string) []engine.Pod
 	return c.cache.PodsWithLabels(namespace, labels.SelectorFromSet(by))
 }
 
-// TriggerMetric returns the external metric that KEDA serves for a named trigger of the ScaledObject of a workload, and the selector
-// that KEDA requires. ok is false if there is none. It does no I/O.
+// TriggerMetric returns the external metric that KEDA serves for a named trigger of the ScaledObject of a workload, and the selector that
+// KEDA requires. ok is false if KEDA serves no such metric. It does no I/O.
 func (c *Cluster) TriggerMetric(w *scaling.Workload, trigger string) (metric, selector string, ok bool) {
 	return c.cache.TriggerMetric(w, trigger)
 }

@@ -58,7 +58,7 @@ type Options struct {
 	// Leading reports whether this process is the leader and may write.
 	Leading func() bool
 	Log     *slog.Logger
-	Metrics prometheus.Registerer // nil: nothing is registered
+	Metrics prometheus.Registerer // nil: no metric is registered
 }
 
 // Activator writes /scale 0 -> 1 and 1 -> 0 for workloads whose policy has activate: true, and that have neither a ScaledObject nor an HPA
@@ -107,10 +107,10 @@ func New(o Options) *Activator {
 	return a
 }
 
-// Serve sets the served targets. It is called before Run.
+// Serve sets the source of the targets. It is called before Run.
 func (a *Activator) Serve(s Served) { a.served = s }
 
-// Enabled reports whether the Activator can write any /scale: Serve was called, and the policies are known.
+// Enabled reports whether the Activator can write any /scale: Serve was called, and there is a source of policies.
 func (a *Activator) Enabled() bool { return a.served != nil && a.options.Policies.Known() }
 
 // Wake makes Run compare all workloads immediately, before the next second. Wake does not block.
@@ -121,7 +121,8 @@ func (a *Activator) Wake() {
 	}
 }
 
-// Run compares all workloads and writes /scale once a second and after each Wake, until ctx ends.
+// Run compares the replicas of all workloads with their targets once a second and after each Wake, and writes /scale if they differ, until
+// ctx ends.
 func (a *Activator) Run(ctx context.Context) {
 	ticker := time.NewTicker(time.Second) // may use the clock: paces retries
 	defer ticker.Stop()
@@ -280,8 +281,8 @@ func (a *Activator) succeed(k scaling.Key) {
 	delete(a.failures, k)
 }
 
-// Refused returns the scale targets of policies with activate: true whose namespace is not in Options.Namespaces, so that gpuscaler may not
-// write /scale.
+// Refused returns the scale targets of policies with activate: true whose namespace is not in Options.Namespaces, so gpuscaler may not
+// write their /scale.
 func (a *Activator) Refused() (all []cache.Problem) {
 	if !a.Enabled() {
 		return nil

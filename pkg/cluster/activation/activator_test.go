@@ -193,7 +193,7 @@ func TestStepsBetweenZeroAndOneReplica(t *testing.T) {
 				c.add(a.options.Cache)
 			}
 			a.round(t.Context(), night)
-			a.round(t.Context(), night.Add(time.Second)) // the cache has not observed the write yet
+			a.round(t.Context(), night.Add(time.Second)) // must write nothing, although the cache has not observed the write yet
 			if !slices.Equal(scale.writes, c.want) {
 				t.Errorf("wrote %v, want %v", scale.writes, c.want)
 			}

@@ -65,7 +65,7 @@ type Options struct {
 	// ClusterName returns the cluster's name, for an annotation of every Event. nil or an empty name: no annotation.
 	ClusterName func() string
 	Log         *slog.Logger          // nil: slog.Default() is used
-	Metrics     prometheus.Registerer // nil: nothing is registered
+	Metrics     prometheus.Registerer // nil: no metric is registered
 	// OwnerRole is the name of a ClusterRole of this release. The ClusterRole becomes the owner of the APIService, so that an uninstallation,
 	// which deletes the ClusterRole, also deletes the APIService. An APIService without a server makes API discovery fail, and then no
 	// namespace can be deleted. Empty: the APIService has no owner.

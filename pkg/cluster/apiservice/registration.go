@@ -25,7 +25,7 @@ const (
 
 // registration is the result of comparing the APIService in the cluster with the APIService that this release needs.
 type registration struct {
-	owner     string // NAMESPACE/NAME of the service, NoOwner or LocalOwner
+	owner     string // the Service that the APIService names, as NAMESPACE/NAME; otherwise NoOwner or LocalOwner
 	ours      bool
 	conflict  bool
 	write     bool   // whether the APIService must be written: it does not exist, or it refers to this release and is outdated

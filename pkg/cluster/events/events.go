@@ -193,7 +193,7 @@ func (r *Recorder) post(ctx context.Context, event *eventsv1.Event) {
 	_, err := r.client.Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
 	switch {
 	case err == nil, apierrors.IsAlreadyExists(err):
-	// not an error: with its namespace, the API server would delete the Event as well
+	// A namespace that is being deleted accepts no new Event. This is not an error, because the Event would be deleted with the namespace.
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 	default:
 		r.lost.Inc()

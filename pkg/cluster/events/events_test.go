@@ -22,7 +22,8 @@ func newTestRecorder(instance string) (*Recorder, *fake.Clientset) {
 	return NewRecorder(client.EventsV1(), Options{Instance: instance, Log: slog.New(slog.DiscardHandler)}), client
 }
 
-// The API server refuses an Event whose name, note or reporting instance is too long or is not valid text.
+// The API server refuses an Event whose name, note or reporting instance is too long or is not valid text. Send must shorten or correct
+// these fields.
 func TestEventAboutAnyObjectIsValid(t *testing.T) {
 	r, _ := newTestRecorder(strings.Repeat("pod-", 60) + "end")
 	for _, name := range []string{"chat", strings.Repeat("a", 253), strings.Repeat("a", 235) + "." + strings.Repeat("b", 17),

@@ -23,7 +23,7 @@ const (
 
 var hpas = autoscalingv2.SchemeGroupVersion.WithResource("horizontalpodautoscalers")
 
-// fallbackReader reads the field fallback of HPAs. An API server without this field is not asked for HPAs.
+// fallbackReader reads the field fallback of HPAs. If the API server does not have this field, it lists no HPAs.
 type fallbackReader struct {
 	objects dynamic.Interface
 	served  func() (bool, error) // reports whether the API server has the field

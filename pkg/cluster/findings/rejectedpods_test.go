@@ -13,9 +13,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 )
 
-// A quota rejects pods of a workload with a policy. The Reporter must send one Event with the quota, its limit and its use. It must send no
-// further Event when the ReplicaSet controller tries again with another pod name, and another Event when the use changes. It must send no
-// Event for a workload without a policy.
+// A quota rejects pods of a workload with a policy. The Reporter must send one Event with the quota, its limit and its use, and another
+// Event when the use changes. It must send no Event when the ReplicaSet controller tries again with another pod name, and none for a
+// workload without a policy.
 func TestRejectedPodsAreReported(t *testing.T) {
 	r, sent := newTestReporter(Options{}, *fixture.Workload("chat"))
 	reject := func(name, pod, used string) {

@@ -64,7 +64,7 @@ type Options struct {
 	Dynamic   dynamic.Interface
 	Discovery discovery.DiscoveryInterface
 	Log       *slog.Logger
-	Metrics   prometheus.Registerer // nil: nothing is registered
+	Metrics   prometheus.Registerer // nil: no metric is registered
 }
 
 // Reporter sends Events about configuration errors and counts them in the metric gpuscaler_hpa_findings.
@@ -81,7 +81,7 @@ type finding struct {
 	reason, check, note string
 }
 
-// New returns a Reporter.
+// New returns a Reporter. It sends no Event before Run.
 func New(o Options) *Reporter {
 	r := &Reporter{
 		options: o, reported: map[finding]time.Time{},

@@ -14,9 +14,9 @@ const (
 	volcanoGroup = "scheduling.k8s.io/group-name"
 )
 
-// gangLabels are the pod labels with the name of a gang (pods that start only together): of Kueue, the coscheduling plugin of
-// kube-scheduler, JobSet, the Training Operator (PyTorchJob) and KubeRay. If a pod has several of these labels, the first one in this list
-// applies, because a pod that Kueue manages can also have the label of another framework.
+// gangLabels are the pod labels with the name of a gang (pods that start only together). They are set for Kueue, the coscheduling plugin
+// of kube-scheduler, JobSet, the Training Operator (PyTorchJob) and KubeRay. If a pod has several of these labels, the first one in this
+// list applies, because a pod that Kueue manages can also have the label of another framework.
 var gangLabels = []string{
 	kueueGroupLabel, "scheduling.x-k8s.io/pod-group", "jobset.sigs.k8s.io/jobset-name", "training.kubeflow.org/job-name", "ray.io/cluster",
 }

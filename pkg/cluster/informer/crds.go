@@ -63,7 +63,7 @@ type CRDOptions struct {
 	Dynamic   dynamic.Interface
 	Period    time.Duration // time between two checks whether kinds are served
 	Log       *slog.Logger
-	Metrics   prometheus.Registerer // nil: nothing is registered
+	Metrics   prometheus.Registerer // nil: no metric is registered
 }
 
 // NewCRDs returns CRDs without kinds.

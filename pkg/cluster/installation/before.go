@@ -35,7 +35,7 @@ func (c *Cluster) Before(ctx context.Context) ([]Result, *snapshot.Snapshot) {
 	return append(results, karpenterAPI(s, findings, served), kedaAPI(s, findings, served), c.permissions(ctx, served)), s
 }
 
-// groups returns, by name of each served API group, the versions that the API server serves.
+// groups returns the served versions of each API group, by the name of the group.
 func (c *Cluster) groups() (map[string][]string, error) {
 	list, err := c.Typed.Discovery().ServerGroups()
 	if err != nil {

@@ -36,7 +36,7 @@ func renderedChart(t *testing.T, mode string) (c chart) {
 		t.Fatal(err)
 	}
 	c.rules = map[string][]rbacv1.PolicyRule{}
-	for _, document := range documentsOf.Split(string(text), -1)[2:] { // after the notes of the chart
+	for _, document := range documentsOf.Split(string(text), -1)[2:] { // skip the notes of the chart
 		var kind metav1.TypeMeta
 		err := yaml.Unmarshal([]byte(document), &kind)
 		switch role := (rbacv1.Role{}); {
@@ -109,8 +109,8 @@ func TestTheRolesOfTheChartSufficeForTheController(t *testing.T) {
 	}
 }
 
-// A verb was removed from a role after the installation. The check must fail, although the user of the command has all permissions, because
-// the controller lacks one.
+// A verb was removed from a role after the installation. The check must fail because the controller lacks a permission, although the user
+// of the command has all permissions.
 func TestAMissingPermissionOfTheControllerIsAFailure(t *testing.T) {
 	c := renderedChart(t, "karpenter")
 	cluster := withReviews(c.release, func(s *authorizationv1.SubjectAccessReviewSpec) (bool, error) {

@@ -37,7 +37,7 @@ func (w *Writer) write(ctx context.Context, about corev1.ObjectReference, text s
 		w.reportConflict(c, err)
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		w.count("gone")
-		c.failure.again(now) // the informer will soon report the deletion
+		c.failure.again(now) // delay the next attempt, because the informer will soon report the deletion
 	case apierrors.IsForbidden(err):
 		w.count("forbidden")
 		w.reportForbidden(k, err, now)

@@ -40,7 +40,7 @@ type Options struct {
 	// Leading reports whether this process is the leader and may write. It is called before each write.
 	Leading func() bool
 	Log     *slog.Logger
-	Metrics prometheus.Registerer // nil: nothing is registered
+	Metrics prometheus.Registerer // nil: no metric is registered
 }
 
 // Writer keeps the annotation policy-status of each object equal to the status of the object's policies. Put, Unlabeled and Delete may be

@@ -149,7 +149,8 @@ var (
 	conflict = apierrors.NewApplyConflict([]metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict}}, `conflict with "argocd"`)
 )
 
-// A team applies a wrong policy, corrects it, and removes it. The leader changes between these steps. The annotation must follow.
+// A team applies a wrong policy, corrects it, makes a mistake again, and removes it. Before the removal, the leader changes. The
+// annotation must change with the status of the policy, but at most once a minute, and must be removed with the policy.
 func TestTheAnnotationFollowsThePolicyOnceAMinute(t *testing.T) {
 	c := newCluster(t)
 	c.set(wrong("chat"))

@@ -46,7 +46,7 @@ type Reader struct {
 	failing  bool // whether the last request failed
 }
 
-// New returns a Reader.
+// New returns a Reader. It reads no Event before Run.
 func New(events typedcorev1.EventsGetter, c Cache, policies Policies, log *slog.Logger) *Reader {
 	return &Reader{events: events, cache: c, policies: policies, log: log}
 }

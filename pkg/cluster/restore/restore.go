@@ -222,8 +222,8 @@ func (r *restorer) nodePool(ctx context.Context, name string) Result {
 		if pool == nil || !pool.Ours {
 			return out
 		}
-		// Each attempt begins with an empty state. A state that contains the previous patch would delay a repetition of the changes in that
-		// patch. An empty state is sufficient, because the record annotation contains all data that is needed for a restore.
+		// Each attempt begins with an empty state. With a state that contains the previous patch, the changes of that patch would be repeated
+		// only after a delay. An empty state is sufficient, because the record annotation contains all data that is needed for a restore.
 		var state capacity.State
 		patch, findings, ok := r.patch(pool, &state, time.Now()) // may use the clock: a command has no tick
 		if !ok {

@@ -59,8 +59,8 @@ func TestRestoreWithoutKarpenterRemovesPodAnnotations(t *testing.T) {
 	}
 }
 
-// A role that may only read Nodes has no permission on NodePools. The API server rejects requests for NodePools even if it does not serve
-// NodePools.
+// The API server rejects requests for NodePools if the user has no permission on NodePools, even if it does not serve NodePools. A restore
+// must still work with SkipNodePools, and otherwise return the error.
 func TestRestoreWithoutPermissionOnNodePools(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 )
 
-// Answer is the answer to the question whether a pod could be scheduled on a node of a NodePool. The values are ordered: the minimum of two
-// answers is true if both are true (and), and their maximum if one of them is (or).
+// Answer is the answer to the question whether a pod could be scheduled on a node of a NodePool. The values are ordered No < Unknown <
+// Yes. The minimum of two answers is the answer to whether both conditions are met, and the maximum to whether at least one is met.
 type Answer uint8
 
 // Values of Answer.

@@ -117,8 +117,8 @@ func blocksScheduling(t *corev1.Taint) bool {
 	return !transient && t.Effect != corev1.TaintEffectPreferNoSchedule
 }
 
-// missingLabel returns the first label of a node selector that a node lacks, as key=value. It returns "" if the node has all these labels,
-// so that the required node affinity must be what excludes the node.
+// missingLabel returns the first label of a node selector that a node lacks, as key=value. It returns "" if the node has all these labels.
+// In that case, the required node affinity excludes the node.
 func missingLabel(selector, labels map[string]string) string {
 	for _, key := range slices.Sorted(maps.Keys(selector)) {
 		if value, has := labels[key]; !has || value != selector[key] {
