@@ -60,7 +60,7 @@ func (c *Cache) SetClaims(count CountClaims) {
 // entry contains a scale target, its pods, and the HPAs and the ScaledObject that scale it. The first of these objects that an informer
 // reads creates the entry. An HPA can be read before the Deployment that it scales.
 type entry struct {
-	target       *Target // nil: not read, or it does not exist
+	target       *Target // nil: the scale target does not exist or was not read yet
 	minor        int
 	nodeStarts   func(node string) NodeStart // nil: the start of every node is unknown
 	pods         map[string]*Pod

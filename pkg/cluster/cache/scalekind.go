@@ -41,7 +41,7 @@ type ScaleKind struct {
 const envPrefix = "env:"
 
 // ParseScaleKind parses a ScaleKind. The text is "Kind.version.group". It may be followed by "nameLabel=KEY", "replicaLabel=KEY" and
-// "podsPerReplica=VALUE", each after a space. podsPerReplica must be the last one, because its value may contain spaces.
+// "podsPerReplica=VALUE", each after a space. podsPerReplica must be the last part, because its value may contain spaces.
 func ParseScaleKind(text string) (k ScaleKind, err error) {
 	name, description, _ := strings.Cut(text, " ")
 	kind, _ := schema.ParseKindArg(name)

@@ -195,9 +195,9 @@ func (t *Target) WithScale(scale *unstructured.Unstructured) (*Target, error) {
 	return &full, nil
 }
 
-// WithoutScale returns a copy of the target with the reason why gpuscaler computes no target for the workload: if notFound is true, the
-// kind has no scale subresource; otherwise the error err of reading /scale. The copy has no selector. PutTarget adds the selector of the
-// previous version.
+// WithoutScale returns a copy of the scale target for a workload whose /scale cannot be read. The copy contains the reason why gpuscaler
+// computes no target for the workload: the kind has no scale subresource (notFound is true), or the error err of the read. The copy has no
+// selector. PutTarget adds the selector of the previous version.
 func (t *Target) WithoutScale(notFound bool, err error) *Target {
 	refused := *t
 	refused.Selector = nil

@@ -33,7 +33,7 @@ const ReportingController = "gpuscaler.io/gpuscaler"
 // Reasons of Events. They must not change, because users' alerts can match them. The reasons of Events about NodePools are in packages
 // cluster and nodepoolwriter.
 const (
-	TargetChanged             = "TargetChanged"             // the served target differs from the previous one
+	TargetChanged             = "TargetChanged"             // the served target differs from the previous target
 	SignalsMissing            = "SignalsMissing"            // a signal is missing: the target can increase but not decrease
 	SignalsRecovered          = "SignalsRecovered"          // every required signal is available again
 	HPAMisconfigured          = "HPAMisconfigured"          // an HPA does not exactly follow the target that it reads
@@ -54,7 +54,7 @@ const (
 	ActivationRefused = "ActivationRefused"
 	// another release overrides a NodePool of this release, so this release does not lead
 	AnotherRelease     = "AnotherRelease"
-	APIServiceConflict = "APIServiceConflict"   // another service replaced this one in the APIService of external metrics
+	APIServiceConflict = "APIServiceConflict"   // another Service replaced the Service of this release in the APIService of external metrics
 	APIServiceOccupied = "APIServiceOccupied"   // the mode is owner, but the APIService names another service
 	APIServiceTaken    = "APIServiceRegistered" // the API server now reads external metrics from this release
 )
