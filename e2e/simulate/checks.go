@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxSampleAge is the default maxAge of a signal. A sample that is up to four times as old can raise a target.
+	// maxSampleAge is the default maxAge of a signal. A sample with an age of up to four times maxAge can raise a target.
 	maxSampleAge = 2 * time.Minute
 	raisingAge   = 4*maxSampleAge + pollInterval
 )
@@ -127,7 +127,7 @@ func (c *checker) transition(r *replica, t *engine.Record) {
 	}
 }
 
-// read checks every target that a replica of gpuscaler would serve to an autoscaler now. It does not scale the workloads.
+// read checks every target that a replica of gpuscaler would serve to an autoscaler now. No autoscaler receives these targets.
 func (c *checker) read(r *replica) {
 	for _, w := range c.sim.workloads {
 		if n, err := r.served(w); err == nil && r != c.sim.fresh {
@@ -149,7 +149,7 @@ func (c *checker) served(r *replica, w *workload, n int32) {
 	}
 	o := &loaded.workloads[slices.Index(s.workloads, w)]
 	low, high := o.min, o.max
-	if !rec.Superseded { // before the next decision, the target respects the bounds of the new files but not their schedules
+	if !rec.Superseded { // a superseded target was decided with older policy files; it respects the new bounds, but not the new schedules
 		low = min(max(low, w.floorAt(o, rec.At)), high)
 	}
 	// no lower bound applies if the workload is paused, or if its target is capped because no node can be launched

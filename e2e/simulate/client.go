@@ -157,7 +157,7 @@ func (s *simulation) applyLate() {
 	}
 }
 
-// read returns an object as unstructured, because the field manager library accepts only this form.
+// read returns a stored object, converted to Unstructured. The library that computes managedFields accepts only this type.
 func (c resourceClient) read(name string) (*unstructured.Unstructured, error) {
 	switch o := c.replica.sim.api.Get(c.kind, name).(type) {
 	case *unstructured.Unstructured:
@@ -233,7 +233,7 @@ func (r *replica) proceed(w delayedWrite) {
 	r.pending = append(r.pending, w)
 }
 
-// pause stops the process for a time.
+// pause stops the process for the duration d.
 func (r *replica) pause(d time.Duration) {
 	r.paused = r.sim.now.Add(d)
 	r.sim.trace("%s: paused for %s", r.name, d)

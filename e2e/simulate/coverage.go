@@ -73,7 +73,7 @@ func save(t *testing.T, table *coverage.Table, file string) {
 	}
 }
 
-// count counts an event in the table of the director.
+// count adds an event to the table of the director, once for each current state. It ignores an event without an effect.
 func (s *simulation) count(e schedule.Event) {
 	if s.director != nil && s.hasEffect(e) {
 		s.director.table.Count(s.states(), e.Kind)
@@ -208,7 +208,7 @@ func (s *simulation) groupStates(leader *replica) (all []string) {
 			case explain.RuleForeignEdit:
 				all = append(all, coverage.OwnersEdited)
 			default:
-				all = append(all, reason.Rule.String()) // the table has columns only for these rules
+				all = append(all, reason.Rule.String()) // rules without a column in the table are counted but not printed
 			}
 		}
 		for _, o := range g.Overrides {

@@ -30,7 +30,7 @@ type campaign struct {
 	offset    time.Duration // time from a full second to the election's first request
 	end       context.CancelFunc
 	killed    chan struct{} // closed when the process is killed
-	rounds    chan struct{} // closed after the last round of Engine.Shutdown
+	rounds    chan struct{} // closed by endRounds, after the last round of Engine.Shutdown
 	done      chan struct{} // closed when the election has ended
 }
 

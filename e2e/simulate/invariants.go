@@ -46,7 +46,7 @@ const (
 	restoration         = "a minute after the last group is removed, each field has its owner's value, and nothing of gpuscaler is left"
 )
 
-// violation is the first broken invariant of a run.
+// violation is the first invariant that a run violates, with a description.
 type violation struct{ invariant, text string }
 
 // checker checks the invariants. It records the objects in the API server, the objects that the watches of each replica delivered, and
@@ -63,7 +63,7 @@ type checker struct {
 	blocked    map[string]time.Time           // time since which a limit of gpuscaler blocks the pending pods of a group, by group
 	healthy    map[*replica]time.Time         // time since which a replica is healthy
 	contested  map[*replica]time.Time         // time since which a process leads although another leading release overrides its NodePools
-	led        time.Time                      // the last time at which a leader had ticked within the previous 3 s
+	led        time.Time                      // the last time at which the newest tick of a leader was at most 3 s old
 }
 
 func newChecker(s *simulation) *checker {
@@ -237,22 +237,22 @@ func (c *checker) converged() {
 	}
 }
 
-// returnAffects is how long after a probe or a return to spot the checker must tolerate its effects. A controller that starts during a
-// move does not know that the move added replicas. It keeps these replicas for the stabilization window after they are ready. A minute
-// after the last node is emptied, the limit and the disruption budgets of its NodePool are written.
+// returnAffects is how long after a probe or a return to spot the checker must tolerate its effects. A controller that starts while a group
+// moves between capacity types does not know that the move added replicas. It keeps these replicas for the stabilization window after they
+// are ready. A minute after the last node is emptied, the limit and the disruption budgets of its NodePool are written.
 const returnAffects = 2 * time.Minute
 
 // returnWrites is the largest allowed number of writes to a NodePool in a minute of a return to spot: the end of the return, the limit 0
-// after the return, the restored budgets, their owner, and the record annotation.
+// after the return, the restored budgets, the return of their field ownership, and the record annotation.
 const returnWrites = 6
 
 // nodeAffects is how long after the last change of a node gpuscaler may still write to the NodePools of its group. A minute after the
 // last node of a NodePool was deleted, the limit of the NodePool becomes 0 and its budgets are restored.
 const nodeAffects = 2 * time.Minute
 
-// quiet checks the invariant quietNoWrites for a NodePool. It tolerates the writes of a return to spot, which can continue for hours
-// after the last fault, because moves have a minimum interval. Each move writes the record annotation or the limit. A node that the
-// return emptied is deleted after its owner's consolidateAfter.
+// quiet checks the invariant quietNoWrites for a NodePool. It tolerates the writes of a return to spot, which can continue for hours after
+// the last fault, because moves have a minimum interval. Each move writes the record annotation or the limit. A node that the return
+// emptied is deleted after the consolidateAfter of its NodePool.
 func (c *checker) quiet(p *pool) {
 	s := c.sim
 	if since := s.now.Sub(p.touched); since >= editWait && since < editWait+2*time.Minute {

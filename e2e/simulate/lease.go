@@ -137,7 +137,7 @@ const labelTime = 20 * time.Second
 type election interface {
 	// leading reports whether the process may write and serve.
 	leading() bool
-	// step runs a second of a modeled election.
+	// step runs one second of a modeled election; the real election runs in its own goroutines.
 	step()
 	// stop is called when the process receives SIGTERM. endRounds is called after the last round of Engine.Shutdown.
 	stop()
@@ -192,7 +192,7 @@ type modelElection struct {
 	checked   time.Time // last time at which the process checked for another release
 }
 
-// leading implements election. It returns true if the process holds the Lease and has written it less than leaseDuration ago.
+// leading implements the interface election. It returns true if the process holds the Lease and has written it less than leaseDuration ago.
 func (c *modelElection) leading() bool {
 	return c.holds && c.replica.sim.now.Sub(c.renewed) < leaseDuration
 }

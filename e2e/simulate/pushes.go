@@ -232,7 +232,7 @@ func (c *checker) arrives(p *push) {
 	to, opened := p.operator.Open()
 	if to != nil {
 		p.alone = time.Time{}
-	} else if p.alone.IsZero() || p.alone.Before(p.operator.LastOpened()) { // a stream was opened since then, and is closed again
+	} else if p.alone.IsZero() || p.alone.Before(p.operator.LastOpened()) { // a stream was opened after p.alone, and is closed again
 		p.alone = s.now
 	}
 	switch {

@@ -28,17 +28,16 @@ import (
 const (
 	metricsGroup   = "external.metrics.k8s.io"
 	metricsVersion = "v1beta1"
-	// settledReads is the number of reads after which the replicas no longer change: a sync that has read the last target, and two more
-	// syncs.
+	// settledReads is the number of times that the HPA must read its target before Settled regards the replicas as final.
 	settledReads = 4
-	// settledAfter is the time in which an HPA that reads no target has synced as often.
+	// settledAfter is how long Settled waits for these reads. A deleted HPA reads no target, so Settled does not wait longer.
 	settledAfter = 12 * time.Second
 )
 
 // adapter serves the targets that the stories set. It is used instead of gpuscaler.
 type adapter struct {
 	mu      sync.Mutex
-	targets map[string]int // target of each policy
+	targets map[string]int // target of each policy; a policy without a target is not in the map
 	reads   map[string]int // number of reads of each policy's target
 }
 
@@ -97,7 +96,7 @@ func (a *adapter) read(policy string) int {
 	return a.reads[policy]
 }
 
-// realScaled is a Deployment of a stack.
+// realScaled is a Deployment in the real control plane (the field stack). Its HPA reads the target from the adapter.
 type realScaled struct {
 	ctx     context.Context
 	stack   *stack.Stack
@@ -117,7 +116,7 @@ func (r *realScaled) object() metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: r.name}
 }
 
-// Target implements scaled.
+// Target implements the interface scaled.
 func (r *realScaled) Target(replicas int) error {
 	r.adapter.mu.Lock()
 	defer r.adapter.mu.Unlock()
@@ -127,13 +126,13 @@ func (r *realScaled) Target(replicas int) error {
 	return nil
 }
 
-// Scale implements scaled.
+// Scale implements the interface scaled.
 func (r *realScaled) Scale(replicas int32) error {
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
 	return r.stack.Client.Patch(r.ctx, &appsv1.Deployment{ObjectMeta: r.object()}, client.RawPatch("application/merge-patch+json", patch))
 }
 
-// Replace implements scaled.
+// Replace implements the interface scaled.
 func (r *realScaled) Replace(replicas int32) error {
 	d := &appsv1.Deployment{ObjectMeta: r.object()}
 	if err := r.stack.Client.Delete(r.ctx, d, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
@@ -153,7 +152,7 @@ func (r *realScaled) pods() (pods []corev1.Pod, err error) {
 	return pods, err
 }
 
-// DeletePod implements scaled.
+// DeletePod implements the interface scaled.
 func (r *realScaled) DeletePod() error {
 	pods, err := r.pods()
 	if err != nil || len(pods) == 0 {
@@ -162,12 +161,12 @@ func (r *realScaled) DeletePod() error {
 	return r.stack.Client.Delete(r.ctx, &pods[0])
 }
 
-// DeleteHPA implements scaled.
+// DeleteHPA implements the interface scaled.
 func (r *realScaled) DeleteHPA() error {
 	return r.stack.Client.Delete(r.ctx, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: r.object()})
 }
 
-// CreateHPA implements scaled. The HPA has the same spec as the HPA of the simulation.
+// CreateHPA implements the interface scaled. The HPA has the same spec as the HPA of the simulation.
 func (r *realScaled) CreateHPA() error {
 	api := apiserver.New(time.Now)
 	target(r.name).CreateObjects(api)
@@ -175,7 +174,7 @@ func (r *realScaled) CreateHPA() error {
 	return r.stack.Client.Create(r.ctx, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: r.object(), Spec: h.Spec})
 }
 
-// Settled implements scaled.
+// Settled implements the interface scaled.
 func (r *realScaled) Settled() (replicas, pods int32, err error) {
 	began, before := time.Now(), r.adapter.read(r.name)
 	err = stack.Poll(r.ctx, 2*time.Minute, func(ctx context.Context) error {

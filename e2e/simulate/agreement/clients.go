@@ -64,13 +64,13 @@ func newModelPools() modelPools {
 	return modelPools{&apiserver.Client{Server: apiserver.New(time.Now), Kind: karpenter.NodePoolKind}}
 }
 
-// Create implements nodePools.
+// Create implements the interface nodePools.
 func (m modelPools) Create(u *unstructured.Unstructured, manager string) error {
 	_, err := m.Client.Create(u, metav1.CreateOptions{FieldManager: manager})
 	return err
 }
 
-// Events implements nodePools.
+// Events implements the interface nodePools.
 func (m modelPools) Events(name string) (events []string, err error) {
 	exists := false
 	for _, v := range m.Server.Log {
@@ -115,7 +115,7 @@ func newRealPools(ctx context.Context, s *stack.Stack) (*realPools, error) {
 	return &realPools{ctx: ctx, client: c.Resource(karpenter.NodePools), watched: map[string]*watched{}}, nil
 }
 
-// Create implements nodePools.
+// Create implements the interface nodePools.
 func (r *realPools) Create(u *unstructured.Unstructured, manager string) error {
 	if err := r.watch(u.GetName()); err != nil {
 		return err
@@ -150,12 +150,12 @@ func (r *realPools) watch(name string) error {
 	return nil
 }
 
-// Get implements nodePools.
+// Get implements the interface nodePools.
 func (r *realPools) Get(name string) (*unstructured.Unstructured, error) {
 	return r.client.Get(r.ctx, name, metav1.GetOptions{})
 }
 
-// Send implements nodePools.
+// Send implements the interface nodePools.
 func (r *realPools) Send(name string, request *apiserver.Request) (*unstructured.Unstructured, error) {
 	switch {
 	case request.Apply != nil:
@@ -166,12 +166,12 @@ func (r *realPools) Send(name string, request *apiserver.Request) (*unstructured
 	return r.client.Update(r.ctx, request.Replace, metav1.UpdateOptions{FieldManager: request.Manager})
 }
 
-// Delete implements nodePools.
+// Delete implements the interface nodePools.
 func (r *realPools) Delete(name string) error {
 	return r.client.Delete(r.ctx, name, metav1.DeleteOptions{})
 }
 
-// Events implements nodePools. It waits until the watch has delivered the current version of the NodePool.
+// Events implements the interface nodePools. It waits until the watch has delivered the current version of the NodePool.
 func (r *realPools) Events(name string) (events []string, err error) {
 	seen := r.watched[name]
 	err = stack.Poll(r.ctx, time.Minute, func(context.Context) error {

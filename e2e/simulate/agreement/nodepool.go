@@ -85,7 +85,7 @@ func newPoolStory(api nodePools, pool string) (*poolStory, error) {
 	return p, nil
 }
 
-// play runs the steps and returns a line for each request and its answer.
+// play runs the steps of the story. It returns one line for each request, with the answer.
 func (p *poolStory) play(steps []string) (string, error) {
 	for _, step := range steps {
 		if err := p.step(step); err != nil {
@@ -103,7 +103,7 @@ func (p *poolStory) play(steps []string) (string, error) {
 	return strings.Join(p.lines, "\n") + "\nwatch: " + strings.Join(events, ", ") + "\n" + end, err
 }
 
-// answered appends a line with the answer to a request.
+// answered appends a line to p.lines: the sender, the request and the answer ("ok", or the reason of the error).
 func (p *poolStory) answered(who, what string, err error) {
 	answer := "ok"
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *poolStory) create() error {
 	return err
 }
 
-// gpuscaler runs a step of a replica.
+// gpuscaler runs a step in which a replica decides, observes the NodePool, writes or restarts.
 func (p *poolStory) gpuscaler(r *replica, what string) error {
 	if rest, ok := arguments(what, "decides for"); ok {
 		wait, demand := strings.CutSuffix(rest, " with a waiting pod")
@@ -203,7 +203,7 @@ func (p *poolStory) decide(r *replica, wait time.Duration, demand bool) {
 		o := capacity.Observation{Pools: []capacity.PoolView{{}}}
 		if r.cached != nil {
 			o.Pools[0] = r.cached.View(p.group, nil, crd)
-			// the model and kube-apiserver assign different UIDs, so the decision gets a number instead
+			// the UIDs of the model and of kube-apiserver differ, so the decision gets the index of the UID in p.uids instead
 			o.Pools[0].UID = strconv.Itoa(1 + slices.Index(p.uids, r.cached.Object.GetUID()))
 		}
 		if demand {
@@ -228,7 +228,7 @@ func (p *poolStory) decide(r *replica, wait time.Duration, demand bool) {
 	p.lines = append(p.lines, r.name+" decides: nothing")
 }
 
-// crd is the schema of a CRD of NodePools that has every field.
+// crd is a schema of the NodePool CRD with all fields that gpuscaler can override.
 var crd = karpenter.Schema{Known: true, Limits: true, Weight: true, ConsolidateAfter: true, ConsolidationPolicy: true, Budgets: true}
 
 // request sends a request of the product's writer. If the story has a step that must run just before this request, this step runs first.

@@ -80,7 +80,8 @@ func change(u *unstructured.Unstructured, what string) error {
 	return nil
 }
 
-// apply runs a server-side apply of a limit. The step is "the limit 6" or "no limit", each with or without "with force".
+// apply sends a server-side apply that sets or omits the limit. The parameter what is "the limit 6" or "no limit". The suffix " with force"
+// sets the force option.
 func (p *poolStory) apply(who, what, manager string) error {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(karpenter.NodePoolKind)

@@ -33,7 +33,7 @@ type scaled interface {
 	Settled() (replicas, pods int32, err error)
 }
 
-// playScaling runs the steps of a story about an HPA, and returns a line for each step with its result.
+// playScaling runs the steps of a story about an HPA. It returns one line for each step, with the result.
 func playScaling(d scaled, steps []string) (string, error) {
 	var lines []string
 	for _, step := range steps {
@@ -99,46 +99,46 @@ func newModelScaled(name string, replicas int32) *modelScaled {
 	return m
 }
 
-// Target implements scaled.
+// Target implements the interface scaled.
 func (m *modelScaled) Target(replicas int) error {
 	m.target = replicas
 	return nil
 }
 
-// Scale implements scaled.
+// Scale implements the interface scaled.
 func (m *modelScaled) Scale(replicas int32) error {
 	m.deployments.Scale(m.name, replicas)
 	return nil
 }
 
-// Replace implements scaled.
+// Replace implements the interface scaled.
 func (m *modelScaled) Replace(replicas int32) error {
 	m.deployments.Replace(m.name, replicas)
 	return nil
 }
 
-// DeletePod implements scaled.
+// DeletePod implements the interface scaled.
 func (m *modelScaled) DeletePod() error {
 	m.api.Remove(apiserver.KindPod, namespace+"/"+m.deployments.PodsOf(m.name)[0].Name)
 	return nil
 }
 
-// DeleteHPA implements scaled.
+// DeleteHPA implements the interface scaled.
 func (m *modelScaled) DeleteHPA() error {
 	m.autoscaler = nil
 	return nil
 }
 
-// CreateHPA implements scaled.
+// CreateHPA implements the interface scaled.
 func (m *modelScaled) CreateHPA() error {
 	m.autoscaler = hpa.New(target(m.name), m.now)
 	return nil
 }
 
-// target is the Deployment that the HPA of a story scales.
+// target describes the Deployment that the HPA of a story scales.
 func target(name string) *hpa.Target { return &hpa.Target{Namespace: namespace, Name: name, Min: 2} }
 
-// Settled implements scaled.
+// Settled implements the interface scaled.
 func (m *modelScaled) Settled() (replicas, pods int32, err error) {
 	for second := range 60 {
 		m.now = m.now.Add(time.Second)

@@ -15,8 +15,8 @@ import (
 type story struct {
 	name   string
 	text   string   // description of the story and of its purpose, as comments
-	on     string   // the components: nodepools, hpa or karpenter
-	steps  []string // one line each
+	on     string   // the components that the story is about: nodepools, hpa or karpenter
+	steps  []string // each step is one line of the file
 	expect string   // the output that both sides must have
 }
 
@@ -72,13 +72,13 @@ func parse(content string) (*story, error) {
 	return s, nil
 }
 
-// withExpect returns the text of a story with another expectation.
+// withExpect returns the content of a story file in which the expected output is replaced by the parameter expect.
 func withExpect(content, expect string) string {
 	head, _, _ := strings.Cut(content, "\nexpect:\n")
 	return head + "\nexpect:\n" + expect
 }
 
-// arguments returns the rest of a step if it begins with the given words.
+// arguments returns the text that follows the given words in a step. ok is false if the step does not begin with these words.
 func arguments(step, words string) (rest string, ok bool) {
 	if step == words {
 		return "", true

@@ -13,9 +13,9 @@ import (
 // Request is a write of a stored object: a server-side apply, a JSON patch or a replacement. ../agreement sends the same requests to
 // kube-apiserver.
 type Request struct {
-	Apply   *unstructured.Unstructured // the body of a server-side apply; nil: another request
-	Patch   []byte                     // a JSON patch; nil: another request
-	Replace *unstructured.Unstructured // the body of an update; nil: another request
+	Apply   *unstructured.Unstructured // the body of a server-side apply; nil if the request is not an apply
+	Patch   []byte                     // a JSON patch; nil if the request is not a patch
+	Replace *unstructured.Unstructured // the body of an update; nil if the request is not an update
 	Manager string
 	Force   bool // the force option of a server-side apply
 }
@@ -47,7 +47,7 @@ func (r *Request) Result(m *FieldManagers, live *unstructured.Unstructured) (*un
 		return m.Apply(live, r.Apply, r.Manager, r.Force)
 	case r.Patch != nil:
 		next, err := Patch(live, r.Patch)
-		if err != nil { // the API server executes the operations before it compares the versions
+		if err != nil { // an operation failed; the API server reports this even if the object was also modified
 			return nil, apierrors.NewInvalid(live.GroupVersionKind().GroupKind(), live.GetName(), nil)
 		}
 		return r.replace(m, live, next, conflict)
@@ -63,8 +63,9 @@ func (r *Request) replace(m *FieldManagers, live, next *unstructured.Unstructure
 	return m.Update(live, next, r.Manager), nil
 }
 
-// Missing returns the error of the request if the object does not exist. A server-side apply would then create the object. With a UID
-// this is a conflict. Without a UID, gpuscaler's apply is invalid, because it lacks required fields.
+// Missing returns the error of the request if the object does not exist. A patch or an update fails with "not found". A server-side apply
+// would create the object: an apply with a UID fails with a conflict, and an apply without a UID is invalid, because gpuscaler's applies
+// lack required fields.
 func (r *Request) Missing(kind schema.GroupVersionKind, name string) error {
 	switch {
 	case r.Apply == nil:
@@ -75,14 +76,14 @@ func (r *Request) Missing(kind schema.GroupVersionKind, name string) error {
 	return apierrors.NewInvalid(kind.GroupKind(), name, nil)
 }
 
-// Client sends requests for the objects of a kind without a namespace. It has the methods of dynamic.ResourceInterface that gpuscaler and
-// the stories of ../agreement need.
+// Client sends requests for the objects of one cluster-scoped kind. It has the methods of dynamic.ResourceInterface that gpuscaler and the
+// stories of ../agreement need.
 type Client struct {
 	Server *Server
 	Kind   schema.GroupVersionKind
 }
 
-// Create creates an object.
+// Create stores a new object. It returns an AlreadyExists error if an object with the same name exists.
 func (c *Client) Create(u *unstructured.Unstructured, o metav1.CreateOptions) (*unstructured.Unstructured, error) {
 	if c.Server.Get(c.Kind.Kind, u.GetName()) != nil {
 		return nil, apierrors.NewAlreadyExists(Resource(c.Kind), u.GetName())
@@ -94,7 +95,7 @@ func (c *Client) Create(u *unstructured.Unstructured, o metav1.CreateOptions) (*
 	return created.DeepCopy(), nil
 }
 
-// Get returns an object.
+// Get returns the object with the given name, or a NotFound error.
 func (c *Client) Get(name string) (*unstructured.Unstructured, error) {
 	live, is := c.Server.Get(c.Kind.Kind, name).(*unstructured.Unstructured)
 	if !is {
@@ -103,7 +104,7 @@ func (c *Client) Get(name string) (*unstructured.Unstructured, error) {
 	return live.DeepCopy(), nil
 }
 
-// Send executes a request.
+// Send executes a request for the object with the given name. It returns the stored object, or the error of the API server.
 func (c *Client) Send(name string, r *Request) (*unstructured.Unstructured, error) {
 	live, err := c.Get(name)
 	if err != nil {
@@ -116,7 +117,7 @@ func (c *Client) Send(name string, r *Request) (*unstructured.Unstructured, erro
 	return c.Server.Store(c.Kind.Kind, live, next).DeepCopy(), nil
 }
 
-// Delete deletes an object.
+// Delete deletes the object with the given name. It returns a NotFound error if the object does not exist.
 func (c *Client) Delete(name string) error {
 	if _, err := c.Get(name); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Kinds of objects.
+// Kinds of objects that the models store.
 const (
 	KindDeployment   = "Deployment"
 	KindPod          = "Pod"
@@ -128,15 +128,15 @@ func (a *Server) Store(kind string, live, next *unstructured.Unstructured) *unst
 	return next
 }
 
-// Latest reports whether an entry of Log is the current version of its object.
+// Latest reports whether Log[i] is the current version of its object. It returns false if the object was deleted.
 func (a *Server) Latest(i int) bool {
 	v := &a.Log[i]
 	latest, exists := a.latest[v.Kind+" "+v.Name]
 	return exists && latest == i
 }
 
-// Compact removes the changes before the index end from Log, except the current version of each object. It returns the new index of the
-// change whose index was end.
+// Compact removes the changes before the index end from Log, except the current version of each object. It returns the index that the
+// change at the index end has afterwards.
 func (a *Server) Compact(end int) int {
 	kept := make([]Version, 0, len(a.latest)+len(a.Log)-end)
 	from := end

@@ -73,8 +73,8 @@ func (t *Table) lacks(state string, kind schedule.Kind) int {
 	return max(0, Enough-t.Counts[state][kind.String()])
 }
 
-// Rare returns the fault that is missing most often in the given states. ok is false if no fault is missing. It considers only faults for
-// which possible returns true.
+// Rare returns the kind of fault that needs the most additional occurrences in the given states to reach Enough. It considers only kinds
+// for which possible returns true. ok is false if no additional occurrences are needed.
 func (t *Table) Rare(states []string, possible func(schedule.Kind) bool) (rarest schedule.Kind, ok bool) {
 	most := 0
 	for kind := range schedule.NumKinds {
@@ -89,8 +89,8 @@ func (t *Table) Rare(states []string, possible func(schedule.Kind) bool) (rarest
 	return rarest, most > 0
 }
 
-// Lacking returns a state in which faults are still missing. ok is false if there is no such state. Consecutive values of n select these
-// states one after the other.
+// Lacking returns a state in which a kind of fault has occurred fewer than Enough times. Consecutive values of n select all such states in
+// turn. ok is false if there is no such state.
 func (t *Table) Lacking(n uint64) (state string, ok bool) {
 	var all []string
 	for _, d := range Dimensions {
@@ -173,7 +173,7 @@ func addReasons(why map[string][]string, d *Dimension, state string) {
 	}
 }
 
-// nameWidth is the width of the column with the names of the faults.
+// nameWidth is the width, in characters, of the column with the names of the faults.
 const nameWidth = 24
 
 func (t *Table) printDimension(out io.Writer, d *Dimension) {

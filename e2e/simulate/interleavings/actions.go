@@ -8,20 +8,20 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
 )
 
-// action is one step of the model. The field who is the replica that acts. For an action of the owner, Karpenter or time, it is the index
-// of a value.
+// action is one step of the model. For an action of a replica, the field who is the index of the replica. For an edit by the owner, who is
+// the index of the new value in limits or consents. All other actions ignore it.
 type action struct {
 	kind, who uint8
 }
 
-// Kinds of actions. The kinds before ownerLimit are actions of a replica.
+// Values of action.kind. The values before ownerLimit are actions of a replica.
 const (
 	seePool     uint8 = iota // the watch delivers the NodePool
 	seePods                  // the watch delivers the creation or deletion of the pod
 	seeFiles                 // the policy files are loaded
 	decides                  // a tick that sends the first request of its patch
 	decidesOnly              // a tick that does not send its patch yet
-	begins                   // the next patch is sent
+	begins                   // the replica sends the next patch
 	succeeds                 // the API server executes the request, and the client receives the answer
 	arrives                  // the API server executes the request, and the client has not received the answer yet
 	answers                  // the client continues with the answer
@@ -50,7 +50,7 @@ const (
 	longStep  = 5 * time.Minute
 	// editWait is how long gpuscaler does not override a field after its owner edited it during an override, in steps of 10 s.
 	editWait = 60
-	// mostWrites is the largest number of writes of a replica that can wait for each other.
+	// mostWrites is the maximum number of writes in the queue replica.writes.
 	mostWrites = 2
 )
 
@@ -231,14 +231,14 @@ func (m *model) decide(s *state, r *replica) {
 	}
 }
 
-// receives gives an answer to the first write of a replica. The write then continues.
+// receives passes an answer to the first write of a replica, and continues this write.
 func (m *model) receives(r *replica, answer input) {
 	w := &r.writes[0]
 	w.inputs = append(w.inputs, answer)
 	m.proceed(r)
 }
 
-// proceed runs the first write of a replica until it sends a request or ends.
+// proceed runs the first write of a replica until the write sends a request or ends.
 func (m *model) proceed(r *replica) {
 	w := &r.writes[0]
 	next := m.next(w, r.leading(), r.cached)
@@ -250,7 +250,7 @@ func (m *model) proceed(r *replica) {
 	w.progress, w.answer, w.old = inFlight, input{}, false
 }
 
-// requestOf returns the next request of a write, which the API server has not executed.
+// requestOf returns the next request of a write: the first one that the API server has not executed.
 func (m *model) requestOf(w *write) *apiserver.Request { return m.next(w, true, version{}).request }
 
 // apiServerExecutes executes the next request of a write.

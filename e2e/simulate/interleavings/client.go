@@ -31,7 +31,7 @@ type nodePools struct {
 	caller *caller
 }
 
-// errNotAnswered ends a call of the writer whose request has no answer yet.
+// errNotAnswered is returned to the writer for a request that has no answer yet, to end the call of the writer.
 var errNotAnswered = errors.New("the request has no answer yet")
 
 // Apply implements dynamic.ResourceInterface.
@@ -90,7 +90,8 @@ type received struct {
 	live    version
 }
 
-// execute returns the API server's answer to a request. If the request changes the object, the new version has the next serial after live.
+// execute returns the API server's answer to a request. If the request changes the object, the serial of the new version is live.serial +
+// 1.
 func (m *model) execute(r *apiserver.Request, live version) input {
 	if !live.exists() {
 		return input{kind: kindOf(r.Missing(karpenter.NodePoolKind, poolName))}
@@ -120,7 +121,8 @@ func kindOf(err error) uint8 {
 	panic(err)
 }
 
-// successor returns the version that results if the object after replaces the object before. If both are equal, this is the version v.
+// successor returns the version that results if the object after replaces the object before. If the two objects are equal, it returns v,
+// the version of before.
 func (m *model) successor(v version, before, after *unstructured.Unstructured) version {
 	id := m.intern(after)
 	if id == v.content {

@@ -138,7 +138,7 @@ func (e *exploration) deepen() {
 	e.states += int64(len(e.level))
 }
 
-// batch is the number of states that a worker takes at a time.
+// batch is the number of states that a worker goroutine takes from the current depth at a time.
 const batch = 64
 
 // expand runs every action in a state and appends the new states to out.

@@ -21,7 +21,7 @@ const (
 	quiet          = "35 minutes after the last fault, no more writes are sent"
 )
 
-// violation is a broken invariant.
+// violation is an invariant that does not hold, with a text that describes the state.
 type violation struct{ invariant, text string }
 
 func (v *violation) Error() string { return v.invariant + ": " + v.text }
@@ -110,7 +110,7 @@ func (m *model) overridden(s *state) bool {
 	return false
 }
 
-// override returns the override of the limit in the memory of a replica.
+// override returns the override of the limit that a replica has stored in its memory, or an empty override.
 func (m *model) override(r *replica) *override.Override {
 	if r.memory == 0 {
 		return &override.Override{}

@@ -17,8 +17,8 @@ var limits = [...]string{`"4"`, `"6"`, overrideLimit}
 // overrideLimit is the limit that gpuscaler sets.
 const overrideLimit = `"0"`
 
-// consents contains the possible values of the consent annotation: its owner allows gpuscaler to override the limit, forbids it, or
-// requests that gpuscaler restores the limit.
+// consents contains the possible values of the consent annotation: the owner of the NodePool allows gpuscaler to override the limit,
+// forbids it, or requests that gpuscaler restores the limit.
 var consents = [...]string{"limits", "", "limits,restore"}
 
 const manifest = `
@@ -34,7 +34,7 @@ spec:
       - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 `
 
-// newNodePool returns the content of the NodePool as its owner creates it.
+// newNodePool adds the NodePool, as its owner creates it, to the table of contents. It returns the number in the table.
 func (m *model) newNodePool() int32 {
 	u := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(fmt.Appendf(nil, manifest, poolName, karpenter.ConsentAnnotation, consents[0], resource, limits[0]),

@@ -23,7 +23,8 @@ const (
 	release   = "gpuscaler-system/gpuscaler"
 )
 
-// model runs the product's code in the states. Several goroutines can use it concurrently.
+// model runs the product's code for each state of the exploration, and caches the results in tables. Several goroutines can use it
+// concurrently.
 type model struct {
 	contents table[content]
 	memories table[memory]
@@ -37,13 +38,13 @@ type model struct {
 	writes  memo[received, input]
 	edits   memo[edit, version]
 
-	recovered hashes // states, each with the round of a recovery, from which the recovery succeeded
+	recovered hashes // hashes of pairs of a state and a round; from each of them, the remaining rounds of a recovery violated no invariant
 
 	group   *capacity.Group    // the group in the policy files
 	orphans [2]*capacity.Group // the group of an orphaned NodePool (one that belongs to no group), without and with a readable record
 	created int32              // the content of a NodePool at its creation by its owner
 
-	callers sync.Pool // of *caller
+	callers sync.Pool // contains *caller
 	managed sync.Pool // contains *apiserver.FieldManagers, each for one goroutine at a time
 }
 
@@ -76,10 +77,11 @@ func newModel() *model {
 type observed struct {
 	memory, content int32
 	demand, policy  bool
-	same            bool // whether the memory describes the NodePool with the current UID
+	same            bool // the memory is about the NodePool in the cache, not about a deleted one with the same name; true without a memory
 }
 
-// ticked is the result of a tick: the new memory and the patch, as numbers in the tables. The number 0 means that there is no patch.
+// ticked is the result of a tick: the number of the new memory in model.memories, and the number of the patch in model.patches (0: no
+// patch).
 type ticked struct{ memory, patch int32 }
 
 // tick runs the decision of a replica, as package engine does: it decides for the group, or restores a NodePool whose group was removed.

@@ -26,8 +26,8 @@ func (m *model) recovers(s *state) error {
 	return m.recoverFrom(never)
 }
 
-// recoverFrom runs the rounds of a recovery. It ends early at a state from which another recovery succeeded, because the rounds after the
-// same state always have the same result.
+// recoverFrom runs the rounds of a recovery. It ends early if an earlier recovery was in the same state before the same round and violated
+// no invariant, because the remaining rounds then have the same result.
 func (m *model) recoverFrom(s *state) error {
 	var passed []uint64
 	for n := range allRounds {
@@ -57,7 +57,7 @@ func (m *model) recoverFrom(s *state) error {
 	return nil
 }
 
-// afterRound checks the invariants that must hold after a round of a recovery. wrote is true if the round changed the NodePool.
+// afterRound checks the invariants that must hold after round n of a recovery. wrote is true if this round changed the NodePool.
 func (m *model) afterRound(s *state, n int, wrote bool) error {
 	if !s.live.exists() {
 		return nil

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// version is one version of the NodePool: its content, and its position in the order of versions. Equal contents have the same number in
-// the tables. The zero version means that the NodePool does not exist.
+// version is one version of the NodePool: its content, as a number in model.contents, and its metadata. Equal contents have the same
+// number. The zero version means that the NodePool does not exist.
 type version struct {
 	content    int32
 	serial     int16 // resourceVersion
@@ -48,7 +48,7 @@ type replica struct {
 // leading is the result of the product's option Leading: the process assumes that it leads, and has written the Lease less than 15 s ago.
 func (r *replica) leading() bool { return r.leads && r.renewed < expiredAge }
 
-// progress of a request.
+// Values of write.progress.
 const (
 	notSent  uint8 = iota // not begun, because the process is paused or another write is being sent
 	inFlight              // the API server has not received the request
@@ -61,11 +61,11 @@ type write struct {
 	base     version
 	inputs   []input
 	progress uint8
-	answer   input // valid if progress is applied
+	answer   input // set only if progress is applied
 	old      bool  // whether the current request was sent in an earlier time step
 }
 
-// kinds of input.
+// Values of input.kind.
 const (
 	answerObject uint8 = iota + 1
 	answerConflict
@@ -100,7 +100,7 @@ type owner struct {
 // has reports whether a limit is the owner's.
 func (o *owner) has(limit string) bool { return limit == limits[o.limit] }
 
-// versions calls visit for each version in the state that is compared with other versions.
+// versions calls visit for each version in the state. visit may change the version.
 func (s *state) versions(visit func(v *version)) {
 	if s.live.exists() {
 		visit(&s.live)
@@ -173,7 +173,7 @@ func (s *state) normalize() {
 		r := &s.replicas[i]
 		r.remembers = rank(uids, r.remembers)
 	}
-	// no version belongs to the edit itself, so only the order of the edit and the versions is kept
+	// the state may not contain the version of the edit, so only the position of its serial among the other serials is kept
 	s.owner.edit = rank(serials, s.owner.edit)
 	s.versions(func(v *version) {
 		v.serial, v.generation, v.uid = rank(serials, v.serial), rank(generations, v.generation), rank(uids, v.uid)

@@ -13,7 +13,8 @@ type beginning struct {
 	state *state
 }
 
-// numBeginnings is the number of states from which explorations begin: before an override, during it, and when its end was decided.
+// numBeginnings is the number of states from which explorations begin: before an override, during the override, and after the decision to
+// end the override.
 const numBeginnings = 3
 
 // beginning returns the nth state from which an exploration begins. The first replica leads in each of these states.
@@ -54,7 +55,7 @@ func (m *model) after(s *state, all ...action) *state {
 
 var replicaNames = [2]string{"A", "B"}
 
-// sentences describe the actions.
+// sentences contains the description of each kind of action, as a format string.
 var sentences = [...]string{
 	seePool: "the watch of %s delivers the NodePool", seePods: "the watch of %s delivers the change of the pod",
 	seeFiles: "%s loads the policy files", decides: "%s runs a tick", decidesOnly: "%s runs a tick and stalls before the write",
@@ -116,7 +117,7 @@ func (m *model) report(out io.Writer, from beginning, f *finding) {
 	}
 }
 
-// decision returns a description of the patch of a tick.
+// decision returns a description of the patch that a tick of the replica would write.
 func (m *model) decision(r *replica) string {
 	id := m.tickOf(r).patch
 	if id == 0 {

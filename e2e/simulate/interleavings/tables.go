@@ -120,12 +120,12 @@ type facts struct {
 	original string // the owner's limit in the record
 	counted  int    // number of edits by other managers that the record counts
 	ours     bool   // whether gpuscaler's field manager owns a field
-	rest     string // everything that gpuscaler must not change, as JSON
+	rest     string // the parts of the NodePool that gpuscaler must not change, as JSON
 }
 
 var limitPath = []string{"spec", "limits", resource}
 
-// intern returns the number of the content of a NodePool.
+// intern adds the content of a NodePool to the table contents and returns its number there. Equal contents have the same number.
 func (m *model) intern(u *unstructured.Unstructured) int32 {
 	u = u.DeepCopy()
 	u.SetResourceVersion("")
@@ -182,7 +182,7 @@ func factsOf(u *unstructured.Unstructured) facts {
 	return f
 }
 
-// facts returns the facts of a version that exists.
+// facts returns the facts of a version. The NodePool must exist in this version.
 func (m *model) facts(v version) facts { return m.contents.at(v.content).facts }
 
 // object returns the NodePool of a version as the API server returns it. The caller must not change it.
@@ -197,12 +197,12 @@ func (m *model) object(v version) *unstructured.Unstructured {
 	})
 }
 
-// decoded returns the NodePool of a version in the form of the product's cache.
+// decoded returns the NodePool of a version, decoded as in the product's cache.
 func (m *model) decoded(v version) *karpenter.NodePool {
 	return m.pools.get(v, func() *karpenter.NodePool { return karpenter.DecodeNodePool(m.object(v)) })
 }
 
-// kinds of memory.
+// Values of memory.kind.
 const (
 	ofGroup        uint8 = iota + 1 // the state of the capacity group
 	ofOrphan                        // a NodePool whose group was removed, with a readable record
@@ -215,8 +215,8 @@ type memory struct {
 	state capacity.State
 }
 
-// remember returns the number of a memory. It first removes the times that have no effect in this model: KnownSince and ShortSince, which
-// only a spot wait timeout uses, and At, which matters only if the clock is set back.
+// remember adds the state s of a replica to the table memories and returns its number there. It first resets the times that have no effect
+// in this model: KnownSince and ShortSince, which only a spot wait timeout uses, and At, which matters only if the clock is set back.
 func (m *model) remember(kind uint8, s *capacity.State) int32 {
 	if p := &s.Pools[0]; p.UID != "" {
 		p.UID = "1" // replica.remembers contains the UID
@@ -233,7 +233,7 @@ func (m *model) remember(kind uint8, s *capacity.State) int32 {
 	return m.memories.id(string(rune('0'+kind))+string(text), func() memory { return memory{kind, *s} })
 }
 
-// agedMemory returns the number of a memory after the given time has passed.
+// agedMemory returns the number of the memory that the memory id becomes after the given time has passed.
 func (m *model) agedMemory(id int32, by time.Duration) int32 {
 	if id == 0 {
 		return 0
@@ -254,7 +254,7 @@ func (m *model) agedMemory(id int32, by time.Duration) int32 {
 	})
 }
 
-// agedContent returns the number of a content after the given time has passed.
+// agedContent returns the number of the content that the content id becomes after the given time has passed.
 func (m *model) agedContent(id int32, by time.Duration) int32 {
 	if id == 0 {
 		return 0
@@ -270,7 +270,7 @@ func (m *model) agedContent(id int32, by time.Duration) int32 {
 	})
 }
 
-// agedPatch returns the number of a patch after the given time has passed.
+// agedPatch returns the number of the patch that the patch id becomes after the given time has passed.
 func (m *model) agedPatch(id int32, by time.Duration) int32 {
 	return m.aged.get(aging{'p', id, by}, func() int32 {
 		p := m.patches.at(id)
@@ -287,7 +287,7 @@ func (m *model) patch(p capacity.NodePoolPatch) int32 {
 	return m.patches.id(string(text), func() capacity.NodePoolPatch { return p })
 }
 
-// aging identifies a value in a table and the time that passes.
+// aging identifies a value in a table ('m' memories, 'c' contents, 'p' patches) and the time that passes.
 type aging struct {
 	kind byte
 	id   int32

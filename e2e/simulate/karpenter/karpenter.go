@@ -1,10 +1,10 @@
 // Package karpenter is a model of Karpenter v1.15, kube-scheduler and the kubelets, with a cloud that refuses launches and interrupts spot
 // instances. Each node has one GPU and runs one pod.
 //
-// The model launches a node for each pending pod in the NodePool with the greatest weight whose limit permits the node. It does not try a
-// NodePool again for a time after a refused launch. It deletes empty nodes after consolidateAfter, unless a disruption budget permits no
-// disruption. These rules follow Karpenter's packages provisioning, scheduling and disruption; e2e/karpenter tests gpuscaler's actions
-// with the real Karpenter. The model has no drift, no consolidation of nodes with pods and no schedules of budgets.
+// The model launches a node for each pending pod in the NodePool with the greatest weight whose limit permits the node. After a refused
+// launch, it does not try the same NodePool for 15 s. It deletes empty nodes after consolidateAfter, unless a disruption budget permits no
+// disruption. These rules follow Karpenter's packages provisioning, scheduling and disruption; e2e/karpenter tests gpuscaler's actions with
+// the real Karpenter. The model has no drift, no consolidation of nodes with pods and no schedules of budgets.
 package karpenter
 
 import (

@@ -56,7 +56,7 @@ func (c *Cluster) bind(running map[string]string) {
 	}
 }
 
-// putClaim writes the NodeClaim of a machine.
+// putClaim writes the NodeClaim of a machine to the API server.
 func (c *Cluster) putClaim(m *machine) {
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "karpenter.sh/v1", "kind": apiserver.KindNodeClaim,

@@ -25,8 +25,8 @@ const (
 	NaN             // each value is NaN
 	Truncated       // the connection ends in the middle of the body
 	HTML            // the server answers with status 200 and the page of a proxy
-	Ahead           // sample times are an hour in the future, although the Date header is correct
-	Behind          // sample times are an hour in the past
+	Ahead           // the times of the samples are an hour in the future, although the Date header is correct
+	Behind          // the times of the samples are an hour in the past
 	Negative        // each value is -1
 	Warning         // the server answers without series, with a warning that a store was not reachable
 	numFaults
