@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// result is the score of a policy that has a name.
+// result is the score of a policy, with the name of the policy.
 type result struct {
 	name string
 	score
@@ -17,8 +17,8 @@ func (c *cell) online() []result {
 	return []result{{"the objective", c.learned}, {"the default baseline", c.Standard}}
 }
 
-// chosenInHindsight returns the results of the baselines whose settings are chosen on the scored part itself. They know more of it than the
-// oracle, so they can dominate it.
+// chosenInHindsight returns the results of the baselines whose settings are chosen on the scored part itself. These baselines know more
+// about the scored part than the oracle, so they can dominate the oracle.
 func (c *cell) chosenInHindsight() []result {
 	out := []result{{"the static fleet", c.Static}}
 	if c.TunedMet {
@@ -27,7 +27,7 @@ func (c *cell) chosenInHindsight() []result {
 	return out
 }
 
-// dominating returns the results that dominate the oracle: they have less late work, at less cost.
+// dominating returns the results that dominate the oracle: they have less late work than the oracle, at less cost.
 func (c *cell) dominating(results []result) (out []result) {
 	for _, r := range results {
 		if r.Late < c.Oracle.Late && r.Cost < c.Oracle.Cost {
@@ -43,7 +43,8 @@ func (c *cell) lucky(results []result) bool {
 	return slices.ContainsFunc(results, func(r result) bool { return r.Late == c.Oracle.Late && r.Cost < c.Oracle.Cost })
 }
 
-// warn prints a line for each policy that dominates the oracle. The oracle knows more than these policies, so it should not be dominated.
+// warn prints a line for each policy that dominates the oracle. The oracle knows more than these policies, so none of them should dominate
+// it.
 func (c *cell) warn(w io.Writer) {
 	for _, r := range c.dominating(c.online()) {
 		fmt.Fprintln(w, c.warning(r))

@@ -2,20 +2,20 @@ package decisions
 
 import "math"
 
-// oracleSettings are the settings of the oracle, which are tuned on other draws of the same law.
+// oracleSettings are the settings of the oracle. They are tuned on other traffic that is drawn from the same law (random distribution).
 type oracleSettings struct {
-	// number of standard deviations that are added to the expected work of every span of time
+	// number of standard deviations that the oracle adds to the expected work of every span of time
 	deviations float64
 	floor      int32 // the oracle always keeps this number of replicas
 	hold       int   // number of slots for which the replicas of a burst are kept
-	// number of slots, beyond a cold start, in which the oracle must not need a replica that it removes
+	// A replica is removed only if it is not needed in a cold start plus this number of slots.
 	idle  int
-	drain int // number of slots in which work that waits too long already is served
+	drain int // number of slots in which the oracle serves work that already waits longer than allowed
 }
 
-// oracle is a policy that knows the law and the present: the part of the rate that is known in advance, for every time; the present rate of
-// this draw; the capacity of a replica; the backlog; and which replicas are starting. It does not know future bursts and arrivals. It
-// assumes that a burst continues with its present rate.
+// oracle is a policy that knows the law (random distribution) of the traffic and the present state: the part of the rate that is known in
+// advance, for every time; the current rate of this run; the capacity of a replica; the backlog; and the starting replicas. It does not
+// know future bursts and arrivals. It assumes that a burst continues with its current rate.
 type oracle struct {
 	oracleSettings
 	r    *run
@@ -53,8 +53,8 @@ func (p *oracle) decide(v *view) int32 {
 	return n
 }
 
-// need returns the least capacity, in work per slot, with which the queue and the work that is expected from the slot t on are served
-// within the wait, for all spans of time that begin in t and have at most a number of slots (longest).
+// need returns the smallest capacity, in work per slot, that serves the queue and the work that is expected from the slot t on within the
+// allowed wait. It considers all spans of time that begin in t and have at most `longest` slots.
 func (p *oracle) need(t int, excess, queue float64, longest int) (most float64) {
 	for n := 1; ; n = min(2*n, longest) {
 		work := max(p.r.expected(t, t+n)+excess*float64(n), 0)
@@ -65,9 +65,9 @@ func (p *oracle) need(t int, excess, queue float64, longest int) (most float64) 
 	}
 }
 
-// waiting returns the work that waits in the slot in which a replica that starts now is ready, if no other replica starts. This is the
-// greatest result over all spans of time that end with this slot: the work of the span, less the work that the replicas serve in the span
-// before its last slot.
+// waiting returns the work that waits when a replica that starts now becomes ready, if no other replica starts. It is the greatest result
+// over all spans of time that end with the slot in which the replica becomes ready: the work of the span, minus the work that the replicas
+// serve in the span before its last slot.
 func (p *oracle) waiting(v *view, excess float64) (most float64) {
 	ready, q := v.t+p.s.cold, v.starts
 	served, counted, i, mask := 0.0, 0, q.tail-1, len(q.slot)-1
@@ -92,7 +92,7 @@ func (p *oracle) waiting(v *view, excess float64) (most float64) {
 	}
 }
 
-// expected returns the work that is known in advance in the slots from..to-1. After the end of the run, the rate does not change.
+// expected returns the work in the slots from..to-1 that is known in advance. After the end of the run, the rate does not change.
 func (r *run) expected(from, to int) float64 {
 	n := len(r.base)
 	after := max(to-n, 0) - max(from-n, 0)

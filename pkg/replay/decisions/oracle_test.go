@@ -27,7 +27,7 @@ func TestOracleServesKnownWorkAtTheLeastCost(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		r    *run
-		cost float64 // the sum of the replicas over all slots
+		cost float64 // sum of the replicas over all slots
 	}{
 		{"the work ends", knownRun(slices.Concat(steady[:60], make([]float64, 40)), 1, 1, 100), 2 * (cold + 40)},
 		{"a rollout to faster replicas in slot 50", knownRun(steady, 1, 2, 50), 2*(cold+30) + 50},
@@ -39,7 +39,8 @@ func TestOracleServesKnownWorkAtTheLeastCost(t *testing.T) {
 	}
 }
 
-// Two workloads of the same law are equal until a slot, and then one has a flash crowd. The oracle decides the same for both until then.
+// Two runs of the same law have the same traffic until a slot, in which one run has a flash crowd. The oracle must decide the same for both
+// runs until this slot.
 func TestOracleDoesNotKnowTheFuture(t *testing.T) {
 	f := developed[slices.IndexFunc(developed, func(f family) bool { return f.name == "flash" })]
 	l := f.newLaw(1)
@@ -66,7 +67,7 @@ func TestOracleDoesNotKnowTheFuture(t *testing.T) {
 	}
 }
 
-// watched is a policy whose targets are recorded.
+// watched is a policy that records its targets.
 type watched struct {
 	policy
 	targets *[]int32
@@ -78,7 +79,8 @@ func (p *watched) decide(v *view) int32 {
 	return n
 }
 
-// The search does not simulate all settings on all siblings, but it finds the same settings as if it did.
+// The search does not simulate all settings on all siblings (other traces of the same law). It must find the same settings as a search that
+// does.
 func TestOracleSearchFindsTheCheapestSettings(t *testing.T) {
 	l := law{name: "an hour", base: daily(hour, 4, 0.5, 0), cv: 1.2, fleet: 4}
 	siblings := []*run{l.realize(1), l.realize(2)}
@@ -108,8 +110,8 @@ func TestOracleSearchFindsTheCheapestSettings(t *testing.T) {
 	}
 }
 
-// In these cells, the objective once attained more than the oracle, at less cost. In traffic whose rate is known in advance, no baseline
-// may do that either, even one that is chosen in hindsight.
+// In an earlier version, the objective attained more than the oracle in these cells (rows of the table), at less cost. If the rate of the
+// traffic is known in advance, no baseline may attain more at less cost either, even if it is chosen in hindsight.
 func TestNoPolicyDominatesTheOracle(t *testing.T) {
 	for _, c := range []struct {
 		family     string

@@ -2,12 +2,12 @@ package decisions
 
 import "math"
 
-// oracleSearch searches the settings of the oracle on other draws of the same law (siblings).
+// oracleSearch searches the settings of the oracle on siblings: other traces that are drawn from the same law (random distribution).
 type oracleSearch struct {
 	siblings []*run
 	s        setup
 	values   [5][]float64              // the values of each setting, in the order of oracleSettings
-	known    map[oracleSettings]*trial // all trials so far
+	known    map[oracleSettings]*trial // trials (settings with their scores) that were made so far
 }
 
 func newOracleSearch(siblings []*run, s setup, bursts bool) *oracleSearch {
@@ -31,7 +31,7 @@ func newOracleSearch(siblings []*run, s setup, bursts bool) *oracleSearch {
 	return out
 }
 
-// trial returns the trial of the settings with the given indices in values.
+// trial returns the trial (settings with their scores) of the settings with the given indices in values.
 func (q *oracleSearch) trial(at [5]int) *trial {
 	v := func(i int) float64 { return q.values[i][at[i]] }
 	o := oracleSettings{v(0), int32(v(1)), int(v(2)), int(v(3)), int(v(4))}
@@ -41,15 +41,16 @@ func (q *oracleSearch) trial(at [5]int) *trial {
 	return q.known[o]
 }
 
-// together contains pairs of settings whose best values depend on each other, as indices in values. best tries all combinations of a pair.
+// together contains pairs of settings whose best values depend on each other. A setting is an index in values. best tries all combinations
+// of the values of a pair.
 var together = [][2]int{{0, 3}, {1, 2}, {0, 4}}
 
 // best returns the cheapest settings with which at most half of the allowed share of the work is late in every sibling. If there are none,
-// it returns the settings with the least late work. It uses half of the allowed share because the siblings do not contain every burst that
-// the law permits.
+// best returns the settings with the least late work. Only half of the allowed share is used, because the siblings do not contain every
+// burst that the law permits.
 //
-// best changes two settings at a time as long as the result improves. It does this twice: first from settings that keep no replicas for
-// bursts, and then from a fixed number of replicas that serves all bursts.
+// best changes two settings at a time while the result improves. It starts twice: first with settings that keep no replicas for bursts, and
+// then with a fixed number of replicas that serves all bursts.
 func (q *oracleSearch) best(allowed float64) oracleSettings {
 	var best *trial
 	for _, start := range [][5]int{{10, 0, 0, 1, 0}, {3, len(q.values[1]) - 1, 0, 1, 0}} {
@@ -86,8 +87,8 @@ func (t *trial) total() (worst, cost float64) {
 }
 
 // better replaces best with t, and returns true, in one of two cases: t meets the allowed share of late work in every sibling and costs
-// less than best, or best does not meet this share and t has less late work. Late work is the greatest share of late work in a sibling.
-// better simulates t on the next sibling only as long as the result is open.
+// less than best, or best does not meet this share and t has less late work. The late work of a trial is its greatest share of late work in
+// a sibling. better simulates t on further siblings only until the result is certain.
 func (q *oracleSearch) better(t *trial, best **trial, allowed float64) bool {
 	for {
 		worst, cost := t.total()

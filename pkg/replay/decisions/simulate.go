@@ -54,7 +54,7 @@ func (s score) lateShare() float64 { return s.Late / max(s.Work, 1e-9) }
 // simulate runs a policy and returns its score.
 func simulate(r *run, s setup, p policy) score { return simulatePart(r, s, p, 0) }
 
-// simulatePart is like simulate, but it begins in the slot `first`, with one replica and without a queue. This is enough for policies that
+// simulatePart is like simulate, but begins in the slot `first`, with one replica and without a queue. This is sufficient for policies that
 // learn nothing.
 func simulatePart(r *run, s setup, p policy, first int) (out score) {
 	v := view{target: 1, starts: newSlidingMin(s.cold + 1)}

@@ -166,8 +166,8 @@ type summary struct {
 	baseline, law []float64
 	seeds         confidence.Groups // the values of law, by seed
 	lateExcess    []float64         // share of late work divided by the allowed share, in the cells in which the oracle misses the SLO
-	// cells in which a policy dominates the oracle, in which one attains as much at less cost, and in which a baseline that is chosen in
-	// hindsight dominates it
+	// Number of cells in which a policy dominates the oracle (dominated), in which a policy has as much late work as the oracle at less cost
+	// (lucky), and in which a baseline that is chosen in hindsight dominates the oracle (hindsight).
 	dominated, lucky, hindsight int
 }
 

@@ -9,12 +9,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
-// boundSlot is the length to whose multiples the time of the bound is rounded down.
+// boundSlot is the length of a time slot of the lower bound. The time of the run is rounded down to a multiple of it.
 const boundSlot = time.Minute
 
 // LeastCost returns a lower bound of the cost in $ of the run so far, for every way to scale that meets the SLO of each workload. It is the
 // price of the GPU time that the requests need if every replica is always full and every node has the lowest price of the workload's
-// NodePools. It does not include starts, so no autoscaler reaches it. It must not be called during Run.
+// NodePools. It does not include starts, so the cost of every autoscaler is higher. LeastCost must not be called during Run.
 func (d *Demo) LeastCost(ctx context.Context) (float64, error) {
 	config, err := scenario(d.options)
 	if err != nil {
