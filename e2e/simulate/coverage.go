@@ -181,7 +181,8 @@ func (s *simulation) fileStates() (all []string) {
 	return all
 }
 
-// recordStates returns the states of the record annotation of a NodePool.
+// recordStates returns the states of coverage that the annotations of a NodePool show. newer is true if a newer version of gpuscaler wrote
+// the record annotation.
 func recordStates(annotations map[string]string, newer bool) (all []string) {
 	if newer {
 		all = append(all, coverage.NewerRecord)

@@ -137,7 +137,7 @@ const takeover = 25 * time.Second
 // release.
 const otherTakeover = 60 * time.Second
 
-// starvation checks the invariant noStarvation.
+// starvation fails the run if a limit that gpuscaler set has blocked a pending pod of a group for more than three minutes.
 func (c *checker) starvation() {
 	s := c.sim
 	for g, group := range groupNames {
@@ -203,7 +203,8 @@ func (c *checker) canWrite() bool {
 	return false
 }
 
-// converged checks the invariants convergence and quietNoWrites at the end of the time without faults.
+// converged is called at the end of the time without faults. It checks that each target is what the load needs and what a new controller
+// decides, and that gpuscaler no longer writes NodePools.
 func (c *checker) converged() {
 	s := c.sim
 	for i, w := range s.workloads {
@@ -237,9 +238,10 @@ func (c *checker) converged() {
 	}
 }
 
-// returnAffects is how long after a probe or a return to spot the checker must tolerate its effects. A controller that starts while a group
-// moves between capacity types does not know that the move added replicas. It keeps these replicas for the stabilization window after they
-// are ready. A minute after the last node is emptied, the limit and the disruption budgets of its NodePool are written.
+// returnAffects is how long after a probe or a return to spot the checker permits more replicas and more writes than without it. A
+// controller that starts while a group moves between capacity types does not know that the move added replicas. It keeps these replicas for
+// the stabilization window after they are ready. A minute after the last node is emptied, the limit and the disruption budgets of its
+// NodePool are written.
 const returnAffects = 2 * time.Minute
 
 // returnWrites is the largest allowed number of writes to a NodePool in a minute of a return to spot: the end of the return, the limit 0
@@ -250,9 +252,9 @@ const returnWrites = 6
 // last node of a NodePool was deleted, the limit of the NodePool becomes 0 and its budgets are restored.
 const nodeAffects = 2 * time.Minute
 
-// quiet checks the invariant quietNoWrites for a NodePool. It tolerates the writes of a return to spot, which can continue for hours after
-// the last fault, because moves have a minimum interval. Each move writes the record annotation or the limit. A node that the return
-// emptied is deleted after the consolidateAfter of its NodePool.
+// quiet checks that gpuscaler did not write a NodePool in the last minute. It permits the writes of a return to spot, which can continue
+// for hours after the last fault, because moves have a minimum interval. Each move writes the record annotation or the limit. A node that
+// the return emptied is deleted after the consolidateAfter of its NodePool.
 func (c *checker) quiet(p *pool) {
 	s := c.sim
 	if since := s.now.Sub(p.touched); since >= editWait && since < editWait+2*time.Minute {

@@ -108,8 +108,8 @@ func (l *lease) answerLease(s *simulation, request *http.Request) (code int, obj
 	return http.StatusOK, next
 }
 
-// labels checks the invariant leaderLabeled: only the leader's pod has the leader label, by which the Services select pods. It checks
-// nothing for 20 seconds after a change of the holder.
+// labels checks that the leader's pod, and no other pod, has the leader label, by which the Services select pods. It checks nothing for 20
+// seconds after a change of the holder.
 func (c *checker) labels() {
 	if !c.sim.realElection() {
 		return

@@ -183,11 +183,12 @@ func (d runningDecisions) Lookup(k scaling.Key, _ time.Time) (served engine.Serv
 	}
 }
 
-// pauseOffset determines the time at which a stream of a paused process checks whether the pause is over: in each second, after
-// pauseOffset for each letter in the workload's name. The streams of a process therefore act at different times.
+// pauseOffset determines when a stream of a paused process checks whether the pause is over. The stream checks once a second, at
+// pauseOffset times the length of the workload's name after the full second. The streams of a process therefore act at different times.
 const pauseOffset = 25 * time.Millisecond
 
-// pushed checks the invariant pushedInactive for a message that a server sent to KEDA.
+// pushed checks a message that a server sent to KEDA. The message may report a workload as inactive only while the server serves the target
+// 0.
 func (c *checker) pushed(p *push, from *pushServer, active bool) {
 	if active {
 		return
@@ -209,8 +210,9 @@ func (c *checker) pushes() {
 	}
 }
 
-// arrives checks the invariant pushArrives for one workload. It accepts a delay while a tick waits for a write: in the simulation, no
-// other goroutine can run during this time, although in the product a stream does not wait for a tick.
+// arrives checks that KEDA has a stream for one workload, and receives within a second that the workload is active. It accepts a delay
+// while a tick waits for a write: in the simulation, no other goroutine can run during this time, although in the product a stream does not
+// wait for a tick.
 func (c *checker) arrives(p *push) {
 	s := c.sim
 	server, _ := p.Connect().(*pushServer)
@@ -247,7 +249,7 @@ func (c *checker) arrives(p *push) {
 	}
 }
 
-// pushTime is how long an open stream may take to transfer a change.
+// pushTime is the longest allowed time until an open stream has transferred a change, or until the handler of a closed stream has returned.
 const pushTime = time.Second
 
 func later(a, b time.Time) time.Time {
@@ -257,7 +259,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// handlersReturn checks the invariant streamsReturn: the handler of each closed stream must have returned. It ignores processes that were
+// handlersReturn checks that the handler of each stream has returned a second after the stream was closed. It ignores processes that were
 // paused or unhealthy in the last two seconds.
 func (c *checker) handlersReturn(p *push) {
 	for _, left := range p.operator.Unreturned(c.sim.now.Add(-pushTime)) {

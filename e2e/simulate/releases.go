@@ -21,8 +21,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 )
 
-// Two releases of gpuscaler that by mistake have the same capacity groups. The second release has one replica. Both write with the same
-// field manager.
+// Names of two releases of gpuscaler, as NAMESPACE/LEASE, and of the only replica of the second release. By mistake, both releases have the
+// same capacity groups. Both write with the same field manager.
 const (
 	release       = releaseNamespace + "/" + leaseName
 	secondRelease = "gpu-platform/" + leaseName

@@ -52,7 +52,7 @@ type replica struct {
 	policies *store.Store
 	edition  int       // the edition of the policy files that the store has loaded
 	decided  int       // the edition of the policy files that the last tick used
-	editedAt time.Time // time at which a tick first used this edition
+	editedAt time.Time // time of the first tick that used the edition decided
 	poller   *telemetry.Poller
 	polled   time.Time
 	polling  chan struct{}   // closed when the current poll has ended
@@ -173,7 +173,7 @@ func (r *replica) step() {
 		r.lease.step()
 	}
 	switch {
-	case r.lease.leading(): // after a pause, the timer of the loop can run before the election runs
+	case r.lease.leading(): // a resumed process runs this tick before the step of its election, as can happen after a pause
 		r.tick()
 	case !r.stopping.IsZero():
 		r.lease.endRounds()

@@ -96,9 +96,9 @@ func isNewer(u *unstructured.Unstructured) bool {
 	return json.Unmarshal([]byte(u.GetAnnotations()[karpenter.RecordAnnotation]), &record) == nil && record.V > 1
 }
 
-// newerRecordKept checks a write to a NodePool that has a record of a newer version. The write may only set fields to their owner's
-// values, and may remove the record only if no override remains. In this case it may write a record of its own version that contains the
-// times without overrides after edits.
+// newerRecordKept checks a write to a NodePool that has a record of a newer version. The write may only set fields to their owner's values,
+// and may remove the record only if no override remains. In this case the current version may write its own record, which contains until
+// when it must not override fields that their owner edited.
 func (c *checker) newerRecordKept(w *write) {
 	if !isNewer(w.live) {
 		return

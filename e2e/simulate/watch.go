@@ -23,7 +23,7 @@ func (r *replica) deliver() {
 	}
 }
 
-// trimmed returns the result of an informer's transform. It panics if the transform failed.
+// trimmed returns the object that an informer's transform returned. It panics if the transform failed.
 func trimmed[T any](object any, err error) T {
 	if err != nil {
 		panic(err)

@@ -20,7 +20,7 @@ import (
 )
 
 // stampedSource is a source whose samples contain their own times. Its response contains a sample with the value 0 and the word STAMP as
-// the time. The method says replaces STAMP with a time. The Date header of the response is correct.
+// the time. The method named says replaces STAMP with a time. The Date header of the response is correct.
 type stampedSource struct {
 	name   string
 	signal policy.Source
@@ -67,7 +67,7 @@ func stampedSources() []stampedSource {
 	}
 }
 
-// says returns a handler that responds with a sample of the given time.
+// says returns a handler whose response is s.answer with stamp as the time of the sample.
 func (s *stampedSource) says(stamp string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if s.signal.Type == policy.SourceExternal {
@@ -195,7 +195,8 @@ func TestPodWithAClockAheadDoesNotHideOtherPods(t *testing.T) {
 		server.put(fmt.Sprintf(`{__name__="vllm:num_requests_waiting",namespace="chat",pod=%q}`, name), at, 10)
 	}
 	handler := server.Config.Handler
-	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // makes llama-3 report 0, an hour ahead
+	// The handler changes the sample of llama-3: its value is 0, and its time is an hour ahead.
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		record := &recorder{header: w.Header()}
 		handler.ServeHTTP(record, r)
 		const honest = `"pod":"llama-3"`

@@ -73,7 +73,7 @@ func gzipBomb() []byte {
 }
 
 func TestReadingOfAFaultyPrometheus(t *testing.T) {
-	const kept, lost = true, false // values of the field known; kept: the last sample is still the reading, with its own time
+	const kept, lost = true, false // values of the field known; kept: the reading is still the last good sample, with the time of that sample
 	series := strings.Repeat(`{"metric":{"namespace":"chat","pool":"other"},"value":[1,"1"]},`, 300)
 	bomb := gzipBomb()
 	for _, c := range []struct {

@@ -87,7 +87,7 @@ func checkVictim(t *testing.T, p *Poller, w *policy.Compiled, at time.Time, when
 	}
 }
 
-// checkOffender checks that namespace evil is reported as exceeding this limit, and that no other namespace is reported.
+// checkOffender checks that namespace evil, and no other namespace, is reported as exceeding the given limit.
 func checkOffender(t *testing.T, p *Poller, limit string) {
 	t.Helper()
 	var got []string

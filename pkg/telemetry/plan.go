@@ -24,7 +24,7 @@ type groupKey struct {
 	namespaceLabel, workloadLabel string
 }
 
-// group is the signals that are read by one poll.
+// group contains the signals that one poll reads.
 type group struct {
 	key          groupKey
 	source       policy.DataSource

@@ -23,7 +23,7 @@ func TestReadingIsKeptByAnEditThatDoesNotChangeItsSource(t *testing.T) {
 	p.SetPolicies([]*policy.Compiled{first}, platform)
 	pollOnce(t, p)
 
-	second := compiled("chat", "llama", querySource()) // an edit that removes the other signal and changes maxReplicas
+	second := compiled("chat", "llama", querySource()) // an edit that removes the second signal and changes maxReplicas
 	second.Workload.Policy.MaxReplicas = 9
 	p.SetPolicies([]*policy.Compiled{second}, platform)
 	if r := read(p, second)[0]; !r.Known || r.Value != 5 {
@@ -187,8 +187,8 @@ func BenchmarkSetPolicies10000(b *testing.B) {
 	}
 }
 
-// sharedQuery returns a poller of n policies that one query reads, after a poll in which every reading is known. size is the size of a
-// response in bytes.
+// sharedQuery returns a poller with n policies whose signals use the same query. It has polled once, and every reading is known. size is
+// the size of the response in bytes.
 func sharedQuery(tb testing.TB, n int) (p *Poller, size int) {
 	server := newFaulty(tb)
 	var answer []byte

@@ -133,8 +133,7 @@ func New(o Options) (*Poller, error) {
 }
 
 // SetPolicies replaces the policies whose signals are polled. A signal whose source did not change keeps its reading, because otherwise an
-// SetPolicies replaces the policies whose signals are polled. A signal whose source did not change keeps its reading, because otherwise
-// an edit of one policy would make all workloads wait for their next poll. SetPolicies does no I/O.
+// edit of one policy would make all workloads wait for their next poll. SetPolicies does no I/O.
 //
 // Call SetPolicies before the first tick that uses the new versions of the policies, because the signals of a version that was not passed
 // to SetPolicies are unknown. For this purpose, set Options.Prepare of package policy/store to SetPolicies.

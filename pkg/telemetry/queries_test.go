@@ -59,7 +59,7 @@ func TestSelectorsOfOneShapeAreOneQuery(t *testing.T) {
 			Query: fmt.Sprintf(`sum by (namespace) (jobs{cluster="c",namespace=%q,queue=%q})`, x.namespace, x.queue)}
 		all = append(all, compiled(x.namespace, fmt.Sprintf("w%d", i), source))
 	}
-	server.put(`jobs{namespace="a",queue="y",pod="p0",cluster="c"}`, old, 1000) // no selector selects this combination of queue and pod
+	server.put(`jobs{namespace="a",queue="y",pod="p0",cluster="c"}`, old, 1000) // no policy has a selector for queue y
 	server.put(`jobs{namespace="b",queue="x",pod="p0",cluster="d"}`, at, 1000)  // a sample of another cluster
 	p := newPoller(t, Options{})
 	p.SetPolicies(all, platformOf(promSource(server.URL)))

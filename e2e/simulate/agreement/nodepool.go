@@ -36,7 +36,7 @@ type nodePools interface {
 	Events(name string) ([]string, error)
 }
 
-// poolStory is the state of a story about the NodePool of a group while the story runs.
+// poolStory is the state of a running story about one NodePool of a capacity group.
 type poolStory struct {
 	api      nodePools
 	pool     string
@@ -47,7 +47,7 @@ type poolStory struct {
 	read     *unstructured.Unstructured // the version of the NodePool that the owner has read
 	uids     []types.UID                // UIDs of the NodePools with this name, in the order of their creation
 	sent     int                        // number of requests of gpuscaler since the last step
-	before   map[int][]string           // steps that run just before a request of gpuscaler, by the number of the request
+	before   map[int][]string           // steps that run just before a request of gpuscaler; key: value of sent for the request
 	lines    []string
 }
 

@@ -2,7 +2,7 @@ package coverage
 
 import "github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 
-// States of the controller. Several states can be current at the same time, even in the same dimension.
+// States of the controller. Several states can be current at the same time.
 const (
 	NoLeader      = "none"
 	Leads         = "leads"
@@ -39,7 +39,8 @@ type Dimension struct {
 	States []string
 }
 
-// Dimensions contains all states. The phases and rules of a group have the names of package explain and of statemachine.Phase.
+// Dimensions contains all states. The phases have the names that statemachine.Phase prints, and the rules have the names that package
+// explain prints.
 var Dimensions = []Dimension{
 	{"leader", []string{NoLeader, Leads, ShutsDown, LeaderPaused, LeaderCut, WritePending, SecondRelease}},
 	{"policy files", []string{InForce, Edited, Invalid, Hold, GroupRemoved, GroupsRemoved}},

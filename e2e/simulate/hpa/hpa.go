@@ -94,15 +94,15 @@ func (t *Target) createScaledObject(api *apiserver.Server) {
 	}})
 }
 
-// Sync returns the replicas after a sync of the HPA controller. The parameter target is gpuscaler's target; known is false if no replica
-// served a target.
+// Sync returns spec.replicas of the Deployment after a sync of the HPA controller. The parameter target is the target that gpuscaler
+// served; known is false if gpuscaler served none.
 func (a *Autoscaler) Sync(now time.Time, replicas, target int32, known bool) int32 {
 	n, _ := a.controller.Sync(&a.bounds, now, replicas, []hpa.Proposal{{Replicas: target, Known: known}})
 	return n
 }
 
-// Poll returns the replicas after an iteration of KEDA's scale loop. The parameter active is the answer of gpuscaler's external scaler;
-// known is false if no replica answered. KEDA does not scale to zero if Min is greater than 0.
+// Poll returns spec.replicas of the Deployment after an iteration of KEDA's scale loop. The parameter active is the answer of gpuscaler's
+// external scaler; known is false if the scaler did not answer. KEDA does not scale to zero if Min is greater than 0.
 func (a *Autoscaler) Poll(now time.Time, replicas int32, active, known bool) int32 {
 	if n := a.loop.Poll(now, replicas, active, known); n > 0 || a.min == 0 {
 		return n

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 )
 
-// The invariants. The first five are checked after each action, and the rest after a time without faults.
+// The invariants. The first five are checked after each action. The remaining invariants are checked after a time without faults.
 const (
 	oneLeader      = "at most one replica leads with a valid Lease"
 	leaderWrites   = "a request that the API server receives at once is from the holder of a valid Lease"

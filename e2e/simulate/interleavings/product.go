@@ -41,7 +41,7 @@ type model struct {
 	recovered hashes // hashes of pairs of a state and a round; from each of them, the remaining rounds of a recovery violated no invariant
 
 	group   *capacity.Group    // the group in the policy files
-	orphans [2]*capacity.Group // the group of an orphaned NodePool (one that belongs to no group), without and with a readable record
+	orphans [2]*capacity.Group // the group with which a NodePool of a removed group is restored; [0]: its record is readable, [1]: it is not
 	created int32              // the content of a NodePool at its creation by its owner
 
 	callers sync.Pool // contains *caller
@@ -131,8 +131,8 @@ func (m *model) tick(o observed) ticked {
 // crd is a schema of NodePools that has every field.
 var crd = karpenter.Schema{Known: true, Limits: true, Weight: true, ConsolidateAfter: true, ConsolidationPolicy: true, Budgets: true}
 
-// orphanKind returns the kind of memory for a NodePool whose group was removed. At the first observation, package engine derives the
-// group from the record annotation.
+// orphanKind returns the memory.kind for a NodePool whose group was removed. At the first observation, package engine derives the group
+// from the record annotation.
 func (m *model) orphanKind(before int32, record string) uint8 {
 	if before != 0 && m.memories.at(before).kind != ofGroup {
 		return m.memories.at(before).kind
@@ -173,7 +173,7 @@ func stepKey(w *write, leading bool, cached version) string {
 	c.write(&at)
 	c.flags(&leading)
 	if n := len(w.inputs); n > 0 && w.inputs[n-1].kind == answerConflict {
-		c.version(&cached) // after a conflict, the writer may read the cache
+		c.version(&cached) // the writer reads the cache only after a conflict, so only then is the cached version part of the key
 	}
 	return string(c.bytes)
 }

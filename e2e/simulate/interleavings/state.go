@@ -97,7 +97,7 @@ type owner struct {
 	unseen bool
 }
 
-// has reports whether a limit is the owner's.
+// has reports whether a limit equals the limit that the owner set last.
 func (o *owner) has(limit string) bool { return limit == limits[o.limit] }
 
 // versions calls visit for each version in the state. visit may change the version.

@@ -48,7 +48,7 @@ type table[T any] struct {
 	values []T
 }
 
-// id returns the number of the value with the given key. For a new key it calls create.
+// id returns the number of the value with the given key. For a new key, it stores the value that create returns.
 func (t *table[T]) id(key string, create func() T) int32 {
 	t.mu.RLock()
 	id, known := t.byKey[key]

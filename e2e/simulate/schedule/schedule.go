@@ -18,7 +18,7 @@ type Event struct {
 	Lasting time.Duration // how long a fault lasts
 }
 
-// Kind is the kind of an Event.
+// Kind identifies what happens in an Event.
 type Kind uint8
 
 // The kinds of events.

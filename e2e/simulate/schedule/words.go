@@ -36,12 +36,13 @@ func (e effect) of(lasting time.Duration) time.Duration { return e.base + e.time
 
 func (e effect) lasting(d time.Duration) time.Duration { return (d - e.base) * e.by / e.times }
 
-// with returns a sentence whose format contains one of the names.
+// with returns a sentence with the given format, into which the name that Event.Which selects is inserted.
 func with(names []string, format string) sentence {
 	return sentence{which: len(names), text: func(w, _ int) string { return fmt.Sprintf(format, names[w]) }}
 }
 
-// choose returns a sentence whose format contains one of the names and one of the texts.
+// choose returns a sentence with the given format, into which the name that Event.Which selects and the text that Event.Value selects are
+// inserted.
 func choose(names []string, format string, texts ...string) sentence {
 	return sentence{which: len(names), value: len(texts), text: func(w, v int) string { return fmt.Sprintf(format, names[w], texts[v]) }}
 }

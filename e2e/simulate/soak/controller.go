@@ -94,7 +94,7 @@ func newController(l *load) *controller {
 	return c
 }
 
-// read loads the policy files.
+// read loads the policy files, whose text is the parameter.
 func (c *controller) read(text string) {
 	c.policies.LoadFS(fstest.MapFS{"policies.yaml": {Data: []byte(text)}})
 }
@@ -133,7 +133,7 @@ func (c *controller) watch() {
 // compact removes the changes that the watches have delivered from the history of the API server.
 func (c *controller) compact() { c.cursor = c.load.api.Compact(c.cursor) }
 
-// trimmed returns the result of an informer's transform.
+// trimmed returns the object that an informer's transform returned. It panics if the transform failed.
 func trimmed[T any](object any, err error) T {
 	if err != nil {
 		panic(err)

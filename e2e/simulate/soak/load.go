@@ -20,7 +20,7 @@ import (
 )
 
 // load is the cluster of the soak test: workloads whose queues change all the time, with policies, HPAs and pods. Some workloads are in
-// capacity groups with NodePools of Karpenter. The size of the cluster is constant.
+// capacity groups with NodePools of Karpenter. The number of workloads is constant.
 type load struct {
 	now       time.Time
 	began     time.Time
@@ -165,7 +165,7 @@ func (l *load) scale(w *workload, replicas int32) {
 func (l *load) runPods(w *workload) {
 	replicas := int(*l.api.Get(apiserver.KindDeployment, w.key()).(*appsv1.Deployment).Spec.Replicas)
 	kept := w.pods[:0]
-	for _, pod := range w.pods { // deletes the pods of a node that ends
+	for _, pod := range w.pods { // removes the names of pods that Karpenter deleted with their node
 		if l.api.Get(apiserver.KindPod, w.namespace+"/"+pod) != nil {
 			kept = append(kept, pod)
 		}

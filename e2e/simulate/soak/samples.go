@@ -14,9 +14,9 @@ import (
 const (
 	heap       = iota // bytes on the heap after a garbage collection
 	goroutines        // number of goroutines of the process
-	objects           // number of objects in the API server, without pods and NodeClaims, whose number follows the load
+	objects           // number of objects in the API server, without the kinds in the map follows
 	bytes             // bytes of all NodePools as JSON, which include the values that gpuscaler writes
-	history           // number of records of the history
+	history           // number of records in the history of package engine
 	series            // number of series of the controller's metrics
 	numQuantities
 )
@@ -73,7 +73,7 @@ func take(at time.Duration, c *controller) (s sample) {
 	return s
 }
 
-// follows contains the kinds of objects whose number follows the load.
+// follows contains the kinds of objects whose number increases and decreases with the load.
 var follows = map[string]bool{"Pod": true, "Node": true, "NodeClaim": true}
 
 // growth returns a description of each quantity whose largest value in the second half of the samples exceeds its bound.

@@ -18,7 +18,7 @@ import (
 // Accept is the value of the Accept header in requests for a /metrics page.
 const Accept = "text/plain;version=0.0.4"
 
-// Limits limits the lines that Parse keeps. The caller must limit the size of the whole page.
+// Limits contains the limits of the lines that Parse keeps. The caller must limit the size of the whole page.
 type Limits struct {
 	Line   int // maximum bytes of one line
 	Series int // maximum number of series that are kept

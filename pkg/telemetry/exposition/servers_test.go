@@ -77,7 +77,7 @@ var serverCases = []struct {
 	{"tgi.prom", "tgi", InterTokenLatency, 0.05},
 }
 
-// undocumented contains the metrics of profiles that are not in any page of documentation of the project.
+// undocumented contains the metrics for which no sample page exists, because the documentation of the model server does not contain them.
 var undocumented = map[string]bool{"nim " + QueueTime: true}
 
 func TestProfilesReadTheSamples(t *testing.T) {

@@ -137,8 +137,8 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 	return 0, nil
 }
 
-// all requests every metric in answers and stores the results in answers. It uses at most half of the concurrent requests for one
-// namespace, so that a namespace whose metrics time out does not delay the metrics of other namespaces.
+// all sends one request for each metric in answers, and stores the results in answers. It uses at most half of the concurrent requests for
+// one namespace, so that a namespace whose metrics time out does not delay the metrics of other namespaces.
 func (f *Fetcher) all(ctx context.Context, answers map[metric]*answer) {
 	byNamespace := map[string][]metric{}
 	for m := range answers {
@@ -186,8 +186,9 @@ func (f *Fetcher) metricOf(r *source.Request) (metric, bool) {
 	return m, ok
 }
 
-// one requests one metric and returns its reading. If ctx has ended before the call, it sends no request and returns an error. The methods
-// of the client accept no context. Therefore a request that is in progress when ctx ends continues until the client's own time limit.
+// one sends the request for one metric and returns the reading. If ctx has ended before the call, it sends no request and returns an error.
+// The methods of the client accept no context. Therefore a request that is in progress when ctx ends continues until the client's own time
+// limit.
 func (f *Fetcher) one(ctx context.Context, m metric) (r scaling.Reading, err error) {
 	defer source.Recover(&err)
 	if err := ctx.Err(); err != nil {

@@ -26,7 +26,8 @@ func HTTPConfig(s *spec.HTTP) (config.HTTPClientConfig, error) {
 	return *loaded, nil
 }
 
-// SendsCredentials reports whether requests contain a credential that the server that receives it could use for requests to another server.
+// SendsCredentials reports whether requests contain a password or a token. A server that receives one could use it for requests to other
+// servers.
 func SendsCredentials(s *spec.HTTP) bool {
 	return s != nil && (s.BasicAuth != nil || s.Authorization != nil || s.OAuth2 != nil)
 }

@@ -112,13 +112,13 @@ type Answer struct {
 
 // Timing describes when a response was received, and by how much the timestamps in the response must be corrected.
 type Timing struct {
-	Skew     time.Duration // how far the clock of the timestamps is ahead of gpuscaler's clock; see Clock
+	Skew     time.Duration // how far the clock of the source, which set the timestamps, is ahead of gpuscaler's clock; see Clock
 	Received time.Time     // when the headers of the response were received
 }
 
 // SampleTime converts the time of a sample in the response to gpuscaler's clock, by subtracting Skew. If the converted time is more than
 // scaling.MaxAhead after Received, or not after 1970-01-01, it is unusable and SampleTime returns the zero time. If it is after Received by
-// less than that, SampleTime returns Received.
+// at most scaling.MaxAhead, SampleTime returns Received.
 func (t Timing) SampleTime(at time.Time) time.Time {
 	at = at.Add(-t.Skew)
 	switch {

@@ -61,7 +61,7 @@ func TestTruncationIsReportedWhereTheParserStopsEarly(t *testing.T) {
 	}
 }
 
-// roundTrip is an http.RoundTripper.
+// roundTrip is a function that implements http.RoundTripper.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -2,7 +2,7 @@
 //
 // A [List] contains the pods of the workloads of one poll. A row of a List is one pod of one workload. [Gauges] and [GPUs] collect the
 // samples of a poll for each row, from a Prometheus query or from scraped pages, and combine them. [Totals] keeps the total of each
-// workload between polls. The queue of a pod that terminated is included until the samples of the other pods are newer.
+// workload between polls. The queue of a terminated pod is included until the samples of all other pods are newer than its termination.
 package pods
 
 import (

@@ -17,7 +17,7 @@ const partLabel = "gpuscaler_part"
 
 const (
 	partValue = "value"
-	partAge   = "age" // the index of the selector is appended
+	partAge   = "age" // followed by the index of the selector, for example age0
 )
 
 // maxAges is the greatest number of selectors in one query whose sample times are read together with the value.

@@ -64,8 +64,8 @@ func newestSamples(names []string, matchers map[string]string, lookback time.Dur
 	return (&parser.MatrixSelector{VectorSelector: selector, Range: lookback}).String()
 }
 
-// nameMatcher returns a matcher for the metric names. A regular expression that is a list of names is efficient, because Prometheus looks
-// up each name in its index and does not scan all series.
+// nameMatcher returns a matcher for series with one of the metric names. A regular expression that is a list of names is efficient, because
+// Prometheus looks up each name in its index and does not scan all series.
 func nameMatcher(names []string) *labels.Matcher {
 	if len(names) == 1 {
 		return labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, names[0])
@@ -73,7 +73,7 @@ func nameMatcher(names []string) *labels.Matcher {
 	return labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, strings.Join(names, "|"))
 }
 
-// valueMatcher returns a matcher for the values of a label.
+// valueMatcher returns a matcher for series whose label has one of the values.
 func valueMatcher(label string, values []string) *labels.Matcher {
 	if len(values) == 1 {
 		return labels.MustNewMatcher(labels.MatchEqual, label, values[0])

@@ -45,7 +45,8 @@ func (l namespaceLabels) restrictions(namespaces []string) [][]*labels.Matcher {
 	return out
 }
 
-// reportedBy returns matchers for the series of trusted exporters in which the label reported[i] is one of the namespaces.
+// reportedBy returns matchers for the series of trusted exporters in which the label reported[i], but no earlier label in reported, is one
+// of the namespaces.
 func (l namespaceLabels) reportedBy(i int, namespaces []string) []*labels.Matcher {
 	set := append(l.exporters(), valueMatcher(l.reported[i], namespaces))
 	for _, earlier := range l.reported[:i] {

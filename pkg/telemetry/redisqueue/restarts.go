@@ -6,8 +6,8 @@ import (
 )
 
 // doubtTime is how long the length 0 of a queue is ignored after the process of the server changed. It is twice the default stabilization
-// window of a scale-down. In this time an operator can load a backup or start the previous server again. A queue that is really empty keeps
-// the replicas of its workload for this time, so it is not longer.
+// window of a scale-down. In this time an operator can load a backup or start the previous server again. doubtTime is not longer, because a
+// queue that is really empty keeps the replicas of its workload for this time.
 const doubtTime = 10 * time.Minute
 
 // maxKeys is the maximum number of queues that are stored. If there are more, all stored queues are deleted, as after a restart of

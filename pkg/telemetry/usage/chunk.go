@@ -245,8 +245,8 @@ func join(d *cost.Device, s slicePart) {
 		if have.ID != s.ID {
 			continue
 		}
-		// Both series are about the same slice. If s has no pod, the pods of have remain: the slice was free for a part of the step, or s is
-		// from another scrape job.
+		// Both series are about the same slice. If s has no pod, the pods that the slice already has remain: the slice was free for a part
+		// of the step, or s is from another scrape job.
 		for _, p := range s.Pods {
 			if !slices.ContainsFunc(have.Pods, func(o cost.Pod) bool { return o.Namespace == p.Namespace && o.Name == p.Name }) {
 				have.Pods = append(have.Pods, p)

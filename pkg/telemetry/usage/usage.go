@@ -46,7 +46,7 @@ type Options struct {
 	// Karpenter and StateMetrics contain the namespaces of Karpenter and kube-state-metrics. Metrics about nodes and prices are used only if
 	// they were scraped in these namespaces, or if the scrape stores no namespace.
 	Karpenter, StateMetrics []string
-	Nodes                   map[string]cost.Offer // nodes from the API server by name, which take precedence over those from Prometheus
+	Nodes                   map[string]cost.Offer // nodes from the API server by name; they take precedence over nodes from Prometheus
 	NoPrices                bool                  // if true, Karpenter's prices are not read
 	// Priced is called with Karpenter's prices after Read has read them. It may be nil.
 	Priced   func(map[cost.Offer]float64)
@@ -118,7 +118,7 @@ func (o *Options) selector(matchers ...*labels.Matcher) string {
 	return (&parser.VectorSelector{LabelMatchers: matchers}).String()
 }
 
-// metric returns a selector of one metric.
+// metric returns a selector of one metric with the given matchers and o.Matchers.
 func (o *Options) metric(name string, matchers ...*labels.Matcher) string {
 	return o.selector(append([]*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)}, matchers...)...)
 }
