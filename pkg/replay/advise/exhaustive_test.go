@@ -10,9 +10,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// TestSearchAgreesWithAllCandidates replays every minReplicas with every objective of the question, without the search. The recommended
-// candidate must be the cheapest that attains the SLO. No candidate may be cheaper than the certificate or than the price of its
-// minReplicas. The search uses the price of minReplicas to end early.
+// TestSearchAgreesWithAllCandidates replays a candidate for every minReplicas and every objective, without Search. The candidate that
+// Search recommends must be the cheapest that attains the SLO. No candidate may cost less than the lower bound of the cost, or less than
+// the price of its minReplicas, which Search uses to end early.
 func TestSearchAgreesWithAllCandidates(t *testing.T) {
 	early, attained := 0, 0
 	for _, preset := range []string{"flat", "diurnal", "bursty", "nights", "spikes"} {

@@ -26,7 +26,7 @@ func (r *Refusal) Error() string { return r.Reason }
 // Input is the input of Search: the workload for which it finds a policy, the SLOs and the limits.
 type Input struct {
 	Case        evaluate.Case  // traffic, service, cold start and prices; Policy and SLO are not used
-	SLOs        []evaluate.SLO // in the order of preference
+	SLOs        []evaluate.SLO // SLOs to attain, in the order of preference
 	MaxReplicas int32          // maxReplicas of every candidate
 	Budget      float64        // $ per day; 0: no limit
 	// Compile returns the policy of a candidate. It returns a *Refusal if the controller refuses such a policy. Compile must be safe for

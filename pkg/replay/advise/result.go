@@ -19,9 +19,9 @@ type Result struct {
 	Hourly      float64          `json:"hourly"`             // price of a GPU per hour in $
 	GPUs        int32            `json:"gpusPerReplica"`     //
 	Budget      float64          `json:"budget,omitempty"`   // budget in $ per day
-	Answers     []Answer         `json:"objectives"`         // in the order of preference
+	Answers     []Answer         `json:"objectives"`         // one answer for each SLO of the input, in the order of preference
 	Recommended *Candidate       `json:"recommended"`        // null: no SLO is attained within the budget
-	SLO         int              `json:"recommendedFor"`     // index of the SLO that Recommended attains, in Objectives; -1: none
+	SLO         int              `json:"recommendedFor"`     // index in Answers for Recommended; -1: no candidate is recommended
 	Warnings    []string         `json:"warnings,omitempty"` //
 	Document    string           `json:"document,omitempty"` // the recommended ScalingPolicy
 
@@ -29,7 +29,7 @@ type Result struct {
 	spot    bool
 }
 
-// Answer is the answer for one SLO.
+// Answer contains the lower bound of the cost and the replayed candidates for one SLO.
 type Answer struct {
 	SLO         evaluate.Objective `json:"slo"`
 	Certificate Certificate        `json:"certificate"`
@@ -55,7 +55,7 @@ type Candidate struct {
 	Wait        float64 `json:"waitSeconds"` // wait of the candidate's objective
 	Refused     string  `json:"refused,omitempty"`
 	OnTime      float64 `json:"onTime"`          // share of the requests that waited at most Wait
-	CostPerDay  float64 `json:"costPerDay"`      // scaled from the length of the traffic
+	CostPerDay  float64 `json:"costPerDay"`      // $ per day: the cost of the replay, scaled to 24 hours
 	Replicas    float64 `json:"meanReplicas"`    // mean number of replicas that are paid for
 	Initial     int32   `json:"initialReplicas"` // replicas that are ready at the start
 	P99         float64 `json:"waitP99Seconds"`
@@ -75,7 +75,7 @@ func (c *Candidate) Setting() Setting { return c.setting }
 // replay.
 func (c *Candidate) untested() bool { return c.MinReplicas == 0 && c.AtZero == 0 }
 
-// Kinds of Reason.
+// Values of the field Kind of Reason.
 const (
 	ReasonRefused     = "refused"     // the controller would refuse the policy of every candidate
 	ReasonMaxReplicas = "maxReplicas" // even maxReplicas warm replicas miss the SLO
@@ -89,7 +89,7 @@ type Reason struct {
 	Kind    string     `json:"kind"`
 	Text    string     `json:"text"`              // why the SLO is not attained
 	Next    string     `json:"next"`              // what the user can change
-	Nearest *Candidate `json:"nearest,omitempty"` // within the budget, the candidate with the most requests on time
+	Nearest *Candidate `json:"nearest,omitempty"` // candidate with the most requests on time; for ReasonBudget, only within the budget
 }
 
 // choose recommends the cheapest candidate for the first SLO that is attained within the budget. For each SLO that is not attained within

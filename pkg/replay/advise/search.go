@@ -72,7 +72,7 @@ type search struct {
 	certifiable
 }
 
-// certifiable contains the values that the lower bounds of the cost (certificates) need.
+// certifiable contains the input values for the lower bounds of the cost (certificates).
 type certifiable struct {
 	policy  *policy.Compiled // policy of any valid candidate
 	initial int32            // largest number of replicas at the start of a replay, over all candidates
@@ -125,8 +125,8 @@ func (s *search) replay(ctx context.Context, least int32) error {
 	return nil
 }
 
-// play replays one candidate and returns it with its results, and its policy. If the controller refuses the policy, play returns a nil
-// policy and sets Refused.
+// play replays one candidate. It returns the candidate with the results of its replay, and the compiled policy. If the controller refuses
+// the policy, play returns a nil policy and sets Refused.
 func (s *search) play(ctx context.Context, set Setting) (out Candidate, p *policy.Compiled, err error) {
 	out = Candidate{MinReplicas: set.MinReplicas, Wait: set.Wait.Seconds(), Percentile: set.Percentile, setting: set}
 	p, err = s.in.Compile(set)

@@ -32,7 +32,7 @@ func (m slidingMax) push(slot int, value int32, window int) int32 {
 type reactiveSettings struct {
 	target float64 // target utilization: a share of the capacity of a replica
 	window int     // scale-down stabilization window, in slots
-	drain  float64 // target for the queue: the number of slots of time in which it should be served; 0: the HPA has no target for the queue
+	drain  float64 // the HPA requests replicas to serve the queue within this number of slots; 0: the HPA has no target for the queue
 	floor  int32
 }
 

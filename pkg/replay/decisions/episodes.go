@@ -54,7 +54,7 @@ func (e *episode) run(seed uint64, decide func(now time.Time, evidence *objectiv
 	s := newServers(e.slots, int(e.limits.Min), e.cold, e.wait)
 	s.from = from
 	got := s.serve(requests, length, decide)
-	got.Cost /= s.at - from // mean number of replicas
+	got.Cost /= s.at - from // converts replica-seconds to the mean number of replicas
 	return got
 }
 

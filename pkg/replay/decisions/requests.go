@@ -200,7 +200,7 @@ func smallestFleet(requests []request, length float64, slots int, wait time.Dura
 
 // requestResults are the results of one family and one percentile, over all numbers of slots, seeds and cold starts.
 type requestResults struct {
-	met, before int       // runs in which the objective meets the SLO: in the scored part, and before it
+	met, before int       // number of runs in which the model meets the SLO: in the scored part (met), and in the part before it (before)
 	costs       []float64 // cost of each run, divided by the cost of the smallest fixed fleet that meets the SLO; sorted
 	seeds       confidence.Groups
 }

@@ -111,8 +111,8 @@ func (q *slidingMin) push(slot int, value int32) {
 	q.tail++
 }
 
-// expire removes all entries whose slot is before the given one, but never the newest entry. push has already removed each earlier entry
-// that a later entry replaces, so the slots of the remaining entries are in ascending order, and expire has to compare only the first.
+// expire removes all entries whose slot is before the given slot, but never the newest entry. The slots of the entries are in ascending
+// order, so expire compares only the first entry.
 func (q *slidingMin) expire(before int) {
 	mask := len(q.slot) - 1
 	for q.tail > q.head+1 && q.slot[q.head&mask] < before {

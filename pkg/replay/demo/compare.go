@@ -17,7 +17,7 @@ type Outcome struct {
 	Words  string  `json:"description"`
 	Cost   float64 `json:"cost"` // cost in $
 	Policy string  `json:"policy"`
-	OnTime float64 `json:"onTime"` // share of the requests of Policy, the workload with the lowest share
+	OnTime float64 `json:"onTime"` // share of requests on time in the workload with the lowest share, which Policy names
 	Idle   float64 `json:"idle"`   // share of the paid GPU time in which no request was served
 }
 

@@ -113,7 +113,8 @@ func TestSummaryComparesWithOtherAutoscalers(t *testing.T) {
 }
 
 // The lower bound is the price of the GPU time of the requests, at the spot prices. The bound omits the longest 1% of the requests, which
-// may be late, so it is up to a tenth lower. A canceled computation returns an error, and a run without a whole minute has the bound 0.
+// may be late, so it can be up to 10% below this price. A canceled computation returns an error, and a run without a whole minute has the
+// bound 0.
 func TestLeastCostIsThePriceOfTheWork(t *testing.T) {
 	const length = 5*time.Hour + 30*time.Second
 	d := play(t, Options{For: length, Seed: 1})

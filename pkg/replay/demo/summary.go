@@ -30,7 +30,7 @@ type Policy struct {
 	Target  int32    `json:"target"`
 	Ready   int32    `json:"ready"`
 	Served  *int32   `json:"served"`          // target that the external metrics API would return to an HPA; null: an error
-	Error   string   `json:"error,omitempty"` // error that this API would return
+	Error   string   `json:"error,omitempty"` // error that the external metrics API would return
 	Reasons []string `json:"reasons"`
 
 	Requests int64   `json:"requests"`

@@ -29,7 +29,7 @@ func (c *Case) lowTargets(ctx context.Context, ours *Run) (warnings []string, er
 	for i := range p.Signals {
 		what := concurrent[measure.Of(c.Policy, i, c.Measures).Measure]
 		target := p.Signals[i].Target
-		if what == "" || target == 0 || target >= lowTarget*slots { // a signal without a target is evidence for an objective
+		if what == "" || target == 0 || target >= lowTarget*slots { // a signal without a target is an input of an objective
 			continue
 		}
 		settings, suggested := Values(knobs), math.Max(1, math.Round(suggestedTarget*slots))

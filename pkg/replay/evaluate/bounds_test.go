@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The traffic lasts 20 minutes, and the SLO of the first workload allows a wait of 2 hours. No request of this workload must therefore be
-// served before the end of the run. Its bound must be reported as missing, not as $0. The sum of the bounds is then the bound of the second
+// The traffic lasts 20 minutes, and the SLO of the first workload allows a wait of 2 hours. Its requests therefore need not be served
+// before the end of the run. Its bound must be reported as missing, not as $0. The sum of the bounds is then the bound of the second
 // workload, and the field Relaxations of the sum names the first workload.
 func TestWorkloadWithoutRequiredRequestsAddsNoBound(t *testing.T) {
 	cases := pair(t, func(c *Case) { c.Bound = true })

@@ -279,7 +279,7 @@ func (c *Case) leastHourly() float64 {
 	return perGPU * float64(max(1, c.GPUs))
 }
 
-// withoutSeries returns a copy of the case without time series. Only a report needs them.
+// withoutSeries returns a copy of the case without time series, for runs that are not part of a report.
 func (c *Case) withoutSeries() *Case {
 	withoutSeries := *c
 	withoutSeries.SeriesPoints = 0

@@ -70,7 +70,7 @@ func fineSetup(s lowerbound.Setup) (lowerbound.Setup, error) {
 // typical cold start on a new node, because with the shortest cold start the simulated replicas are ready minutes later than planned.
 type certificate struct {
 	bounds []Bound
-	exact  []baseline.Step // the schedule behind the fluid bound, for the typical cold start
+	exact  []baseline.Step // schedule of the fluid bound, computed for the typical cold start
 	// safe is a stricter schedule: its slots are half as long, and its maximum wait is one such slot shorter than the wait of the SLO. In
 	// the simulator a request can wait up to one slot longer than in the schedule, and is then still on time.
 	safe []baseline.Step

@@ -231,8 +231,8 @@ func (r *Report) compare() {
 	}
 }
 
-// saved returns the saving of cost relative to the parameter of, as a share: saved(3, 4) is 0.25. It is negative if cost is greater, and
-// nil if the parameter of is 0.
+// saved returns the saving of cost relative to the second cost (of), as a share: saved(3, 4) is 0.25. It is negative if cost is greater. It
+// is nil if the second cost is 0.
 func saved(cost, of float64) *float64 {
 	if !(of > 0) {
 		return nil

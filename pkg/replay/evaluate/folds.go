@@ -108,8 +108,8 @@ func (f Folds) part(cases []Case, fold int, seed uint64) []Case {
 	return out
 }
 
-// add adds the runs of a report. If a report does not have a run, for example a clairvoyant run without a solution, it is not counted for
-// this run.
+// add adds the runs of a report to the results. A report that lacks a run, for example a clairvoyant run without a solution, does not count
+// in the results of that run.
 func (f *FoldReport) add(r *Report, group uint64) {
 	f.Policy, f.Traffic = r.Policy, r.Traffic.Name
 	for i := range r.Runs {

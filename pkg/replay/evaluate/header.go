@@ -94,7 +94,7 @@ func (r *Report) certified(certificates []certificate) {
 	}
 }
 
-// add adds o, the bound of one workload, to the sum of the bounds. If no request of that workload must be served, the sum does not change
+// add adds o, the bound of one workload, to the sum of the bounds. If no request of that workload has to be served, the sum does not change
 // and its field Relaxations names the workload. If that workload has no bound for another reason, for example because it cannot meet its
 // SLO, the sum gets a Problem and is not valid.
 func (b *Bound) add(o *Bound, of string) {

@@ -16,7 +16,7 @@ import (
 type Knob struct {
 	Name  string
 	Path  []string // path of the parameter below spec in the policy document; a number is an index in a list
-	Value float64  // value in the policy now
+	Value float64  // current value in the policy
 	Tries []float64
 	Whole bool                   // only whole numbers are valid
 	Write func(v float64) string // formats the value for the document

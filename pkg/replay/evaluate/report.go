@@ -59,7 +59,7 @@ type Objective struct {
 	Wait  float64 `json:"waitSeconds"` // maximum wait of these requests
 }
 
-// Variants of a run.
+// Values of the field Variant of Run.
 const (
 	Ours        = "policy"
 	Default     = "default"
@@ -146,7 +146,7 @@ type Reason struct {
 	Text  string  `json:"text"`      // reason in words
 }
 
-// Kinds of Bound.
+// Values of the field Kind of Bound.
 const (
 	FluidBound   = "fluid"
 	RequestBound = "requestLevel"

@@ -78,7 +78,7 @@ func (m *move) shift(to, down, started []int64) {
 func (m *move) fine(to, down, started []int64) (rest int) {
 	to = to[:m.to.fine]
 	cells, late := to, m.late
-	if by := m.by(); by >= 0 { // more work is served than arrives: the old backlogs of up to by units become 0
+	if by := m.by(); by >= 0 { // more work is served than arrives: old backlogs of at most `by` units become 0
 		rest = int(min(by+1, int64(len(down))))
 		to[0] = stop(down[:rest], started[:rest]) + m.pay + late[0]
 		down, started = down[rest:], started[rest:]

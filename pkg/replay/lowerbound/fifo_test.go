@@ -113,7 +113,7 @@ func change(r *rand.Rand, plans []plan, f fifo) []plan {
 		}
 	case 2:
 		p.stop = max(p.launch, p.stop-math.Abs(step))
-	case 3: // a pause in the middle
+	case 3: // replace the replica by two replicas, with a pause between them
 		middle := p.launch + r.Float64()*(p.stop-p.launch)
 		again := plan{launch: min(middle+math.Abs(step), p.stop), stop: p.stop}
 		p.stop = middle

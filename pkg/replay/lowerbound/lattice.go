@@ -1,7 +1,7 @@
 package lowerbound
 
-// unreachable is the cost of a state that no schedule reaches. It is larger than every real cost, because setMoney limits them. Costs can
-// be added to it without an overflow.
+// unreachable is the cost of a state that no schedule reaches. It is larger than every real cost, because setMoney limits real costs. Costs
+// can be added to it without an overflow.
 const unreachable = int64(1) << 61
 
 // lattice is the dynamic program for one lambda (the price of a late job). It has a layer for each slot. A layer has a state for each
