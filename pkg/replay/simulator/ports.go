@@ -40,8 +40,8 @@ func (w *Simulator) View(of *scaling.Workload) (engine.View, bool) {
 // Apply implements engine.Cluster. The simulated activator reads the decisions after each tick, so Apply does nothing.
 func (w *Simulator) Apply(context.Context, []engine.Change) error { return nil }
 
-// Request implements engine.Requests. It returns the GPUs that one replica of the workload requests, and the GPUs that all its
-// replicas request. The GPUs count as the resource of the workload's capacity group, or nvidia.com/gpu without a group. For any other resource,
+// Request implements engine.Requests. It returns the GPUs that one replica of the workload requests, and the GPUs that all its replicas
+// request. The GPUs count as the resource of the workload's capacity group, or nvidia.com/gpu without a group. For any other resource,
 // Request returns 0.
 func (w *Simulator) Request(of *scaling.Workload, resource string) (perReplica int64, known bool, pods int64) {
 	l := w.byKey[of.Key]
