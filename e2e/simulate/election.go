@@ -18,7 +18,7 @@ import (
 const (
 	releaseNamespace = "gpuscaler-system"
 	leaseName        = "gpuscaler"
-	leaseDuration    = 15 * time.Second // as in the chart
+	leaseDuration    = 15 * time.Second // the same value as in the Helm chart
 )
 
 // campaign is the leader election of one process with the real code: package leader, and the leader election and the REST client of

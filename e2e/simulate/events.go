@@ -111,7 +111,7 @@ func (s *simulation) filesChange(e schedule.Event) {
 		case schedule.GroupRemoved, schedule.GroupAdded:
 			o.groups[e.Which%2] = e.Kind == schedule.GroupAdded
 			s.forgetEdits(groupNames[e.Which%2])
-			if e.Value%2 == 0 { // so that one edit changes the groups and the bounds
+			if e.Value%2 == 0 { // if the value is even, the edit also changes the bounds of a workload
 				s.boundsChange(o, e.Value%3, e.Value)
 			}
 		case schedule.ModeHold:

@@ -18,7 +18,7 @@ import (
 // pool is a NodePool with the values that its owner has set.
 type pool struct {
 	name, group, capacityType string
-	weight, limit             int                  // the values of the manifest
+	weight, limit             int                  // the values in the manifest of the NodePool
 	owner                     map[string]string    // the owner's value of each field as JSON, by the path of the field
 	edited                    map[string]time.Time // last time at which the owner edited a field during an override, by field
 	touched                   time.Time            // last time at which the owner edited any field

@@ -178,8 +178,8 @@ func (c *modelElection) watchOtherReleases(starts bool) {
 // release's Lease, and longer than a pause after which the paused process still assumes that its Lease is valid.
 const releaseTime = 30 * time.Second
 
-// heldByOther reports whether the record on a NodePool belongs to another release than the release of process r, and this other release
-// has led for more than releaseTime.
+// heldByOther reports whether the record on a NodePool belongs to a release other than the release of process r. It returns true only if
+// the other release has led for more than releaseTime.
 func (c *checker) heldByOther(r *replica, annotations map[string]string) bool {
 	holder := annotations[karpenter.HolderAnnotation]
 	if annotations[karpenter.RecordAnnotation] == "" || holder == "" || holder == r.release {

@@ -178,7 +178,7 @@ func (r *replica) step() {
 	case !r.stopping.IsZero():
 		r.lease.endRounds()
 	}
-	if r.up && r.lease.ended() { // after SIGTERM
+	if r.up && r.lease.ended() { // the process received SIGTERM, and its election has ended
 		r.kill()
 	}
 	if !r.up || r.sim.now.Before(r.paused) {
@@ -187,7 +187,7 @@ func (r *replica) step() {
 	if resumed {
 		r.lease.step()
 	}
-	r.deliver() // caches and files also change between two ticks
+	r.deliver() // after the tick, so that requests between two ticks use the new state of the caches and files
 	r.load()
 }
 
@@ -241,7 +241,7 @@ func (r *replica) shutDown() {
 	rounds := make(chan time.Time, 1)
 	rounds <- r.sim.now
 	close(rounds)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // a slow write takes longer than this, as in the product
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // a slow write takes longer than this timeout, as in the product
 	defer cancel()
 	r.engine.Shutdown(ctx, rounds)
 	if !r.sim.now.Before(r.stopping) {

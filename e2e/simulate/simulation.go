@@ -124,7 +124,7 @@ func run(seed uint64, events []schedule.Event, director *director) result {
 	}
 	s.stopPushes()
 	s.endTurn()
-	time.Sleep(5 * time.Second) // long enough for connection attempts to fail
+	time.Sleep(5 * time.Second) // in virtual time; pending connection attempts fail within this time
 	s.takeTurn()
 	return r
 }

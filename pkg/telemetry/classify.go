@@ -72,7 +72,7 @@ func (p *plan) defaultPrometheus() *policy.DataSource {
 }
 
 // classify returns the key of the group with which a signal is polled. If the signal reads a selector that a tenant wrote, classify also
-// sets c.shape and c.request.LabelValues, so that the selector can be combined with others into one query. ok is false if a data source of
+// sets c.shape and c.request.LabelValues. With these, several selectors can be combined into one query. ok is false if a data source of
 // this type cannot serve the signal.
 func (p *plan) classify(c *candidate, d *policy.DataSource) (key groupKey, ok bool) {
 	key.source = d.Name

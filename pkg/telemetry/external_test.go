@@ -149,7 +149,7 @@ func TestReadingOfAFaultyAdapter(t *testing.T) {
 			if c.name == "slow" {
 				source.Timeout = 300 * time.Millisecond
 				p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
-				clear(p.runners) // a client keeps its first timeout; reconcile replaces the deleted runners
+				clear(p.runners) // new runners get clients with the new timeout
 			}
 			pollOnce(t, p)
 			if r := read(p, w)[0]; r.Known != c.known || r.Cause != c.cause || r.Failures != 1 {

@@ -10,9 +10,9 @@ import (
 
 var _ engine.IdlePods = (*Poller)(nil)
 
-// Idle reports whether a pod is idle. A pod is idle if, for every signal that is measured per pod, the latest reading has the value 0 for
-// the pod and is not stale. A pod without a value for one of these signals is not idle. Idle returns false for a workload without a
-// capacity group.
+// Idle reports whether a pod is idle. A pod is idle if every signal that is measured per pod has the value 0 for it in the latest reading,
+// and none of these readings is stale. A pod without a value for one of these signals is not idle. Idle returns false for a workload
+// without a capacity group.
 func (p *Poller) Idle(w *scaling.Workload, pod string, now time.Time) bool {
 	e := p.latest.entries.Load().find(w)
 	if e == nil {

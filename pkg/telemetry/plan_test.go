@@ -135,7 +135,7 @@ func TestRunStartsAndStopsPollsWithThePolicies(t *testing.T) {
 	wait(a, 5)
 	p.SetPolicies([]*policy.Compiled{a, b}, platformOf(source)) // causes an extra poll of the same query
 	wait(b, 5)
-	p.SetPolicies([]*policy.Compiled{c}, platformOf(source)) // uses another query
+	p.SetPolicies([]*policy.Compiled{c}, platformOf(source)) // policy c uses another query
 	wait(c, 6)
 	if p.deleteReplaced(); read(p, b)[0].Known {
 		t.Errorf("a policy that is gone reads %+v", read(p, b)[0])

@@ -24,7 +24,7 @@ const (
 	// load, because such a poll sends no requests.
 	noPodsInterval = 2 * time.Second
 	// keptReadings is the greatest number of signals of a group for which a runner keeps its temporary list of readings between polls. A
-	// longer list is freed after each poll, because it uses as much memory as the stored readings, and a new allocation every 15 s costs
+	// longer list is freed after each poll, because it uses as much memory as the stored readings. A new allocation every 15 s costs
 	// little.
 	keptReadings = 1024
 	// standbyInterval is how often a standby checks whether it has become the leader. The check sends no request.

@@ -24,7 +24,7 @@ const (
 	begins                   // the replica sends the next patch
 	succeeds                 // the API server executes the request, and the client receives the answer
 	arrives                  // the API server executes the request, and the client has not received the answer yet
-	answers                  // the client continues with the answer
+	answers                  // the client receives the answer to a request that was executed before
 	refused                  // the request is lost or refused (429, 500), and the client receives an error
 	timesOut                 // the client receives a timeout, and the API server can execute the request later
 	answerLost               // the API server has executed the request, but the client receives a timeout

@@ -42,7 +42,7 @@ type model struct {
 
 	group   *capacity.Group    // the group in the policy files
 	orphans [2]*capacity.Group // the group with which a NodePool of a removed group is restored; [0]: its record is readable, [1]: it is not
-	created int32              // the content of a NodePool at its creation by its owner
+	created int32              // number of the NodePool's content when its owner creates it
 
 	callers sync.Pool // contains *caller
 	managed sync.Pool // contains *apiserver.FieldManagers, each for one goroutine at a time
@@ -61,7 +61,7 @@ func newModel() *model {
 	}
 	for i, record := range []string{fmt.Sprintf(`{"v":1,"group":%q,"resource":%q,"fields":[]}`, groupName, resource), ""} {
 		g, known := capacity.Orphan(poolName, record)
-		if !known { // package engine does the same
+		if !known { // without a readable record, package engine also creates a group with the name of the NodePool
 			if g, err = capacity.NewGroup(capacity.Group{Name: poolName, Resource: resource, Pools: []capacity.Pool{{Name: poolName}}}); err != nil {
 				panic(err)
 			}

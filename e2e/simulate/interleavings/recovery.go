@@ -26,8 +26,8 @@ func (m *model) recovers(s *state) error {
 	return m.recoverFrom(never)
 }
 
-// recoverFrom runs the rounds of a recovery. It ends early if an earlier recovery was in the same state before the same round and violated
-// no invariant, because the remaining rounds then have the same result.
+// recoverFrom runs the rounds of a recovery. It ends early if an earlier recovery has already run the remaining rounds from the same state,
+// without a violation.
 func (m *model) recoverFrom(s *state) error {
 	var passed []uint64
 	for n := range allRounds {

@@ -42,7 +42,7 @@ type replica struct {
 	seesPolicy bool  // the loaded files contain the group
 	remembers  int16 // UID of the NodePool to which the memory belongs
 	memory     int32
-	writes     []write // patches in their order; the first is being sent, and the next waits until it ends
+	writes     []write // queue of patches; only the first is being sent
 }
 
 // leading is the result of the product's option Leading: the process assumes that it leads, and has written the Lease less than 15 s ago.

@@ -63,7 +63,7 @@ func (t *table[T]) id(key string, create func() T) int32 {
 		return id
 	}
 	if t.byKey == nil {
-		t.byKey, t.values = map[string]int32{}, append(t.values, value) // the zero element is never read
+		t.byKey, t.values = map[string]int32{}, append(t.values, value) // values[0] is never read, because 0 is not the number of a value
 	}
 	t.values = append(t.values, value)
 	t.byKey[key] = int32(len(t.values) - 1)

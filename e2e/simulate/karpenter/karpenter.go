@@ -55,7 +55,7 @@ type Cluster struct {
 	around   Surroundings
 	pools    []*pool
 	groups   []string
-	machines map[string]*machine // by the name of the NodeClaim, which is also the name of its node
+	machines map[string]*machine // key: name of the NodeClaim, which is also the name of its node
 	claims   int
 }
 

@@ -155,7 +155,7 @@ func (s *Server) reply(command []string, c Client) (reply string, keep bool) {
 		}
 		return s.read(name, command[len(command)-1], fault, c)
 	}
-	return "+OK\r\n", true // for the commands CLIENT SETNAME and SELECT
+	return "+OK\r\n", true // the reply to CLIENT SETNAME and SELECT
 }
 
 // role returns the reply to the command ROLE: a master, or a replica without a connection to its master.
@@ -216,7 +216,7 @@ func readCommand(in *bufio.Reader) ([]string, error) {
 		if _, err := fmt.Fscanf(in, "$%d\r\n", &length); err != nil {
 			return nil, err
 		}
-		text := make([]byte, length+2) // including the line break
+		text := make([]byte, length+2) // the string and the line break after it
 		if _, err := io.ReadFull(in, text); err != nil {
 			return nil, err
 		}

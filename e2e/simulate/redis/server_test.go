@@ -32,7 +32,7 @@ func TestTheClientReadsTheQueuesDuringEveryFailure(t *testing.T) {
 			switch f {
 			case Works, Slow:
 				want = []float64{7, 7, 7}
-			case Negative: // telemetry refuses negative values
+			case Negative: // package redisqueue returns a negative length, which package telemetry later refuses
 				want = []float64{-1, -1, missing}
 			case NoLag:
 				want = []float64{7, 7, missing}

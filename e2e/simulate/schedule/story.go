@@ -16,7 +16,7 @@ import (
 // contains the mutant.
 type Story struct {
 	Name     string
-	Text     string // description of what happened, as comments
+	Text     string // description of what happened: the lines of the file that begin with "#"
 	Mutant   string // the mutant that puts the defect back into the product; empty: the defect was in the model
 	Violates string // the invariant that the run violates with the defect
 	Seed     uint64

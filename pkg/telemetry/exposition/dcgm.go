@@ -75,7 +75,7 @@ func DCGMNames(metrics ...string) []string {
 type GPUs struct{ list []gpu }
 
 type gpu struct {
-	uuid, index, instance string // GPU_I_ID of a MIG instance, "" for a whole GPU
+	uuid, index, instance string // instance: GPU_I_ID of a MIG instance, or "" for a whole GPU
 	model                 string
 	value                 [numFields]float64
 	at                    [numFields]time.Time // time of each field's sample; zero: the field is not served
@@ -133,8 +133,8 @@ func (g *GPUs) device(l Labels) *gpu {
 	return &g.list[len(g.list)-1]
 }
 
-// Value returns the mean over the pod's GPUs. If the value of one GPU is blank or suspected, Value returns the blank or suspected value,
-// because the other GPUs of the pod do not show the load of this GPU.
+// Value returns the mean over the pod's GPUs. If the value of one GPU is blank or suspected, Value returns this value, because the other
+// GPUs of the pod do not show the load of this GPU.
 func (g *GPUs) Value(metric string) Value {
 	out, n := Value{}, 0
 	for i := range g.list {

@@ -37,9 +37,9 @@ func sglang() Profile {
 		// priority is the total of the other series. All these series have the same time, so the greatest value is used, which is the total.
 		Parts: []string{"instance", "model_name", "engine_type", "dp_rank"},
 		Metrics: []Metric{
-			// With prefill and decode on different servers, a request also waits in a queue before the waiting queue (bootstrap on a prefill server,
-			// preallocation on a decode server), and is in flight while its KV cache is transferred. A server that does both prefill and decode
-			// reports 0 for these queues.
+			// If prefill and decode run on different servers, a request also waits in a second queue: bootstrap on a prefill server,
+			// preallocation on a decode server. The request is in flight while its KV cache is transferred. A server that does both prefill
+			// and decode reports 0 for these queues.
 			gauge(RequestsWaiting, Sum, plus(series("num_queue_reqs"), series("num_prefill_bootstrap_queue_reqs",
 				"num_prefill_prealloc_queue_reqs"), series("num_decode_prealloc_queue_reqs"))...),
 			gauge(RequestsRunning, Sum, plus(series("num_running_reqs"), series("num_prefill_inflight_queue_reqs"),

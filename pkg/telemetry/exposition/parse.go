@@ -70,7 +70,7 @@ func filter(r io.Reader, series map[string]bool, l Limits) ([]byte, error) {
 	n := 0
 	for in.Scan() {
 		line := bytes.TrimLeft(in.Bytes(), " \t")
-		if len(line) == 0 || line[0] == '{' { // begins with a quoted UTF-8 name, which no supported engine uses
+		if len(line) == 0 || line[0] == '{' { // "{" begins a line with a quoted UTF-8 name, which no supported engine uses
 			continue
 		}
 		if line[0] == '#' {

@@ -47,7 +47,7 @@ type Metric struct {
 	// used: during an upgrade a server serves both gpu_cache_usage_perc and kv_cache_usage_perc.
 	From  []Series
 	Scale float64 // factor from the raw value to the unit of the signal (seconds, fraction or count)
-	Max   float64 // greatest valid raw value; 0: Absurd
+	Max   float64 // greatest valid raw value; 0: the constant Absurd applies
 	// Busy lists gauges of the profile, such as waiting requests. It is set for a latency. If a window has no observations, the latency is 0
 	// only if all these gauges are 0.
 	Busy []string

@@ -134,8 +134,8 @@ func (l *List) OnNode(o exposition.Owner, node string, each func(row int32)) {
 	}
 }
 
-// Refuse sets the fault CauseUndeclared in the rows of the pod o, except in rows that already have a fault. The caller calls it if a series
-// that claims to be about the pod o was served by another pod, and that other pod is not a declared exporter.
+// Refuse sets the fault CauseUndeclared in the rows of the pod o, except in rows that already have a fault. It is called for a series that
+// names the pod o, but was served by another pod that is not a declared exporter.
 func (l *List) Refuse(o exposition.Owner) {
 	for row := l.Find(o); row >= 0; row = l.Next(row) {
 		l.setUndeclared(row)

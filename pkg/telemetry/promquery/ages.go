@@ -31,12 +31,12 @@ type ages struct {
 	all bool
 }
 
-// withAges returns one query that reads two things: the value of an expression for each combination of the labels in by, and for each
-// selector of the expression the time of the oldest sample from which the value is computed. The times are necessary because an instant
-// query returns its evaluation time and not the time of the samples. Prometheus uses samples that are up to five minutes old, and for a
-// range selector it uses all samples in the range. An exporter that stopped four minutes ago therefore still seems to run, but
-// timestamp() of the selectors shows the true age. Both are in one query so that they are evaluated at the same time, and so that a poll
-// sends only one query.
+// withAges returns a query with two kinds of results: the value of an expression for each combination of the labels in by, and the sample
+// times of each selector of the expression. A sample time is the time of the oldest sample from which the value is computed. The sample
+// times are necessary because an instant query returns its evaluation time and not the time of the samples. Prometheus uses samples that
+// are up to five minutes old, and for a range selector it uses all samples in the range. An exporter that stopped four minutes ago
+// therefore still seems to run, but timestamp() of the selectors shows the true age. Both results are in one query so that they are
+// evaluated at the same time, and so that a poll sends only one query.
 func withAges(expr parser.Expr, by []string) (string, ages, error) {
 	a := ages{all: true}
 	if expr.Type() != parser.ValueTypeVector {

@@ -208,7 +208,7 @@ func (f *Fetcher) fetchSections(ctx context.Context, requests []source.Request, 
 		s := queue[0]
 		queue = queue[1:]
 		if f.round < s.retryAt && s.limit != "" {
-			done = append(done, s) // the section is one namespace that exceeds a limit and is not queried in this round
+			done = append(done, s) // the only namespace of the section exceeds a limit, so it is not queried in this round
 			continue
 		}
 		if queries == most || ctx.Err() != nil {

@@ -125,8 +125,8 @@ func (j *join) readings(out []scaling.Reading) {
 const lookbackDelta = 5 * time.Minute
 
 // age returns the time of the oldest sample from which the value of request i is computed. If a necessary selector has no sample within
-// lookbackDelta, the value is computed from older samples in the range of a range selector, and the age of the value is not known. age then
-// returns a time that is older than the signal's MaxAge, so that the reading is stale.
+// lookbackDelta, the age of the value is not known, because the value is computed from older samples in the range of a range selector. age
+// then returns a time that is older than the signal's MaxAge, so that the reading is stale.
 func (j *join) age(i int, carried []bool) time.Time {
 	evaluated := j.found[i].at
 	oldest, missing := evaluated, 0

@@ -19,9 +19,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// latencyQuery reads one latency of one engine for all pods with one query. For each pod, the query returns the rates of the buckets, of
-// the sum and of the count, the times of the samples, and the gauges that distinguish a blocked server from an idle one. Prometheus does
-// not merge the buckets, because only gpuscaler knows which pods belong to a workload.
+// latencyQuery reads one latency of one engine for all pods with one query. For each pod, the query returns the rates of the histogram's
+// buckets, sum and count, the times of the samples, and gauges. The gauges show whether a server without new observations is blocked or
+// idle. Prometheus does not merge the buckets, because only gpuscaler knows which pods belong to a workload.
 type latencyQuery struct {
 	api         *promapi.Client
 	pods        engine.Pods
