@@ -21,7 +21,7 @@ type Result struct {
 	Budget      float64          `json:"budget,omitempty"`   // budget in $ per day
 	Answers     []Answer         `json:"objectives"`         // one answer for each SLO of the input, in the order of preference
 	Recommended *Candidate       `json:"recommended"`        // null: no SLO is attained within the budget
-	SLO         int              `json:"recommendedFor"`     // index in Answers for Recommended; -1: no candidate is recommended
+	SLO         int              `json:"recommendedFor"`     // index in Answers of the SLO that Recommended attains; -1: none
 	Warnings    []string         `json:"warnings,omitempty"` //
 	Document    string           `json:"document,omitempty"` // the recommended ScalingPolicy
 

@@ -84,7 +84,7 @@ func (g *lattice) step(t int, from, to *layer) {
 	m := move{from: &g.columns[t-1], to: &g.columns[t], serve: g.serve, late: g.late}
 	m.open = g.drop && m.to.open
 	for n := top; n >= to.lo; n-- {
-		started := down // n is below the lowest number of the previous slot: only stopping replicas leads to n
+		started := down // n is below the lowest number of replicas in the previous slot, so only stops lead to n
 		if n >= from.lo {
 			started = g.up[(n-from.lo)*width:][:width]
 		}

@@ -135,7 +135,7 @@ func TestGapIsSmallOnAverage(t *testing.T) {
 	}
 }
 
-// A long overload has more different backlogs than the memory limit allows columns. The bound must still be valid.
+// During a long overload, there are more different backlogs than columns that the memory limit allows. The bound must still be valid.
 func TestBoundIsValidWithLittleMemory(t *testing.T) {
 	p := Problem{
 		Arrivals: make([]int64, 200), UnitsPerReplicaSlot: 16, MaxReplicas: 3, InitialReplicas: 1,
@@ -144,7 +144,7 @@ func TestBoundIsValidWithLittleMemory(t *testing.T) {
 	for i := range p.Arrivals {
 		p.Arrivals[i] = 20
 		if i > 50 && i < 100 {
-			p.Arrivals[i] = 50 // more than three replicas serve
+			p.Arrivals[i] = 50 // more work than three replicas serve in a slot
 		}
 	}
 	for _, share := range []float64{0.9, 0.6} {
@@ -289,7 +289,7 @@ func TestNoTrafficCostsNothing(t *testing.T) {
 	}
 }
 
-// TestProgressIsReported checks that the reported interval never becomes larger.
+// TestProgressIsReported checks that the interval from LB to UB in the progress reports never becomes larger.
 func TestProgressIsReported(t *testing.T) {
 	p := longer(rand.New(rand.NewPCG(1, 1)), 300)
 	p.LateShare, p.InitialReplicas = 0.02, p.MaxReplicas

@@ -76,9 +76,9 @@ func (g *lattice) finish() tracer {
 	return r
 }
 
-// retreat records the number of replicas in slot t. It then moves to a state before slot t from which the current state has its cost. It
-// prefers a state with the same number of replicas, which gives a schedule with few changes. It uses a transition that drops work only if
-// there is no other.
+// retreat records the number of replicas in slot t. It then moves to a state before slot t from which the current state is reached at its
+// cost. It prefers a state with the same number of replicas, which gives a schedule with few changes. It uses a transition that drops work
+// only if there is no other.
 func (r *tracer) retreat(t int, before *layer) {
 	r.schedule[t-1] = int32(r.n)
 	r.priceLate(t)

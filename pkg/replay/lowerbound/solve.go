@@ -29,7 +29,7 @@ type Progress struct {
 // Interval is the result of Solve. No schedule that keeps the SLO costs less than LB. Schedule keeps the SLO and costs UB.
 type Interval struct {
 	LB, UB      float64 // in the currency of the problem, after the rebate; not negative
-	Schedule    []int32 // ready replicas in each slot; its cost is UB before the rebate
+	Schedule    []int32 // ready replicas in each slot; UB is the cost of this schedule after the rebate
 	Exact       bool    // LB equals UB, except for the rounding of the start cost
 	Jobs        int64
 	Allowed     int64   // jobs that may be late

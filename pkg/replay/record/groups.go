@@ -218,7 +218,8 @@ type groupFinding struct {
 	Hourly number
 }
 
-// encodeGroup returns the JSON of a decision, which is recorded. Verify compares it with the recomputed decision byte for byte.
+// encodeGroup returns the JSON of a decision for the recording. Verify compares the recorded JSON with the JSON of the recomputed decision
+// byte for byte.
 func encodeGroup(d *capacity.Decision) (json.RawMessage, error) {
 	out := groupDecision{Decision: *d, Actions: actionsOf(d.Actions), Plan: actionsOf(d.Plan)}
 	if len(d.Advice) == 0 {

@@ -152,7 +152,8 @@ type reason struct {
 	A, B number
 }
 
-// encode returns the JSON of a decision, which is recorded. Verify compares it with the recomputed decision byte for byte.
+// encode returns the JSON of a decision for the recording. Verify compares the recorded JSON with the JSON of the recomputed decision byte
+// for byte.
 func encode(d *scaling.Decision) (json.RawMessage, error) {
 	out := decision{Decision: *d, Plan: planOf(d.Plan)}
 	out.EarliestScaleDown = d.EarliestScaleDown.UTC()

@@ -37,7 +37,7 @@ type Recorder struct {
 
 	knownGroups map[string]*groupShadow
 	groupIDs    map[*capacity.Group]int
-	groups      []groupEntry // entries of the current tick
+	groups      []groupEntry // entries of the capacity groups that were recorded in the current tick
 	failed      error        // error of the current tick
 }
 

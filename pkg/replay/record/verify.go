@@ -37,11 +37,11 @@ type Difference struct {
 	Line     int
 	At       time.Time
 	Key      string // key of a workload, or of a capacity group with a prefix
-	Recorded string // JSON of the decision
+	Recorded string // JSON of the recorded decision
 	Now      string
 }
 
-// Error returns the position and both outcomes.
+// Error returns the position in the recording, the recorded decision and the recomputed decision.
 func (d *Difference) Error() string {
 	return fmt.Sprintf("%s:%d: the decision of %s at %s differs from the recording\nrecorded %s\nnow      %s",
 		d.File, d.Line, d.Key, d.At.Format(time.RFC3339Nano), d.Recorded, d.Now)

@@ -95,8 +95,8 @@ var groups = []struct {
 	{"empty and fragmented nodes", "grey", []ledger.Cause{ledger.Empty, ledger.Fragmentation}},
 }
 
-// bars returns one bar for each run. The length of a bar is the cost of the run, divided by cause. Runs that miss the SLO are last,
-// because their cost cannot be compared with the others.
+// bars returns one bar for each run. The length of a bar is the cost of the run. The sections of the bar are the causes of the cost. Runs
+// that miss the SLO are last, because their cost cannot be compared with the others.
 func bars(r *evaluate.Report) (out picture.Bars) {
 	order := make([]*evaluate.Run, len(r.Runs))
 	most := 1e-12

@@ -57,7 +57,7 @@ func example(t testing.TB, heldOut float64) *evaluate.Report {
 	return r
 }
 
-// render compares the output of write with a file of testdata, and returns it.
+// render compares the output of write with a file of testdata, and returns the output.
 func render(t *testing.T, name string, write func(io.Writer, *evaluate.Report) error, r *evaluate.Report) []byte {
 	t.Helper()
 	var got bytes.Buffer

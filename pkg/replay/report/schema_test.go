@@ -79,7 +79,7 @@ func walk(path string, v any, visit func(string)) {
 
 type schema struct {
 	out   bytes.Buffer
-	words map[string]string // comments of the fields, by Type.Field
+	words map[string]string // comments of the fields; a key is Type.Field
 	bare  []string
 }
 
@@ -150,7 +150,7 @@ func jsonType(of reflect.Type) (kind string, inner reflect.Type, list bool) {
 	return "number", nil, false
 }
 
-// comments returns the comments after the fields in the source, by Type.Field.
+// comments returns the trailing comments of the struct fields in Go files. A key is Type.Field.
 func comments(t *testing.T, files ...string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

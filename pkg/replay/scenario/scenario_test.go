@@ -187,7 +187,7 @@ func TestInvalidScenariosAreRejected(t *testing.T) {
 	}
 }
 
-// relative returns a relative path from the directory of the test to an absolute path.
+// relative returns the relative path from the directory of the test to the absolute path in the parameter to.
 func relative(t *testing.T, to string) string {
 	t.Helper()
 	return strings.Repeat("../", 12) + strings.TrimPrefix(filepath.ToSlash(to), "/")

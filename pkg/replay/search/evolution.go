@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// evolutionRuns returns the number of runs of the evolution.
+// evolutionRuns returns the number of runs after which the differential evolution ends.
 func (s *Search[R]) evolutionRuns() int { return max(s.Least, RunsPerKnob*len(s.Tries)) }
 
-// size returns the size of the population.
+// size returns the number of settings in the population of the differential evolution.
 func (s *Search[R]) size() int { return max(minPopulation, populationPerKnob*len(s.Tries)) }
 
 // evolve runs the differential evolution. Each round makes a changed copy (a mutant) of every setting in the population, runs it, and keeps
@@ -81,7 +81,7 @@ func (s *Search[R]) spread(random *rand.Rand, population []*Tried[R], size int) 
 }
 
 // mutate returns a changed copy of parent. It moves most knobs towards their values in best, and by a part of the difference between the
-// settings a and b. The changes become smaller as the population converges, because these differences do.
+// settings a and b. The changes become smaller as the population converges, because the differences between its settings become smaller.
 func (s *Search[R]) mutate(random *rand.Rand, parent, best, a, b *Tried[R]) *Tried[R] {
 	const most = 0.8 // share of the knobs that change
 	places := slices.Clone(parent.places)

@@ -73,9 +73,8 @@ func (s *Search[R]) Ranked() []Tried[R] {
 	return out
 }
 
-// Better reports whether the run with outcome o is preferred to the run with the outcome in the parameter than. A run that meets the SLO is
-// preferred to one that misses it. Of two runs that meet the SLO, the cheaper one is preferred; of two that miss it, the one with more
-// requests on time.
+// Better reports whether the run with outcome o is preferred to the run with the outcome `than`. A run that meets the SLO is preferred to
+// one that misses it. Of two runs that meet the SLO, the cheaper one is preferred; of two that miss it, the one with more requests on time.
 func (o Outcome) Better(than Outcome) bool {
 	switch {
 	case o.MeetsSLO != than.MeetsSLO:

@@ -23,7 +23,7 @@ type Config struct {
 	Seed  uint64        // seed of all random numbers
 	Tick  time.Duration // time between two engine ticks; 0 means one second
 
-	Workloads   []Workload           // in any order
+	Workloads   []Workload           // their order has no effect
 	NodePools   []karpenter.NodePool // empty: every replica has its own node, which is removed with the replica (GPUs billed per second)
 	Fleet       karpenter.Fleet      // used if NodePools is empty
 	Assumptions *Assumptions         // nil means DefaultAssumptions

@@ -86,7 +86,7 @@ type Replica struct {
 type Sample struct {
 	Value float64
 	At    time.Time
-	Pods  int32 // replicas that reported
+	Pods  int32 // number of replicas that reported a value
 }
 
 // PhaseOf returns the time of the first run of a loop with the given period. This time is a part of the period that is random for each

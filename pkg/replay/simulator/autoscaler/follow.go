@@ -31,7 +31,7 @@ func Follower(c *policy.Compiled) Factory {
 // HPAFollower is a managed HPA: its External metric is the target of gpuscaler, with an averageValue of 1.
 type HPAFollower struct {
 	Spec     *hpa.Spec // spec of the HPA; nil: the policy's bounds, and a behavior that follows every change
-	Activate bool      // gpuscaler scales from 0 to 1 and from 1 to 0
+	Activate bool      // true: gpuscaler scales from 0 to 1 and from 1 to 0
 }
 
 // FollowHPA returns an HPA that follows the target of gpuscaler.

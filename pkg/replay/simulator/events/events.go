@@ -29,7 +29,7 @@ type Queue struct {
 	seq  uint64
 }
 
-// Add adds an event.
+// Add adds an event. Events with equal times are processed in the order in which they are added.
 func (q *Queue) Add(e Event) {
 	e.seq = q.seq
 	q.seq++

@@ -20,7 +20,7 @@ const (
 	retire                             // the termination of a node ends
 )
 
-// Assumptions are the constants of a Cluster. It has the fields of simulator.Assumptions.
+// Assumptions are the constants of a Cluster: the fields of simulator.Assumptions that concern nodes.
 type Assumptions struct {
 	NodeLaunch, GPUReady, ImagePull reproducible.Spread
 	BatchWindow, ProvisionRetry     time.Duration

@@ -19,7 +19,7 @@ type command struct {
 // replacementTimeout is how long Karpenter waits for a replacement node.
 const replacementTimeout = 10 * time.Minute
 
-// disrupt runs one pass of Karpenter's disruption loop. It searches for empty nodes first, and only if there are none for an underutilized
+// disrupt runs one pass of Karpenter's disruption loop. It searches for empty nodes. If there are none, it searches for an underutilized
 // node. A removal is validated before it is executed.
 func (c *Cluster) disrupt() {
 	c.timeOut()

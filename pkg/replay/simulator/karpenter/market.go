@@ -128,7 +128,7 @@ func (n *Node) warn() {
 // kill removes the node with all its pods. It is called at the end of the notice period.
 func (n *Node) kill() {
 	for _, pod := range slices.Clone(n.pods) {
-		pod.replica.Kill() // all remaining pods are terminating, because the notice evicted the others
+		pod.replica.Kill() // the interruption notice evicted all pods, so the remaining pods are terminating
 	}
 	n.remove()
 }
