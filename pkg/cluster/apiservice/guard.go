@@ -153,7 +153,7 @@ func newGuard(typed kubernetes.Interface, objects dynamic.Interface, o Options) 
 	return g
 }
 
-// Run watches the APIService and updates it until ctx ends. In mode Off it returns at once.
+// Run watches the APIService and updates it until ctx ends. In mode Off it returns immediately.
 func (g *Guard) Run(ctx context.Context) error {
 	if g.options.Mode == Off {
 		return nil

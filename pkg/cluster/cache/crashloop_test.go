@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 )
 
-// Two of four pods are in a crash loop. They count neither as ready nor as loading, and the view names one of them.
+// Two of four pods are in a crash loop. They count neither as ready nor as loading, and the view must contain the name of one crashing pod.
 func TestCrashingPodsAreCountedAndNamed(t *testing.T) {
 	w := New(0)
 	chat := fixture.Workload("chat")

@@ -23,7 +23,7 @@ type ReadingHPA struct {
 	Facts objects.HPAFacts
 }
 
-// ReadingHPAs returns every HPA that reads gpuscaler's metric.
+// ReadingHPAs returns every HPA that reads gpuscaler's metric, with the data that its checks need.
 func (c *Cache) ReadingHPAs() (all []ReadingHPA) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

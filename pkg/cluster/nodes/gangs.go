@@ -59,7 +59,7 @@ func (all gangs) count(p Pod, gpus int64) {
 // if each of them were as large as the largest pod of the gang. Pods without GPUs count as existing pods. If a gang has pods in several
 // groups, each of these groups includes the missing pods, because it is unknown on which nodes they will run.
 //
-// Finished pods are not read. If all existing pods of a gang have nodes, missing therefore assumes that the others have finished.
+// Finished pods are not read. If all existing pods of a gang have nodes, missing therefore assumes that the missing pods have finished.
 func (all gangs) missing(w Workloads) (pods []capacity.Pod) {
 	existing := map[gangKey]int64{}
 	for key, g := range all {

@@ -149,7 +149,7 @@ func (n *Cache) startEvents(ctx context.Context, client kubernetes.Interface, ru
 func (n *Cache) start(ctx context.Context, running *sync.WaitGroup, w watched) cache.InformerSynced {
 	synced, err := w.start(ctx, running)
 	if err != nil {
-		n.options.Log.Error("cannot watch Nodes or Events about NodeClaims; capacity groups do not see their changes", "error", err)
+		n.options.Log.Error("cannot watch Nodes or Events about NodeClaims; capacity groups do not receive their changes", "error", err)
 	}
 	return synced
 }

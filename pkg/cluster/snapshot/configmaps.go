@@ -15,8 +15,8 @@ import (
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 
-// ReadConfigMaps adds the ConfigMaps with policies of these namespaces. It returns false and adds the reason to Unread if the ConfigMaps of
-// a namespace cannot be listed.
+// ReadConfigMaps adds the ConfigMaps with policies in the given namespaces to the snapshot. If the ConfigMaps of a namespace cannot be
+// listed, it adds the reason to Unread and returns false.
 func (s *Snapshot) ReadConfigMaps(ctx context.Context, client dynamic.Interface, namespaces []string) (complete bool) {
 	before := len(s.Unread)
 	for _, namespace := range namespaces {

@@ -11,8 +11,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// Only labeled ConfigMaps of the given namespaces are read. A namespace whose ConfigMaps may not be listed is named, so that lint does not
-// report its policies as missing.
+// Only ConfigMaps of the given namespaces that have the label of policies must be read. A namespace whose ConfigMaps the user may not list
+// must be in Unread, so that lint does not report its policies as missing.
 func TestConfigMapsOfTeamsAreRead(t *testing.T) {
 	of := func(namespace, name, label string) runtime.Object {
 		return fromYAML(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: "+namespace+", name: "+name+
