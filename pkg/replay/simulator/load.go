@@ -43,7 +43,7 @@ type load struct {
 	asked int32        // replicas that the signals needed at the last tick
 	idle  ledger.Cause // cause that the ledger records for replicas above asked
 
-	touched time.Duration   // the totals of the load include the time up to here
+	touched time.Duration   // virtual time up to which the totals of the load are computed
 	zeroAt  time.Duration   // time since which the target is zero
 	waits   waits.Histogram // waits of the requests that the results cover (see the function counts)
 	train   train

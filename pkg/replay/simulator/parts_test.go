@@ -56,7 +56,7 @@ func TestRequestsBelongToThePartInWhichTheyArrive(t *testing.T) {
 			t.Errorf("at %s: %s paid for in %s at $%v, want %s", now.until, r.Paid, r.Duration, r.Cost, now.paid)
 		}
 	}
-	// The requests of 1:30 and 1:40 start at 2:00 and 3:00.
+	// The requests that arrive at 1:30 and 1:40 start at 2:00 and 3:00.
 	l := run(t, c, 5*time.Minute).Loads[0]
 	if l.Waits.Count != 2 || l.Max != 80*time.Second || l.Mean != 55*time.Second || l.OnTime != 0 {
 		t.Errorf("%d waits of %s on average and at most %s, %v on time", l.Waits.Count, l.Mean, l.Max, l.OnTime)

@@ -26,7 +26,7 @@ const (
 func (s state) rank() int {
 	switch s {
 	case pending:
-		return 0 // a replica whose node is starting has the same rank: Karpenter nominates the node, but the pod is not bound
+		return 0 // also if the node of the replica is starting: Karpenter nominated the node, but the pod is not bound
 	case pulling:
 		return 1
 	case starting:

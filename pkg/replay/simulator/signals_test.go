@@ -54,7 +54,7 @@ func TestRateQueryReadsArrivals(t *testing.T) {
 }
 
 // The policy multiplies its signal, a mean per replica, by the number of ready replicas. If the query returns a mean, the simulator divides
-// the rate of arrivals by the ready replicas, and five requests per second again need five replicas. If the query returns a sum, the policy
+// the rate of arrivals by the ready replicas, and five requests per second need five replicas. If the query returns a sum, the policy
 // wrongly multiplies this sum, and the target increases to the maximum, as in a cluster.
 func TestAMeanOfARateIsOfOneReplica(t *testing.T) {
 	arrivals := map[string]measure.Measure{"load": measure.Arrivals}

@@ -48,7 +48,8 @@ func TestTheShortestMarketLimitsTheDuration(t *testing.T) {
 	}
 }
 
-// The table of generated markets has a row for each run, with the seeds that reach the goal. The same seeds give the same table.
+// The table of generated markets has a row for each run, with the number of seeds for which the run reaches the goal. The same seeds give
+// the same table.
 func TestGeneratedMarketsAreSummarizedOverSeeds(t *testing.T) {
 	g := Generated{Zones: spotmarket.Zones{Count: 2, Nodes: 4, Duration: 3 * time.Hour, Common: 0.5}, Replicas: 3, Seeds: []uint64{1, 2},
 		Case: Case{SpotHourly: 1, OnDemandHourly: 3, ColdStart: 5 * time.Minute}}

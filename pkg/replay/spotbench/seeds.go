@@ -27,8 +27,8 @@ type Outcome struct {
 	Met, Seeds   int
 }
 
-// Goal reports whether a run reaches the goal of the project for several spot NodePools: 99.9% available at no more than 1.35 of the lowest
-// cost, or 99.5% at no more than 1.15.
+// Goal reports whether a run reaches the goal of the project for several spot NodePools: 99.9% available at no more than 1.35 times the
+// lowest cost, or 99.5% at no more than 1.15 times the lowest cost.
 func (r *Run) Goal() bool {
 	return r.Availability >= 0.999 && r.OverLeast <= 1.35 || r.Availability >= 0.995 && r.OverLeast <= 1.15
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// together returns the share of the time with a shortage in the first zone (less than half of its nodes) in which the second zone has a
-// shortage too.
+// together returns how long both zones have a shortage, as a share of the time in which the first zone has a shortage. In a shortage, less
+// than half of the nodes of a zone are available.
 func together(all []*Trace, nodes int) float64 {
 	short, both := 0, 0
 	for at := time.Duration(0); at < all[0].Duration; at += time.Minute {

@@ -13,7 +13,7 @@ import (
 // Trace is the number of available spot nodes over time. It changes only at Events.
 type Trace struct {
 	Name     string
-	Start    time.Time     // time of At = 0 in UTC; zero if the file has none
+	Start    time.Time     // start of the trace in UTC; zero if the file has no start time
 	Duration time.Duration // time from the start to the last row
 	Initial  int           // number of nodes at the start, before the events at that time
 	Events   []Event       // events in the order of At, at most one for each time

@@ -186,8 +186,8 @@ func median(sorted []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// BinsSHA256 returns the SHA-256 of the bins joined by commas, in hexadecimal. Another program can compare this value with its own to check
-// that both programs read the same requests from a trace.
+// BinsSHA256 returns the SHA-256 of the bins joined by commas, in hexadecimal. Another program can compare this value with its own hash to
+// check that both programs read the same requests from a trace.
 func (s Summary) BinsSHA256() string {
 	var joined []byte
 	for i, n := range s.Bins {

@@ -64,7 +64,7 @@ func columnsOf(c [roles]string) Columns {
 		Service: c[roleService], Rate: c[roleRate], CV: c[roleCV], Family: c[roleFamily]}
 }
 
-// over returns a copy of c in which each empty field has the value of the same field of the parameter below.
+// over returns a copy of c in which each empty field has the value of the same field in `below`.
 func (c Columns) over(below Columns) Columns {
 	mine, theirs := c.byRole(), below.byRole()
 	for r := range mine {

@@ -20,9 +20,9 @@ type table struct {
 }
 
 // openTable reads the first record and determines the columns. The first record is a header unless its time column contains a timestamp. If
-// the file has no header, the columns of the parameter positions are used.
+// the file has no header, the columns in `positions` are used.
 func openTable(p input.Place, in *bufio.Reader, o Options, positions Columns) (*table, *trace.Error) {
-	head, _ := in.Peek(input.PeekSize) // an error occurs again when the row is read
+	head, _ := in.Peek(input.PeekSize) // a read error occurs again when the row is read
 	t := &table{Rows: input.NewRows(p, in, input.Delimiter(input.FirstLine(head)))}
 	row, err := t.Next()
 	if err != nil {

@@ -117,7 +117,7 @@ func (o Options) wrong() string {
 	return allowed
 }
 
-// unknownName returns the allowed names of the first option with an unknown one, or "".
+// unknownName returns the allowed names of the first option with an unknown name, or "".
 func (o Options) unknownName() string {
 	switch {
 	case !slices.Contains([]Format{AutoFormat, CSV, JSONLines, RateCSV, Prometheus}, o.Format):

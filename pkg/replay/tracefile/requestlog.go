@@ -33,7 +33,7 @@ type logBuilder struct {
 type logCounts struct {
 	rows, backwards, filtered, dropped    int
 	zeroOutput, failed, headers, statuses int
-	noTokens, noService, noWork           int           // noWork: the service time is 0
+	noTokens, noService, noWork           int           // number of requests without token counts, without a service time, and with a service time of 0
 	milliseconds                          bool          // toMilliseconds has changed the unit
 	furthest                              time.Duration // longest time by which a row is earlier than a previous row
 	strange                               string        // a status whose meaning is unknown

@@ -23,8 +23,8 @@ const maxChecked = 20
 
 // nextLateShare and nextCostFactor select which settings are checked next on the choice part of the traffic, after some settings missed the
 // SLO there. They refer to the results on the search part. The next settings must have at most nextLateShare times as many late requests as
-// the settings that missed. If those had no late request, the next settings must cost at least nextCostFactor times as much. Without this
-// rule, the twenty cheapest settings of a search would be checked. They are almost equal and would all miss the SLO.
+// the settings that missed. If the settings that missed had no late request, the next settings must cost at least nextCostFactor times as
+// much. Without this rule, the twenty cheapest settings of a search would be checked. They are almost equal and would all miss the SLO.
 const nextLateShare, nextCostFactor = 0.9, 1.05
 
 // Result is the result of a search.

@@ -7,7 +7,7 @@ import (
 
 // Template describes the pods of one workload.
 type Template struct {
-	Name         string   // name of the workload; it selects the random numbers of nodes that belong to one pod
+	Name         string   // name of the workload; without NodePools, the random numbers of a pod's node depend on this name
 	Image        int32    // index of the image, below Config.Images
 	GPUs         int32    // GPUs of a pod
 	Pools        []string // names of the allowed NodePools; empty: all
@@ -72,7 +72,7 @@ func (pod *Pod) Terminating() { pod.phase = terminating }
 // Node returns the node of the pod, or nil. It may be a starting node that Karpenter chose for the pod.
 func (pod *Pod) Node() *Node { return pod.node }
 
-// Replica returns what runs in the pod.
+// Replica returns the replica that runs in the pod.
 func (pod *Pod) Replica() Replica { return pod.replica }
 
 // Start binds an initial pod to a usable node that already has the image. It returns false if no NodePool has capacity for the pod. In this

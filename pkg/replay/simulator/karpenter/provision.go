@@ -135,7 +135,7 @@ func (p *Pool) launch() *Node {
 	return n
 }
 
-// initialNode returns a usable node with room for a pod at the start of the run, or nil.
+// initialNode returns a usable node with enough free GPUs for a pod at the start of the run, or nil.
 func (c *Cluster) initialNode(t *Template) *Node {
 	if c.private() {
 		n := c.pools[0].newNode(t.GPUs, &t.boots)

@@ -1,4 +1,4 @@
-// Package tracetest has what the tests of packages that read traces share. Only tests import it.
+// Package tracetest contains helpers for the tests of all packages that read traces. Only tests import it.
 package tracetest
 
 import (

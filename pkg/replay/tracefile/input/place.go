@@ -13,12 +13,12 @@ type Place struct {
 	Line int // number of the line from 1; 0 means the whole file
 }
 
-// Refuse returns an error: the text found at the place is not one of the allowed forms.
+// Refuse returns an error which says that the text found at the place is not one of the allowed forms.
 func (p Place) Refuse(found, allowed string) *trace.Error {
 	return &trace.Error{File: p.File, Line: p.Line, Found: found, Allowed: allowed}
 }
 
-// Failed returns an error: a library could not read the input at the place.
+// Failed returns an error which says that a library could not read the input at the place.
 func (p Place) Failed(err error, allowed string) *trace.Error {
 	return &trace.Error{File: p.File, Line: p.Line, Found: err.Error(), Allowed: allowed, Err: err}
 }
