@@ -120,7 +120,7 @@ func (p *people) text() string {
 	return b.String()
 }
 
-// policy returns the ScalingPolicy of a workload.
+// policy returns the ScalingPolicy of a workload as YAML.
 func (p *people) policy(w *workload, o *workloadSettings) string {
 	optional := ""
 	for g, name := range groupNames {

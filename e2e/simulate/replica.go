@@ -50,9 +50,9 @@ type replica struct {
 	seen   map[string]string
 
 	policies *store.Store
-	edition  int       // the edition of the policy files that the store has loaded
-	decided  int       // the edition of the policy files that the last tick used
-	editedAt time.Time // time of the first tick that used the edition decided
+	edition  int       // index in people.editions of the policy files that the store has loaded
+	decided  int       // index in people.editions of the policy files that the last tick used
+	editedAt time.Time // time of the first tick that used the policy files with the index decided
 	poller   *telemetry.Poller
 	polled   time.Time
 	polling  chan struct{}   // closed when the current poll has ended

@@ -44,7 +44,7 @@ type simulation struct {
 	redis       *redis.Server
 	director    *director // adds events to the run; nil: no events are added
 	waited      time.Time // end of the last tick that waited for a write
-	polls       bool      // the simulation waits for a poll, which may therefore use the simulation without the turn
+	polls       bool      // the simulation waits for a poll, so the poll may use the simulation without takeTurn
 
 	lines []string // the lines of the trace
 	hash  uint64

@@ -16,7 +16,7 @@ import (
 // pollInterval is the interval between two polls of the data sources.
 const pollInterval = 5 * time.Second
 
-// Signals of the policies.
+// Names of the signals in the policies.
 const (
 	queueSignal       = "queue"
 	utilizationSignal = "utilization"
@@ -122,8 +122,8 @@ func (c *redisClient) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // Length implements redis.Client.
 func (c *redisClient) Length(key string) int { return c.replica.sim.queueLengths()[key] }
 
-// Replied implements redis.Client. It records a length as evidence for the checker. This includes the length 0 of a queue that Redis
-// lost, because gpuscaler cannot distinguish such a queue from an empty queue.
+// Replied implements redis.Client. It passes the length as a sample to the checker. This includes the length 0 of a queue that Redis lost,
+// because gpuscaler cannot distinguish such a queue from an empty queue.
 func (c *redisClient) Replied(key string, length int, at time.Time) {
 	s := c.replica.sim
 	for _, w := range s.workloads {
@@ -155,7 +155,7 @@ func (s *simulation) redisFails(e schedule.Event) {
 }
 
 // inPoll calls f for a poll while no other goroutine uses the simulation. If the simulation waits for this poll, inPoll calls f at once.
-// Otherwise it calls f when it has the turn.
+// Otherwise it first waits until no other goroutine uses the simulation.
 func (s *simulation) inPoll(f func()) {
 	if s.polls {
 		f()

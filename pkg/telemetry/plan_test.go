@@ -218,7 +218,7 @@ func sharedQuery(tb testing.TB, n int) (p *Poller, size int) {
 }
 
 // Policies with the same query share one poll, so a poll allocates little memory for each policy. The measured values are 7 allocations and
-// 500 bytes per policy. This includes the two series of each policy and the HTTP server of this test.
+// 500 bytes per policy. These values include the two series of each policy and the HTTP server of this test.
 func TestPollAllocatesLittlePerPolicy(t *testing.T) {
 	const n = 2000
 	p, _ := sharedQuery(t, n)

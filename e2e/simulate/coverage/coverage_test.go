@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 )
 
-// TestATableIsExtendedByLaterRuns fills a table except for one pair of a fault and a state, stores the table, and reads it again. Then
-// only this pair may be requested.
+// TestATableIsExtendedByLaterRuns fills a table except for one pair of a fault and a state, stores the table, and reads it again. The table
+// that was read must request only this pair.
 func TestATableIsExtendedByLaterRuns(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "coverage.json")
 	table, err := Load(file, 7)

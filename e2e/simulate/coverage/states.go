@@ -58,7 +58,6 @@ var unreachable = map[string]string{
 	"buffer":         "the model of the API server has no CapacityBuffers",
 }
 
-// pair is a state and a kind of fault.
 type pair struct {
 	state string
 	kind  schedule.Kind

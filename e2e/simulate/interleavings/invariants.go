@@ -42,7 +42,7 @@ func (m *model) consentIndex(v version) int {
 	panic("unknown consent")
 }
 
-// check checks the invariants of one state.
+// check returns an error if a state violates an invariant.
 func (m *model) check(s *state) error {
 	if s.replicas[0].leading() && s.replicas[1].leading() {
 		return violated(oneLeader, "both do")

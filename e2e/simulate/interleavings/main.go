@@ -46,7 +46,7 @@ func run(m *model, from beginning, depth int) bool {
 	return true
 }
 
-// cpu returns the CPU time of this process.
+// cpu returns the CPU time that this process has used so far.
 func cpu() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

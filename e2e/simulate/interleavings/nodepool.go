@@ -102,13 +102,13 @@ func (m *model) karpenterWrites(s *state) {
 	s.live = m.edited(s.live, "karpenter", karpenterAnnotation, value)
 }
 
-// ownerDeletes deletes the NodePool.
+// ownerDeletes deletes the NodePool as the owner.
 func (s *state) ownerDeletes() {
 	s.owner.edit, s.owner.waits, s.owner.unseen = s.live.serial+1, 0, false
 	s.live = version{}
 }
 
-// ownerCreates creates the NodePool from its manifest.
+// ownerCreates creates the NodePool from its manifest as the owner. The new version has a greater serial and a new UID.
 func (m *model) ownerCreates(s *state) {
 	next := version{content: m.created, serial: s.owner.edit}
 	s.versions(func(v *version) {

@@ -128,7 +128,7 @@ func (m *model) tick(o observed) ticked {
 	})
 }
 
-// crd is a schema of NodePools that has every field.
+// crd is a schema of the NodePool CRD with all fields that gpuscaler can override.
 var crd = karpenter.Schema{Known: true, Limits: true, Weight: true, ConsolidateAfter: true, ConsolidationPolicy: true, Budgets: true}
 
 // orphanKind returns the memory.kind for a NodePool whose group was removed. At the first observation, package engine derives the group

@@ -26,7 +26,7 @@ const (
 	GroupLabel = "simulate/group"
 )
 
-// Durations of the model.
+// Durations in the model of Karpenter, the scheduler and the kubelets.
 const (
 	launchTime      = 20 * time.Second // from the creation of a NodeClaim to its instance
 	initializeTime  = 50 * time.Second // from the creation of a NodeClaim to a usable node

@@ -58,7 +58,7 @@ func (s *Server) Fail(f Fault, until time.Time, frozen map[string]int) {
 // Repair ends the failure.
 func (s *Server) Repair() { s.Fail(Works, time.Time{}, nil) }
 
-// present returns the failure that clients observe now.
+// present returns the failure that clients observe now, or Works.
 func (s *Server) present() Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -132,7 +132,7 @@ func (e Event) Sentence() string {
 // String returns the time and the description of an event. ParseEvent converts this text to an event with the same effects.
 func (e Event) String() string { return fmt.Sprintf("%4ds %s", e.Second, e.Sentence()) }
 
-// known returns one event for each possible description.
+// known returns a map from each possible description of an event to an event with this description.
 var known = sync.OnceValue(func() map[string]Event {
 	all := map[string]Event{}
 	for kind := range NumKinds {

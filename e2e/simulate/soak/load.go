@@ -260,7 +260,7 @@ spec:
   signals: [{name: queue, type: prometheus, queryRef: queue, target: %[6]d}]
 `
 
-// writeFiles writes the policy files.
+// writeFiles stores the PlatformConfig and the policies of all workloads as YAML in l.text.
 func (l *load) writeFiles() {
 	var b strings.Builder
 	b.WriteString(platformText)

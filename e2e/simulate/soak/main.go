@@ -54,7 +54,7 @@ func writeProfile(t *testing.T, path string) (end func()) {
 	}
 }
 
-// cpu returns the CPU time of this process.
+// cpu returns the CPU time that this process has used so far.
 func cpu() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

@@ -143,7 +143,7 @@ func plus(first []Series, others ...[]Series) []Series {
 	return out
 }
 
-// plain returns a Series for each name.
+// plain returns a Series for each name, without a label and with term 0.
 func plain(names ...string) []Series {
 	var out []Series
 	for _, n := range names {

@@ -62,8 +62,8 @@ func (q *gaugeQuery) keepTotals(namespaces map[string]scaling.Cause) {
 	}
 }
 
-// endRound frees the list of pods and the totals at the end of a round (poll). They are needed only during a round and use more than 1
-// KiB for each workload.
+// endRound frees the list of pods and the totals at the end of a round (poll). The list and the totals are needed only during a round and
+// use more than 1 KiB for each workload.
 func (q *gaugeQuery) endRound() { q.updates = nil }
 
 // gpuQuery reads the GPU counters of all pods with one query.

@@ -118,7 +118,7 @@ func separableCall(e *parser.Call, label string) bool {
 	return true
 }
 
-// restrictTo restricts every selector of an expression to the given namespaces.
+// restrictTo adds a matcher to every selector of an expression: the parameter label must have one of the given namespaces.
 func restrictTo(expr parser.Expr, label string, namespaces []string) {
 	for _, s := range selectors(expr) {
 		s.LabelMatchers = append(s.LabelMatchers, valueMatcher(label, namespaces))

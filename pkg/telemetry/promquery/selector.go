@@ -22,7 +22,8 @@ import (
 //	                                                      > sum by (namespace, queue) (jobs{namespace=~"a|b", queue=~"x|y"})
 //	sum by (namespace) (jobs{namespace="b", queue="y"})  /
 //
-// The response may contain combinations of values that no selector requests, such as namespace a with queue y. They are ignored.
+// The response may contain combinations of values that no selector requests, such as namespace a with queue y. These combinations are
+// ignored.
 type Shape struct {
 	// Text is the query without the values of its labels. Selectors with the same text have the same shape.
 	Text   string

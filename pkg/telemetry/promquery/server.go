@@ -2,8 +2,8 @@
 //
 // One query is shared by many workloads. Workloads share a query if they use the same query template, the gauges of the same engine, the
 // same latency of the same engine, the GPU counters, or Kueue's queues. Selectors that differ only in the values of their labels are
-// combined into one query too (see [Shape]). Queries are changed only with Prometheus' own parser. Their text is never concatenated with
-// other text.
+// combined into one query too (see [Shape]). Queries are changed only with Prometheus' own parser. The text of a query is never
+// concatenated with other text.
 //
 // # Terms
 //

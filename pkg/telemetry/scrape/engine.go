@@ -110,8 +110,8 @@ func (e *Engines) newRound(list *pods.List, requests []source.Request) *engineRo
 	return r
 }
 
-// targets returns the pods to read. If the data source selects pods by label, targets returns the selected pods. A sample from such a pod
-// belongs to the workload's pod that the labels of the sample contain. Otherwise targets returns the workloads' own pods.
+// targets returns the pods to read: the pods that the data source selects by label or, if it has no label selector, the workloads' own
+// pods. A sample from a selected pod belongs to the workload's pod that the labels of the sample name.
 func (r *engineRound) targets() (out []target) {
 	if len(r.source.PodLabels) > 0 {
 		for _, p := range selectedPods(r.source, r.cluster) {

@@ -34,7 +34,7 @@ const (
 	podBytes = 8 << 20
 )
 
-// scraper reads the pages of pods.
+// scraper reads the /metrics pages of pods for one data source.
 type scraper struct {
 	client *fetch.Client
 	scheme string
@@ -165,7 +165,7 @@ type page struct {
 	stamps  bool // whether a sample has its own time
 }
 
-// read reads the page of one pod.
+// read requests and parses the page of one pod.
 func (s *scraper) read(ctx context.Context, p engine.Pod, series map[string]bool, clock *fetch.Clock) (out page, err error) {
 	defer source.Recover(&err)
 	url, err := s.url(p.IP)
