@@ -33,10 +33,11 @@ type logBuilder struct {
 type logCounts struct {
 	rows, backwards, filtered, dropped    int
 	zeroOutput, failed, headers, statuses int
-	noTokens, noService, noWork           int           // number of requests without token counts, without a service time, and with a service time of 0
-	milliseconds                          bool          // toMilliseconds has changed the unit
-	furthest                              time.Duration // longest time by which a row is earlier than a previous row
-	strange                               string        // a status whose meaning is unknown
+	// noTokens and noService count requests without token counts and without a service time; noWork counts requests with a service time of 0.
+	noTokens, noService, noWork int
+	milliseconds                bool          // toMilliseconds has changed the unit
+	furthest                    time.Duration // longest time by which a row is earlier than a previous row
+	strange                     string        // a status whose meaning is unknown
 }
 
 func newLogBuilder(o Options) *logBuilder {
