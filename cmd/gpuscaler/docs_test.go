@@ -75,7 +75,7 @@ var (
 	heading      = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	notInAnchors = regexp.MustCompile(`[^a-z0-9 _-]`)
 	testName     = regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
-	// testInPackage matches a package and one of its tests.
+	// testInPackage matches the path of a package, followed by the name of one of its tests.
 	testInPackage = regexp.MustCompile("`((?:pkg|e2e)/[a-z/]+)` `(Test[A-Za-z0-9]+)`")
 )
 

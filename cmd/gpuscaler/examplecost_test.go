@@ -73,7 +73,7 @@ func besideKEDA(t *testing.T, args ...string) (ours, keda result) {
 }
 
 // README.md names the signal that replaces the two signals of the gateway in a cluster without the Gateway API Inference Extension. The
-// policy with this signal must meet its SLO on a generated morning.
+// policy with this signal must meet its SLO with the generated traffic of a morning.
 func TestReadmePolicyWithoutAGatewayMeetsItsSLO(t *testing.T) {
 	page, err := os.ReadFile("../../README.md")
 	if err != nil {

@@ -76,7 +76,7 @@ func completeOutputs(c *cobra.Command) {
 			}
 		}
 		if err := c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // the flag exists, and has no completion yet
+			panic(err) // impossible, because the flag exists and has no completion yet
 		}
 	}
 	for _, child := range c.Commands() {

@@ -83,7 +83,7 @@ func TestDiagramIsGenerated(t *testing.T) {
 
 // TestScreenshotShowsThePresentPage compares a hash of the web page's templates, styles and scripts with the hash at the time of the
 // screenshot. The hash does not include the demo, because the screenshot stays correct if the traffic of the demo changes. `make pictures`
-// takes a new screenshot and writes its hash.
+// takes a new screenshot and writes the new hash.
 func TestScreenshotShowsThePresentPage(t *testing.T) {
 	h := sha256.New()
 	for _, pattern := range []string{"../../pkg/dashboard/templates/*", "../../pkg/dashboard/static/*"} {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// unsetImage is the line of values.yaml without an image.
+// unsetImage is the beginning of the line of values.yaml that contains an empty name of the image.
 const unsetImage = "\n  repository: \"\" "
 
 // packageChart packages a copy of the chart with the version of the release and with the released image as the default image.

@@ -49,7 +49,7 @@ type Report struct {
 	snapshot *Snapshot
 }
 
-// SLO is the required service level: at least the given share of the requests must wait at most WaitSeconds.
+// SLO is the required service level: at least Share (0 to 1) of the requests must wait at most Wait seconds.
 type SLO struct {
 	Share float64 `json:"share"`
 	Wait  float64 `json:"waitSeconds"`
@@ -60,13 +60,13 @@ type Figures struct {
 	GPUHours float64  `json:"gpuHours"`     // measured GPU hours
 	Cost     *float64 `json:"costPerMonth"` // cost in $
 	Served   *float64 `json:"servedShare"`  // share of the measured GPU time that served requests
-	OnTime   *float64 `json:"onTime"`       // share of the requests that waited at most SLO.WaitSeconds
+	OnTime   *float64 `json:"onTime"`       // share of the requests that waited at most SLO.Wait seconds
 	MeetsSLO *bool    `json:"meetsSLO"`
 	Ledger   Ledger   `json:"gpuHoursByCause"`
 }
 
-// Total contains the sums over all workloads. Some workloads cannot be replayed. For a comparison with Gpuscaler, Measured contains the
-// measured cost of only the replayed workloads.
+// Total contains the sums over all workloads. Some workloads cannot be replayed. Measured is the cost of only the replayed workloads, so
+// that it can be compared with Gpuscaler.
 type Total struct {
 	Figures
 	Replayed  int      `json:"replayedWorkloads"`
@@ -93,7 +93,7 @@ type PoolLine struct {
 	GPUHours float64  `json:"gpuHours"`
 	Hourly   *float64 `json:"hourlyPerGPU"` // price of a GPU per hour; null: unknown
 	From     string   `json:"priceFrom,omitempty"`
-	Ledger   Ledger   `json:"gpuHoursByCause"` // GPU time in which no pod held the GPU
+	Ledger   Ledger   `json:"gpuHoursByCause"` // GPU hours in which no pod held the GPU
 }
 
 // Waste is GPU time that did not serve requests, of one workload or pool and of one cause.
@@ -231,7 +231,7 @@ func (t *sums) figures(share float64) Figures {
 	return out
 }
 
-// measuredCost returns the cost per month of a workload, or nil if it is unknown. It uses the steps from the index from to the end.
+// measuredCost returns the cost per month of a workload, or nil if it is unknown. It uses the steps whose index is at least from.
 func (s *Snapshot) measuredCost(w *Workload, from int) *float64 {
 	cost, hours := 0.0, 0.0
 	for i := from; i < s.Steps; i++ {

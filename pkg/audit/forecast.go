@@ -20,7 +20,7 @@ import (
 
 const (
 	boundTimeSlot  = time.Minute // length of a time slot of lowerbound.RequestLevel
-	boundSolves    = 6           // maximum number of problems that the solver solves; the bound is valid even if the solver stops there
+	boundSolves    = 6           // maximum number of problems that the solver solves; if the solver then stops, the bound is still valid
 	maxRequests    = 1_000_000   // maximum number of requests of one workload in the replay
 	leastColdStart = 2 * time.Minute
 	maxArrivalGaps = 0.1 // maximum share of the replayed steps in which the number of requests is missing
@@ -28,7 +28,7 @@ const (
 
 // shares contains the targets of gpuscaler that the replay tries, in this order. A target is the number of requests in flight per
 // replica, as a share of the slots of a replica (the requests that it serves at the same time). The replay stops at the first target that
-// meets the SLO. It is the cheapest, because a higher target needs fewer replicas.
+// meets the SLO. This target is the cheapest that meets the SLO, because a higher target needs fewer replicas.
 var shares = []float64{0.8, 0.6, 0.4}
 
 // Forecast contains the results of the replay of one workload. Costs are in $ per month.

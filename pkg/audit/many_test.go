@@ -112,7 +112,7 @@ func TestCanceledReplaysEndTheAudit(t *testing.T) {
 	}
 }
 
-// recent must be the maximum need over the steps of the past, for short and long pasts.
+// The field recent must be the maximum need of a step and of the given number of steps before it.
 func TestRecentNeedIsTheHighestOfThePast(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	w := &Workload{Slots: 1}
@@ -154,7 +154,7 @@ func hundred(t testing.TB, length time.Duration) *Snapshot {
 	return s
 }
 
-// BenchmarkHundredWorkloads audits 100 workloads with the replays of the command's default: the last six hours of each.
+// BenchmarkHundredWorkloads audits 100 workloads. As by default in `gpuscaler audit`, it replays the last six hours of each workload.
 func BenchmarkHundredWorkloads(b *testing.B) {
 	s := hundred(b, 8*time.Hour)
 	for b.Loop() {

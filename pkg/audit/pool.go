@@ -32,7 +32,7 @@ func (s *Snapshot) poolAccount(p *Pool) (out poolAccount) {
 		}
 		out.hours += step
 		out.paid += p.GPUs.at(i) * step
-		f = max(0, f) // negative if a scrape contains a pod earlier than its node
+		f = max(0, f) // f is negative if a scrape contains a pod earlier than its node
 		out.ledger[StuckNode] += min(f, stuck[i]) * step
 		out.ledger[NodeChange] += (f - min(f, stuck[i])) * step
 	}

@@ -102,7 +102,7 @@ type recording struct {
 	series  []promtest.Series
 }
 
-// add adds a series that exists during a life.
+// add adds a series that has values only in the scrapes of the life l.
 func (r *recording) add(l life, value func(i int) float64, name string, pairs ...string) {
 	values := slices.Repeat([]parser.SequenceValue{{Omitted: true}}, l.from)
 	for i := l.from; i < l.to; i++ {

@@ -19,8 +19,8 @@ const scraped = 15 * time.Second
 // midnight is the start of a Monday.
 var midnight = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 
-// autoscaled is a workload of a simulated cluster. The actuator scales it in the simulator; the snapshot contains the settings in
-// autoscaler.
+// autoscaled is a workload of a simulated cluster. The field actuator scales it in the simulator. The field autoscaler contains the
+// settings for the snapshot.
 type autoscaled struct {
 	name       string
 	preset     string

@@ -57,8 +57,8 @@ type Workload struct {
 	Spec     Values `json:"specReplicas,omitempty"`  // replicas that the autoscaler requested
 	Ready    Values `json:"readyReplicas,omitempty"` // ready replicas
 	Held     []Held `json:"held,omitempty"`          // GPUs that scheduled pods hold, by pool
-	Running  Values `json:"running,omitempty"`       // mean running requests, sum over the replicas
-	Waiting  Values `json:"waiting,omitempty"`       // mean waiting requests, sum over the replicas
+	Running  Values `json:"running,omitempty"`       // mean number of running requests in the step, summed over the replicas
+	Waiting  Values `json:"waiting,omitempty"`       // mean number of waiting requests in the step, summed over the replicas
 	Activity Values `json:"activeGPUs,omitempty"`    // sum of the GPU activity, 1 for a GPU that is always active
 	Started  Values `json:"started,omitempty"`       // requests whose service began in the step
 	OnTime   Values `json:"onTime,omitempty"`        // started requests that waited at most Snapshot.Wait

@@ -32,7 +32,7 @@ type demand struct {
 	waiting float64
 	active  float64 // number of GPUs times their mean activity; NaN: unknown
 	desired float64 // replicas that the active schedules require
-	recent  float64 // highest need of the steps within the cooldown plus startAllowance
+	recent  float64 // highest number of needed replicas in the last steps, which cover the cooldown plus startAllowance
 }
 
 // timeline returns the demand of the workload in each step.

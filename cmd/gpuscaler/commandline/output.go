@@ -30,7 +30,7 @@ func ToFile(path string, out io.Writer, write func(io.Writer) error) error {
 	return f.Close()
 }
 
-// Count returns a number with the word for it, in the plural unless n is 1: "1 error", "2 errors".
+// Count returns the number n and the word what, in the plural unless n is 1: "1 error", "2 errors".
 func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -71,7 +71,7 @@ type selectorGroups struct {
 	all engine.Groups
 
 	mu sync.Mutex
-	// from is the slice that all returned at the last call, and of contains the groups of that slice that have a nodeSelector.
+	// from is the slice that all.Groups returned at the last call. of contains the groups in from that have a nodeSelector.
 	from, of []*capacity.Group
 }
 

@@ -60,7 +60,7 @@ func TestGroupsThatDoNothingAreLogged(t *testing.T) {
 		if err := os.WriteFile(file, []byte(strings.Replace(platform, "batch-spot", "other-spot", 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c.report(c.policies.Load(file)) // another NodePool: the groups are disabled as before, so they are not logged again
+		c.report(c.policies.Load(file)) // the file names another NodePool, but the same groups are disabled, so they are not logged again
 		if err := os.WriteFile(file, []byte(platform), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ const (
 	tickPeriod = time.Second
 	// stallTimeout is the time since the last finished tick after which the leader's liveness probe fails.
 	stallTimeout = 15 * time.Second
-	// keptChanges is the maximum capacity of a list of changes whose memory the next tick reuses.
+	// keptChanges limits the memory that is kept between ticks: a slice of changes with a greater capacity is not reused.
 	keptChanges = 256
 )
 

@@ -55,7 +55,7 @@ func TestLivenessProbeDependsOnTheLoop(t *testing.T) {
 			if !c.last.IsZero() {
 				x.loop.engine.Tick(t.Context(), c.last)
 			}
-			if got := x.loop.healthy(now); got != (c.want == http.StatusOK) { // a call with a fixed time, because the probe reads the clock
+			if got := x.loop.healthy(now); got != (c.want == http.StatusOK) { // with a fixed time; the probe uses the current time
 				t.Errorf("healthy: %t, want the status %d", got, c.want)
 			}
 			if c.want == http.StatusOK && !c.standby && !c.unsynced {

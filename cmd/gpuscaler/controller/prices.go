@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// prices contains the price book of the running controller. current and reread may be called concurrently. reread reads the file without
-// the lock, because a tick may wait for the lock.
+// prices contains the price book of the running controller. current and reread may be called concurrently. reread does not hold the lock
+// while it reads the file, because a tick may wait for the lock.
 type prices struct {
 	path     string // value of the flag --prices
 	platform func() *policy.Platform

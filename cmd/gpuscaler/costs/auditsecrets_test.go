@@ -42,7 +42,8 @@ func (s *secrets) expectNone(t *testing.T, where, text string) {
 	}
 }
 
-// meta returns the metadata of an object with a secret in each annotation and label, also in the configuration that kubectl apply stores.
+// meta returns the metadata of an object with a secret in each annotation and label. One annotation is the configuration that kubectl apply
+// stores; it also contains a secret.
 func (s *secrets) meta(name string) string {
 	return fmt.Sprintf(`"metadata":{"name":%q,"namespace":"team","labels":{"token":%q},"finalizers":[%q],
 		"annotations":{"password":%q,"https://user:%s@host/":"x","kubectl.kubernetes.io/last-applied-configuration":%q},
@@ -143,8 +144,8 @@ func (s *secrets) metrics() string {
 		fmt.Sprintf(`kube_node_labels{node="n",label_node_kubernetes_io_instance_type="g6e.xlarge",label_password=%q} 1x125`, s.plant())), "\n")
 }
 
-// An exported snapshot is sent to people outside the team. Of the objects, the metrics and the servers' errors, it may contain only names
-// and settings. The reports of an audit may not contain more either.
+// An exported snapshot is sent to people outside the team. From objects, metrics and error messages of servers, it may contain only names
+// and settings. This also applies to the reports of an audit.
 func TestExportContainsNoSecrets(t *testing.T) {
 	s := &secrets{}
 	begin := time.Now().Add(-2 * time.Hour)

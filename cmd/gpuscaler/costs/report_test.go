@@ -41,7 +41,7 @@ func TestReportOfADayWithTheBuiltInPrices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// 24 hours at $1.861, a quarter of them busy.
+	// 24 hours at $1.861 cost $44.66. The GPU is busy for 25% of the time, so 75% of the cost is idle.
 	for _, want := range []string{"$44.66 for 24.0 GPU-hours: $33.50 (75.0%) was idle", "team-chat/llama", "g6e.xlarge",
 		"AWS list, 2026-07-20", "means over 5m"} {
 		if !strings.Contains(text, want) {

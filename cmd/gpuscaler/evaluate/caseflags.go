@@ -20,7 +20,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 )
 
-// caseFlags are the flags that select policies, traffic and a simulated service. replay and tune share them.
+// caseFlags are the flags that select policies, traffic and a simulated service. The commands replay, advise and tune use them.
 type caseFlags struct {
 	policies  []string
 	name      string

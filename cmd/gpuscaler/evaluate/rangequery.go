@@ -97,8 +97,8 @@ func (r *rangeFlags) span(now time.Time) (v1.Range, error) {
 	return out, nil
 }
 
-// instantOf parses the text of a time flag: an RFC 3339 time, seconds since 1970, "now", or a negative duration such as -7d. "now" and
-// negative durations refer to the time before.
+// instantOf parses the text of a time flag: an RFC 3339 time, seconds since 1970, "now", or a negative duration such as -7d. "now" means
+// the value of the parameter before, and a negative duration is added to this value.
 func instantOf(flag, text string, before time.Time) (time.Time, error) {
 	if text == "now" {
 		return before, nil

@@ -60,7 +60,7 @@ func (o *reportFlags) prepare() (err error) {
 	return err
 }
 
-// asked sets the options of the flags in each case and returns the cases.
+// asked copies the options that the user set by flags to each case, and returns the cases.
 func (o *reportFlags) asked(cases []evaluate.Case) []evaluate.Case {
 	for i := range cases {
 		c := &cases[i]

@@ -60,7 +60,7 @@ func (o *spotBench) prices() spotbench.Case {
 }
 
 // recorded simulates each recorded spot market alone, with as many replicas as the market has nodes on average. It then simulates all
-// markets as NodePools of one capacity group, with the mean of these numbers and with twice the mean.
+// markets as NodePools of one capacity group, twice: with the mean of the markets' numbers of replicas, and with twice this mean.
 func (o *spotBench) recorded(ctx context.Context) error {
 	files, err := filepath.Glob(filepath.Join(o.data, "spot", "*"))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile/timestamp"
 )
 
-// traceFlags are the flags that control how a trace is read. Every command that reads traces shares them.
+// traceFlags are the flags that control how a trace is read. Every command that reads traces has these flags.
 type traceFlags struct {
 	options     tracefile.Options
 	format      string

@@ -25,7 +25,7 @@ import (
 // yaml.Unmarshal returns it.
 type docSet map[string]any
 
-// edit sets fields of the documents; a key is the kind and a path: "platform spec.teams[0].name".
+// edit contains values of fields by document and path. A key has the form "platform spec.teams[0].name".
 type edit map[string]any
 
 // absent is the value of an edit that removes the field.
@@ -36,8 +36,8 @@ type fieldProbe struct {
 	field string // kind and path, with indexes: "policy spec.signals[0].target"
 	was   any    // value before the change; nil: the value in the base documents
 	is    any    // the changed value
-	with  edit   // other edits, made in both variants
-	also  edit   // further edits of only the changed variant, for fields that must be set together
+	with  edit   // edits of the documents both before and after the change
+	also  edit   // edits of the documents only after the change, for fields that must be set together
 	see   func(t *testing.T, d docSet) []string
 }
 
@@ -124,7 +124,7 @@ func baseDocuments(t *testing.T) docSet {
 
 var step = regexp.MustCompile(`\[(\d+)\]|([^.\[\]]+)`)
 
-// set sets a value at "kind path" and creates the mappings and lists of the path.
+// set sets the value of the field at, for example "platform spec.teams[0].name". It creates missing mappings and lists of the path.
 func (d docSet) set(at string, value any) {
 	kind, path, _ := strings.Cut(at, " ")
 	var steps []any

@@ -148,7 +148,7 @@ func (s *sources) serve(t *testing.T, server *httptest.Server) string {
 	return server.URL
 }
 
-// prometheus records the queries and evaluates them with the query engine of Prometheus.
+// prometheus returns a handler that records the queries and evaluates them with the query engine of Prometheus.
 func (s *sources) prometheus(t *testing.T, name, data string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()

@@ -131,7 +131,7 @@ func noisy(second int, _ string) scaling.Reading {
 	return known([]float64{40, 90, 60, 120, 30, 70}[second/30%6])
 }
 
-// byName returns a function that returns the reading of each signal from its own function. The keys of all are names of signals.
+// byName returns a story that returns the readings of each signal from a separate story. The keys of all are the names of the signals.
 func byName(all map[string]story) story {
 	return func(second int, signal string) scaling.Reading { return all[signal](second, signal) }
 }

@@ -18,7 +18,7 @@ type capacityPlan struct {
 	At       time.Time   `json:"at"`
 	For      span        `json:"for"`
 	Groups   []groupPlan `json:"groups"`
-	Released []string    `json:"released,omitempty"` // changes to NodePools that were removed from all capacity groups
+	Released []string    `json:"released,omitempty"` // changes to NodePools that no capacity group contains any more
 }
 
 type groupPlan struct {

@@ -27,7 +27,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promtest"
 )
 
-// checkedCluster is an API server with a fixed response for each path. A port-forward to the leader's pod leads to the leader's metrics.
+// checkedCluster is an API server with a fixed response for each path. A port-forward to the leader's pod connects to a server with the
+// leader's metrics.
 type checkedCluster struct {
 	answers map[string]string
 	denied  []string // resources for which the user has no permission

@@ -71,7 +71,7 @@ func (f families) groups() (results []installation.Result) {
 		switch group, kind := labelOf(m, "group"), labelOf(m, "finding"); kind {
 		case metrics.DisabledFinding:
 			disabled = append(disabled, group)
-		case metrics.PermanentLimitFinding: // not a problem: it exists for each limit that gpuscaler overrides
+		case metrics.PermanentLimitFinding: // not a problem: the leader reports this finding for each limit that it overrides
 		default:
 			if on := labelOf(m, "nodepool"); on != "" {
 				kind += " (" + on + ")"

@@ -82,7 +82,7 @@ func TestLintErrorReturnsAnErrorAndJSON(t *testing.T) {
 func TestPolicyWithExistingMetricsHasNoError(t *testing.T) {
 	text, err := runLint(t, commandtest.File(t, "chat.yaml", lintedChat), "--offline", "--prometheus", served(t, `
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60
-vllm:gpu_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`)) // the old name, which the controller also reads
+vllm:gpu_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`)) // the old name of the metric, which the controller also reads
 	if err != nil {
 		t.Errorf("%v\n%s", err, text)
 	}

@@ -183,7 +183,7 @@ spec:
 	for _, c := range []struct {
 		name, kind, strategy, policies string
 		limits                         [2]string // GPU limits of the spot NodePool and of the on-demand NodePool
-		reported                       string    // empty: no finding
+		reported                       string    // text of the finding; empty: no finding
 	}{
 		{"the default strategy adds one pod at 3 replicas and removes none", "Deployment", "", llamaPolicy, [2]string{"4", "2"},
 			"at 3 replicas, Deployment llama has no room for a rollout: it starts a new pod before it removes an old one, the new pod needs " +

@@ -118,7 +118,7 @@ func checkPair(s *corev1.Secret, now time.Time) error {
 		return errors.New("ca.crt: missing; KEDA needs it to verify gpuscaler's certificate")
 	}
 	if len(s.Data["tls.crt"]) == 0 && len(s.Data["tls.key"]) == 0 {
-		return nil // only the server has a certificate, so there is no pair to check
+		return nil // KEDA sends no client certificate, so there is no pair to check
 	}
 	pair, err := tls.X509KeyPair(s.Data["tls.crt"], s.Data["tls.key"])
 	if err != nil {

@@ -86,7 +86,7 @@ func TestPodsThatKeepNodesRequestWhatAReplicaRequests(t *testing.T) {
 	c, out := manifestsCommand(), bytes.Buffer{}
 	c.SetOut(&out)
 	c.SetArgs([]string{"provisioningrequest", "--from", file})
-	// The columns of kubectl get contain no condition of a ProvisioningRequest.
+	// `kubectl get` does not print the conditions of a ProvisioningRequest, so the output must contain a command that prints them.
 	if err := c.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), "kubectl describe provisioningrequest") {
 		t.Errorf("no command shows the conditions: %v\n%s", err, out.String())
 	}

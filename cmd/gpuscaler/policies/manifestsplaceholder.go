@@ -111,7 +111,7 @@ spec:
 `, placeholderName(of), of.Namespace, o.replicas, o.timezone, o.start, o.end, group)
 }
 
-// followerOf compiles the policy as the controller does and returns the manifest of the HPA that reads its target.
+// followerOf compiles the policy in the document as the controller does. It returns the manifest of the HPA that reads its target.
 func followerOf(document string) (string, error) {
 	dir, err := os.MkdirTemp("", "gpuscaler-placeholder-")
 	if err != nil {

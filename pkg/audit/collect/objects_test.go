@@ -71,7 +71,7 @@ func TestMalformedObjectsAreGaps(t *testing.T) {
 	}
 	for _, c := range []struct {
 		object *unstructured.Unstructured
-		why    string // empty: no gap
+		why    string // reason in the gap; empty: no gap
 	}{
 		{scaledObject("embed", `maxReplicaCount: many`), "spec.maxReplicaCount is not a whole number of at least 0"},
 		{scaledObject("embed", `maxReplicaCount: "7"`), "spec.maxReplicaCount is not a whole number of at least 0"},
@@ -92,8 +92,8 @@ func TestMalformedObjectsAreGaps(t *testing.T) {
 	}
 }
 
-// The report only shows the types of triggers, so the audit continues if a type is malformed. A malformed schedule is a gap, without its
-// text.
+// The report only shows the types of triggers, so the audit continues if a type is malformed. A malformed schedule is reported as a gap.
+// The gap must not contain the text of the schedule.
 func TestMalformedTriggersDoNotStopTheAudit(t *testing.T) {
 	broken := object(t, `{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: a, namespace: team}, spec: {
 	scaleTargetRef: {name: embed}, triggers: [7, {type: 3}, {type: cron, metadata: {desiredReplicas: "1e9"}}]}}`)

@@ -67,12 +67,13 @@ func (r *reader) mean(metric string) string {
 	return byOwner(r.original(fmt.Sprintf("avg_over_time(%s[%s])", r.metric(metric), r.step())))
 }
 
-// youngPod is added to the length of a step. For a pod that started within this time and had no series at the beginning of the step,
-// requests are counted from 0. The time covers the cold start, after which the model server exports its first sample.
+// youngPod is the greatest age of a new pod at the beginning of a step. If such a pod has no series at the beginning of the step, its
+// requests are counted from 0. youngPod covers the cold start, after which the model server exports its first sample.
 const youngPod = 30 * time.Minute
 
 // increase returns a query for the increase of a counter in each step, summed over the pods of each workload. The increase is the
-// difference of the values at the end and at the beginning of the step. For a pod that became ready in the step, it is the highest value.
+// difference of the values at the end and at the beginning of the step. For a pod that became ready in the step, it is the counter's
+// highest value.
 // PromQL's increase ignores the first value of a series, so it would omit the requests that waited for a new replica, which are the late
 // requests.
 //

@@ -68,8 +68,8 @@ func WriteHTML(w io.Writer, r *audit.Report) error {
 	return page.Execute(w, d)
 }
 
-// bars returns one bar for each workload. The length is the cost per month, or the GPU hours if the total cost is unknown. The parts of the
-// bar are the causes.
+// bars returns one bar for each workload. The length is the cost per month, or the GPU hours if the total cost is unknown. A bar has one
+// part for each cause.
 func bars(r *audit.Report) (out picture.Bars) {
 	shown := r.Workloads[:min(drawnWorkloads, len(r.Workloads))]
 	value := func(l *audit.Line) float64 { return l.GPUHours }
