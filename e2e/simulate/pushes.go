@@ -25,7 +25,7 @@ type push struct {
 
 	received bool        // whether the last message reported the workload as active; false before the first message
 	active   time.Time   // last time at which KEDA received a message that the workload is active
-	server   *pushServer // the server to which the Service forwarded a new connection at the checker's last check
+	server   *pushServer // the server to which the Service would have forwarded a new connection at the last check
 	since    time.Time   // time since which this server serves a target of at least 1; zero: the target is 0
 	known    time.Time   // the last time at which KEDA could reach no server, or the server had no target
 	alone    time.Time   // time since which KEDA could reach the server but has no stream; zero: KEDA has a stream
@@ -199,8 +199,8 @@ func (c *checker) pushed(p *push, from *pushServer, active bool) {
 	}
 }
 
-// pushes checks the streams of KEDA. While KEDA can reach a server, each stream must be open, and must report within a second that its
-// workload is active. After a stream is closed, its handler must return.
+// pushes checks the streams of KEDA. While KEDA can reach a server, each stream must be open. When a workload becomes active, its stream
+// must report this within a second. After a stream is closed, its handler must return.
 func (c *checker) pushes() {
 	for _, w := range c.sim.workloads {
 		if w.keda {

@@ -60,7 +60,7 @@ func TestSelectorsOfOneShapeAreOneQuery(t *testing.T) {
 		all = append(all, compiled(x.namespace, fmt.Sprintf("w%d", i), source))
 	}
 	server.put(`jobs{namespace="a",queue="y",pod="p0",cluster="c"}`, old, 1000) // no policy has a selector for queue y
-	server.put(`jobs{namespace="b",queue="x",pod="p0",cluster="d"}`, at, 1000)  // a sample of another cluster
+	server.put(`jobs{namespace="b",queue="x",pod="p0",cluster="d"}`, at, 1000)  // no policy selects cluster d
 	p := newPoller(t, Options{})
 	p.SetPolicies(all, platformOf(promSource(server.URL)))
 	pollOnce(t, p)

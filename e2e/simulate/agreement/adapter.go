@@ -34,7 +34,7 @@ const (
 	settledAfter = 12 * time.Second
 )
 
-// adapter serves the targets that the stories set. It is used instead of gpuscaler.
+// adapter is a server of the external metrics API that is used instead of gpuscaler. It serves the targets that the steps of a story set.
 type adapter struct {
 	mu      sync.Mutex
 	targets map[string]int // target of each policy; a policy without a target is not in the map

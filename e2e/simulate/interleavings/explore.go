@@ -95,7 +95,7 @@ type exploration struct {
 	seen        hashes
 	level       []node
 	depth       int
-	states      int64 // number of states, including the states of the current depth
+	states      int64 // number of different states found so far, at all depths
 	transitions atomic.Int64
 	expanded    atomic.Int64 // number of states of the current depth whose actions were run
 	found       atomic.Pointer[finding]

@@ -37,7 +37,7 @@ type Server struct {
 	fault  Fault
 	since  time.Time // time at which the fault began
 	until  time.Time
-	frozen map[string]int // the lengths at the time at which the fault began
+	frozen map[string]int // the lengths of the queues when the fault began
 	open   map[net.Conn]Client
 }
 

@@ -130,7 +130,7 @@ func (c *controller) watch() {
 	}
 }
 
-// compact removes the changes that the watches have delivered from the history of the API server.
+// compact shortens the history of the API server: it removes the changes that the watches have already delivered.
 func (c *controller) compact() { c.cursor = c.load.api.Compact(c.cursor) }
 
 // trimmed returns the object that an informer's transform returned. It panics if the transform failed.

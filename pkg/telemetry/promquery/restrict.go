@@ -9,8 +9,8 @@ import (
 
 // namespaceLabels contains the labels in which a series can have the namespace of its pod.
 type namespaceLabels struct {
-	scraped  []string // set by the scrape; the first label that is present is used
-	reported []string // set by an exporter for another pod; the first label that matches is used
+	scraped  []string // labels that the scrape sets; the first label that is present is used
+	reported []string // labels that an exporter sets for another pod; the first label that matches is used
 	trusted  []string // namespaces of the exporters whose series may refer to other pods
 }
 

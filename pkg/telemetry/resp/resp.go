@@ -222,7 +222,7 @@ func (s *scanner) check() error {
 	return nil
 }
 
-// announced begins the string or array whose length was read completely.
+// announced is called when the length of a string or an array has been read completely. It begins this string or array.
 func (s *scanner) announced() error {
 	switch {
 	case s.length < 0, s.kind == '*' && s.length == 0:
