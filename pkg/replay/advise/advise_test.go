@@ -198,9 +198,9 @@ func TestFlatTraffic(t *testing.T) {
 	}
 }
 
-// idle returns the answers for traffic with seventy minutes without requests: first for a strict SLO, then for one that allows some late
-// requests. A strict objective may start a replica again after an hour at zero, which could by chance be in time for the next requests. The
-// time without requests is therefore so short that this does not occur.
+// idle returns the answers for traffic with a pause of seventy minutes: the first answer is for a strict SLO, the second answer for an SLO
+// that allows some late requests. The pause is short, because a policy with a strict objective may start a replica after an hour at zero.
+// After a longer pause, this replica could by chance serve the next requests in time.
 func idle(t testing.TB) *Result {
 	t.Helper()
 	in := question(t, "flat", 150*time.Minute, func(p *trace.Profile) {
@@ -258,7 +258,7 @@ func TestBudgetSelectsTheFirstSLOThatItPaysFor(t *testing.T) {
 	}
 }
 
-// withBudget returns the result of the same search with the given budget.
+// withBudget returns a copy of free, as if the search had run with the given budget.
 func withBudget(free *Result, budget float64) *Result {
 	r := *free
 	r.Budget, r.Recommended, r.Answers = budget, nil, slices.Clone(free.Answers)

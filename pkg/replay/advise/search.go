@@ -175,8 +175,8 @@ func (s *search) floor(p *policy.Compiled) float64 {
 	return 24 * paid * c.Hourly * float64(max(1, c.GPUs)) * float64(limits.MinReplicas)
 }
 
-// settled reports whether the search can end. For each SLO, a replayed candidate must attain it, and no candidate with the given
-// minReplicas or more may be able to cost less than the cheapest such candidate.
+// settled reports whether the search can end. It can end if, for each SLO, a replayed candidate attains the SLO, and no candidate with the
+// given minReplicas or more can cost less than the cheapest of these.
 func (s *search) settled(least int32) bool {
 	perReplica := s.perReplica()
 	for _, slo := range s.in.SLOs {

@@ -8,7 +8,7 @@ type oracleSettings struct {
 	deviations float64
 	floor      int32 // the oracle always keeps this number of replicas
 	hold       int   // number of slots for which the replicas of a burst are kept
-	// A replica is removed only if it is not needed in a cold start plus this number of slots.
+	// The oracle removes a replica only if it does not need it within one cold start plus this number of slots.
 	idle  int
 	drain int // number of slots in which the oracle serves work that already waits longer than allowed
 }

@@ -71,7 +71,7 @@ type Case struct {
 	SLO      SLO
 	GPUs     int32 // GPUs per replica
 	Initial  int32 // replicas ready at the start, or AutoInitial
-	Static   int32 // number of replicas of an additional run with a fixed number; 0: no such run
+	Static   int32 // fixed number of replicas in an additional run; 0: no additional run
 	// ColdStart is the time from the request for a replica until it is ready, without variation. It is divided among the phases in
 	// the proportions of the assumptions. 0: each phase is drawn as the assumptions specify.
 	ColdStart     time.Duration
@@ -80,7 +80,7 @@ type Case struct {
 	Seed          uint64
 	Baselines     []baseline.Baseline
 	TuneBaselines bool
-	TuneOurs      bool // also run the policy with settings that are tuned to this traffic, as for baselines
+	TuneOurs      bool // an additional run uses settings of the policy that are tuned to the traffic, as for baselines
 	Bound         bool
 	SeriesPoints  int // number of points in the time series of each run; 0: no time series
 

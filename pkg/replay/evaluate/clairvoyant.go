@@ -71,8 +71,8 @@ func fineSetup(s lowerbound.Setup) (lowerbound.Setup, error) {
 type certificate struct {
 	bounds []Bound
 	exact  []baseline.Step // schedule of the fluid bound, computed for the typical cold start
-	// safe is a stricter schedule: its slots are half as long, and its maximum wait is one such slot shorter than the wait of the SLO. In
-	// the simulator a request can wait up to one slot longer than in the schedule, and is then still on time.
+	// safe is a stricter schedule. Its slots are half as long as in exact, and its maximum wait is one of these slots shorter than the wait of
+	// the SLO. If a request waits one slot longer in the simulator than in the schedule, it is still on time.
 	safe []baseline.Step
 }
 

@@ -14,8 +14,8 @@ import (
 const carefulWords = "a schedule with half the slot length for a wait that is one such slot shorter, so that real waits meet the SLO; " +
 	"it knows the trace, but not the spot losses"
 
-// clairvoyant runs the schedules of both kinds in certificate, exact and safe, and returns the runs. It leaves out a kind that a workload
-// does not have.
+// clairvoyant runs the schedules of both kinds in certificate, exact and safe, and returns the runs. If a workload has no schedule of one
+// kind, there is no run of this kind.
 func (t trial) clairvoyant(ctx context.Context, certificates []certificate, progress Progress) (out []Run, err error) {
 	for _, plan := range []struct {
 		of          func(*certificate) []baseline.Step

@@ -57,8 +57,8 @@ func learning(c *Case) {
 }
 
 // The policy learns in the train part how many requests a replica serves. In the report part it then starts no further replica, and no
-// request is late. A policy without a train part has learned nothing when these requests arrive: it starts replicas that it does not need,
-// and costs more.
+// request is late. A policy without a train part has learned nothing when the requests of the report part arrive: it starts replicas that
+// it does not need, and costs more.
 func TestPolicyKeepsWhatItLearnedInTheTrainPart(t *testing.T) {
 	replay := func(minutes int, heldOut float64) Run {
 		return evaluateCase(t, small(t, func(c *Case) {

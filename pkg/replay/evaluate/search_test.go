@@ -18,8 +18,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Knob.Write writes a value into the policy document. For every knob and position, the written text must parse to the same value, even for
-// small targets.
+// Knob.Write writes a value into the policy document. For every knob and every position in its list of values (Tries), the written text
+// must parse to the same value, even for small targets.
 func TestWrittenValueEqualsTheSimulatedValue(t *testing.T) {
 	p := &scaling.Policy{MaxReplicas: 9, Panic: scaling.Panic{Threshold: 2}, CooldownPeriod: 5 * time.Minute, Signals: []scaling.Signal{
 		{Name: "wait", Unit: scaling.Seconds, Target: 0.001, Forecast: scaling.Forecast{Window: time.Minute, Deviations: 2}},

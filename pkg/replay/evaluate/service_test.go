@@ -98,8 +98,8 @@ func TestBaselinesAreScaledToRecordedServiceTimes(t *testing.T) {
 	}
 }
 
-// If all requests arrive in the first microsecond, the traffic has no length, and a rate over this length would be infinite. The number of
-// replicas at the start must be the number that serves the requests within a second, on each machine.
+// If all requests arrive in the first microsecond, the traffic has no length, and a rate over this length would be infinite. The replicas
+// at the start must be enough to serve the requests within a second, and their number must be the same on every machine.
 func TestReplicasAtTheStartOfTrafficWithoutLength(t *testing.T) {
 	for requests, want := range map[int]int32{1: 1, 4: 4, 100: 8} {
 		c := Case{Initial: AutoInitial, Service: simulator.Service{Slots: 1, Fixed: time.Second},

@@ -49,7 +49,7 @@ func TestRolloutSurgeIsAdoptedOnlyWithATolerance(t *testing.T) {
 	}{
 		{10, 11, 11}, // maxSurge 1: the additional pod is within the tolerance, so the HPA proposes all 11
 		{20, 21, 21}, {20, 22, 22},
-		{9, 10, 10},  // a tolerance also has this effect below ten pods
+		{9, 10, 10},  // with 9 desired replicas, the additional pod is also within the tolerance
 		{20, 25, 20}, // maxSurge 25%: five additional pods are outside the tolerance, so the HPA proposes 20
 	} {
 		if got := AverageValue(milli(c.decided), 1000, c.status, DefaultTolerances); got != c.with {

@@ -29,8 +29,8 @@ func (c *columns) served(column int, g int64) int64 {
 	return g * (c.top - int64(column-c.fine))
 }
 
-// column returns the index of the column for the end of the slot at which the given units of work have been served. The remaining units are
-// the backlog. If no column represents this backlog, the result is at least width().
+// column returns the index of the column for the end of the slot. The given units of work have been served by then, and the remaining units
+// are the backlog. If no column represents this backlog, the result is at least width().
 func (c *columns) column(served, g int64) int {
 	if c.coarse == 0 || served > g*c.top {
 		return int(c.arrived - served)

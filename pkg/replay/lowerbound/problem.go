@@ -20,7 +20,8 @@ type Problem struct {
 	Arrivals            []int64       // units of work in each slot, >= 0
 	UnitsPerReplicaSlot int64         // g: units that one ready replica serves in a slot, >= 1
 	MaxReplicas         int           // N >= 1: maximum number of ready replicas
-	// n_0: number of replicas that are ready at the beginning, without a start cost; the compared runs must have the same number
+	// n_0: number of replicas that are ready at the beginning, without a start cost; the runs that the bound is compared with must begin with
+	// the same number
 	InitialReplicas int
 	ReplicaSlotCost float64 // c > 0: price of a ready replica for a slot, in any currency
 	// beta >= 0: price of a start, in the same currency: ReplicaSlotCost for each slot of the cold start, plus a fee

@@ -45,9 +45,9 @@ func (s *search) recombine() {
 // lower, because it uses rounded backlogs.
 func (l line) promise(lambda int64) int64 { return l.cost + lambda*l.late }
 
-// takeDetours changes the schedule of base: it replaces detours, which are ranges of slots, by the same slots of the schedule other. It
-// passes each new schedule to improve. Detours with the highest saving per additional late job come first. takeDetours uses complete
-// detours as far as the SLO allows their late jobs, and then parts of the best of the other detours.
+// takeDetours replaces detours (ranges of slots) in the schedule of base by the same slots of the schedule of other, and passes each new
+// schedule to improve. It begins with the detours that save the most per additional late job. It takes whole detours while the SLO allows
+// their late jobs, and then parts of the best remaining detours.
 func (s *search) takeDetours(base, other line) {
 	const parts = 2
 	detours := s.detours(base.schedule, other.schedule)

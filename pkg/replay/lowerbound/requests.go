@@ -29,7 +29,7 @@ type Setup struct {
 	Units           int64         // units of work that a replica serves in a slot; 0: chosen so that MaxReplicas serve about 512 in a slot
 }
 
-// longest is the maximum of every duration in the input, so that a sum of durations fits in 64 bits.
+// longest is the limit of each duration in the input, so that a sum of durations fits in 64 bits.
 const longest = time.Duration(1 << 60)
 
 // Fluid returns the slot model of a request log. The ready replicas serve the work of each slot, the oldest first. A request is on time if
@@ -131,8 +131,8 @@ func Cuts(requests []Request) []time.Duration {
 	return slices.Compact(cuts)
 }
 
-// problem returns the Problem with the fields that Fluid and RequestLevel set in the same way. count returns, for a request, the work that
-// counts and the slot in which it is due.
+// problem returns the Problem with the fields that Fluid and RequestLevel set in the same way. The function count returns the work of a
+// request that the problem includes, and the slot in which the request is due.
 func (s Setup) problem(requests []Request, count func(Request) (time.Duration, int)) (Problem, error) {
 	if s.TimeSlot <= 0 || s.Horizon < s.TimeSlot || s.Horizon/s.TimeSlot > 1<<24 {
 		return Problem{}, fmt.Errorf("bound: slots of %s do not divide a horizon of %s into 1..2^24 slots", s.TimeSlot, s.Horizon)

@@ -195,7 +195,7 @@ func sized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// groupDecision is a capacity.Decision for JSON: with the types of its actions, and with NaN and infinite numbers as text.
+// groupDecision is the JSON form of a capacity.Decision. It contains the types of the actions, and NaN and infinite numbers as text.
 type groupDecision struct {
 	capacity.Decision
 	Actions, Plan []groupAction

@@ -132,7 +132,7 @@ func compared(r *evaluate.Report) string {
 		return meets + "."
 	case next == nil:
 		return meets + ", and no baseline does."
-	case ours.Cost == next.Cost: // needed because both costs can be 0
+	case ours.Cost == next.Cost: // no saving is computed here, because both costs can be 0
 		return fmt.Sprintf("%s; %s does so at the same cost.", meets, next.Title())
 	case ours.Cost < next.Cost:
 		saved := percent(1 - ours.Cost/next.Cost)

@@ -65,7 +65,7 @@ func (s *Draws) Normal() float64 {
 }
 
 // Gamma returns a number from the gamma distribution with scale 1 (method of Marsaglia and Tsang, 2000). For a shape below 1 it uses their
-// transformation from shape+1. That result may underflow to 0; several arrivals then have the same time.
+// transformation from shape+1. For a shape below 1, the result may underflow to 0; several arrivals then have the same time.
 func (s *Draws) Gamma(shape float64) float64 {
 	if shape == 1 {
 		return s.Exponential()

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// missTolerance is used if no setting meets the SLO. Of the settings whose late requests are at most this factor times the lowest number of
-// late requests of any setting, the cheapest is then preferred.
+// missTolerance is used if no setting meets the SLO. The search then prefers the cheapest of the settings whose late requests are at most
+// missTolerance times the lowest number of late requests of any setting.
 const missTolerance = 1.1
 
 // cheapestMiss returns the cheapest of the settings whose late requests are at most missTolerance times the lowest number of late requests

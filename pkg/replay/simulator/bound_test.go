@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The simulated runs and the lower bound share these settings: a fixed cold start of one minute. No request is interrupted.
+// The simulated runs and the lower bound use the same settings. Each cold start takes one minute, and no request is interrupted.
 const (
 	slot    = 10 * time.Second
 	cold    = time.Minute

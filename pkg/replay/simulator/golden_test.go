@@ -12,8 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The result of a seed must have the same bytes on every architecture. The workloads are scaled by baselines only, so that the golden file
-// does not change with gpuscaler's rules.
+// A simulation with a given seed must return the same bytes on every architecture. The workloads are scaled by baselines only, so that the
+// golden file does not change with gpuscaler's rules.
 func TestSeedGivesTheGoldenBytes(t *testing.T) {
 	spot, od := nodePool("spot", karpenter.Spot, 2, 1.6, 80), nodePool("on-demand", karpenter.OnDemand, 4, 7.44, 20)
 	spot.ConsolidateAfter, od.ConsolidateAfter = time.Minute, 5*time.Minute

@@ -44,7 +44,7 @@ var begin = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 
 func (w *Simulator) nodesOf(name string) int { return w.nodes.Pool(name).Usable() }
 
-// fieldsOf returns the fields of a NodePool that a group may override, by name.
+// fieldsOf returns the fields of a NodePool that a group may override. A key contains the names of the NodePool and of the field.
 func (w *Simulator) fieldsOf(name string) map[string]nodepool.FieldView {
 	v := w.nodes.Pool(name).View(capacity.Spot)
 	out := map[string]nodepool.FieldView{name + " weight": v.Weight, name + " consolidateAfter": v.ConsolidateAfter,

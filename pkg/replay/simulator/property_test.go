@@ -69,8 +69,8 @@ func anything(t *rapid.T) Config {
 	return c
 }
 
-// anyGroup generates a capacity group of both NodePools with random settings. The overrides of the group must never set a limit below the
-// current use.
+// anyGroup generates a capacity group with random settings that contains the spot and the on-demand NodePool. The overrides of the group
+// must never set a limit below the current use.
 func anyGroup(t *rapid.T) *capacity.Group {
 	may := func(what string) bool { return rapid.Bool().Draw(t, what) }
 	g, err := capacity.NewGroup(capacity.Group{

@@ -55,7 +55,7 @@ type Run struct {
 type Ledger struct {
 	SpotHours     float64 `json:"spotHours"`
 	OnDemandHours float64 `json:"onDemandHours"`
-	Excess        float64 `json:"excessOnDemandHours"` // on-demand nodes beyond the nodes that the missing spot capacity requires
+	Excess        float64 `json:"excessOnDemandHours"` // on-demand hours above what the missing spot capacity requires
 	Starting      float64 `json:"startingHours"`       // nodes that start and models that load
 	Empty         float64 `json:"emptyHours"`          // nodes without a replica, including terminating ones
 	Missing       float64 `json:"missingMinutes"`      // replica minutes in which a requested replica was not ready

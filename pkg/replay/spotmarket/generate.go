@@ -27,7 +27,7 @@ const (
 	shortageMedian  = 25 * time.Minute
 	shortageSigma   = 0.8
 	aloneLifetime   = 10 * time.Hour   // mean time after which a single node is lost
-	aloneGap        = 15 * time.Minute // median time until another node is available instead
+	aloneGap        = 15 * time.Minute // median time from the loss of a single node until another node is available
 	commonDelay     = 4 * time.Minute  // greatest delay of a common shortage between two zones
 )
 
@@ -86,8 +86,8 @@ func seconds(d *reproducible.Draws, mean float64) time.Duration {
 	return time.Duration(reproducible.Mul(mean, d.Exponential())).Truncate(time.Second)
 }
 
-// follow sets the events of a trace with the given number of nodes and the given shortages. Of several shortages at the same time, each
-// shortage takes its share of the nodes that the others leave.
+// follow sets the events of a trace with the given number of nodes and the given shortages. If several shortages overlap, each takes its
+// share of the nodes that the other shortages leave.
 func (t *Trace) follow(all []shortage, nodes int) {
 	var instants []time.Duration
 	for i := range all {

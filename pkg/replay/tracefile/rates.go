@@ -95,7 +95,7 @@ func (b *rateBuilder) readCSV(p input.Place, client string, in *bufio.Reader) *t
 	return table.each(add, &b.seen.rows)
 }
 
-// begin adds a client. The following calls of add are for this client. Its name selects its random numbers.
+// begin adds a client. The following calls of add are for this client. The random numbers of the client depend on its name.
 func (b *rateBuilder) begin(p input.Place, client string) {
 	b.clients = append(b.clients, client)
 	b.files = append(b.files, p)

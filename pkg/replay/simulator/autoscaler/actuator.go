@@ -79,7 +79,7 @@ type Workload interface {
 type Replica struct {
 	ID           int32
 	Generation   uint32
-	CachedTokens int64 // tokens of its requests in its KV cache
+	CachedTokens int64 // tokens of the replica's requests in its KV cache
 }
 
 // Sample is one measurement.

@@ -66,8 +66,8 @@ func (p *Pool) nextTurn() {
 	}
 }
 
-// turn applies a change of the market. Each lost node is drawn at random from all nodes of the market with equal probability, so that not
-// all of the lost nodes belong to this pool.
+// turn applies a change of the market. Each lost node is chosen at random from all nodes of the market, including the nodes that this pool
+// does not use. The pool can therefore lose fewer nodes than the market.
 func (p *Pool) turn() {
 	m := p.market
 	t := m.turns[m.next]

@@ -46,7 +46,7 @@ type Pod struct {
 	phase    phase
 }
 
-// Register prepares a template for pods of this cluster.
+// Register creates the random numbers for nodes that belong to one pod of the template. It must be called before Create.
 func (c *Cluster) Register(t *Template) { t.boots = c.newBoots("of " + t.Name) }
 
 // Create initializes pod as a pod without a node. The pod starts only after a call of Provision. The template t must be registered.

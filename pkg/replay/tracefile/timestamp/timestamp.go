@@ -63,7 +63,7 @@ type Parser struct {
 	Exact  bool // a number had a fraction or an exponent
 }
 
-// Kind is what the timestamps of a file are relative to.
+// Kind is the reference time of the timestamps of a file: the start of the trace, or 1970.
 type Kind uint8
 
 // Values of Kind.
