@@ -135,7 +135,7 @@ func (p *push) Received(from keda.Server, active bool) {
 	}
 }
 
-// pushServer is the external scaler of one process of a replica.
+// pushServer is the external scaler that one process of gpuscaler serves to KEDA.
 type pushServer struct {
 	*externalmetrics.Scaler
 	replica *replica

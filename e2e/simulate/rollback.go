@@ -70,7 +70,7 @@ func (s *simulation) applyNewer(live *unstructured.Unstructured, record string, 
 }
 
 // finishNewer simulates that the newer version is installed again for a short time. On each NodePool with a record of the newer version,
-// this version restores the field that only it knows, and removes the record.
+// the newer version restores the field that only it knows, and removes the record.
 func (s *simulation) finishNewer() {
 	for _, p := range s.pools {
 		live := s.nodePool(p)

@@ -109,7 +109,7 @@ func run(seed uint64, events []schedule.Event, director *director) result {
 		s.phase(second)
 		s.runSecond()
 		s.endTurn()
-		time.Sleep(time.Until(s.began.Add(time.Duration(second+1) * time.Second))) // in virtual time
+		time.Sleep(time.Until(s.began.Add(time.Duration(second+1) * time.Second))) // takes no real time: the clock of the bubble is virtual
 		s.takeTurn()
 		s.now = time.Now()
 	}

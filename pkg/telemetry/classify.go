@@ -39,7 +39,7 @@ func (p *plan) dataSource(s *policy.Source, namespace string) (*policy.DataSourc
 		if d == nil {
 			return nil, scaling.CauseNoSource
 		}
-		if !d.Allows(namespace) { // package policy checks this too; the second check protects the data of other tenants
+		if !d.Allows(namespace) { // package policy checks this too; this second check protects the data of other tenants
 			return nil, scaling.CauseDenied
 		}
 		return d, scaling.CauseNone

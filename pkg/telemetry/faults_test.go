@@ -156,7 +156,7 @@ func TestReadingOfAFaultyPrometheus(t *testing.T) {
 				t.Fatalf("before: %+v", before)
 			}
 			server.does(c.serve)
-			if strings.HasPrefix(c.name, "slow") { // a short timeout only while the source is slow
+			if strings.HasPrefix(c.name, "slow") { // only a slow source is polled with a short timeout
 				hasty := source
 				hasty.Timeout = 300 * time.Millisecond
 				p.SetPolicies([]*policy.Compiled{w}, platformOf(hasty))

@@ -137,7 +137,7 @@ func putLatencies(p *testPrometheus, pod string, at time.Time, count int, took f
 func TestLatencyByPrometheusIsThatOfAllPodsTogether(t *testing.T) {
 	server := newTestPrometheus(t)
 	now := time.Now().Truncate(time.Second)
-	for i := range 9 { // every 15 s for two minutes
+	for i := range 9 { // a scrape every 15 s, over two minutes
 		at := now.Add(time.Duration(i-8) * 15 * time.Second)
 		// In each interval of 15 s, llama-0 serves 90 fast requests and llama-1 serves 10 slow ones. llama-2 serves no request, and no request
 		// waits in llama-2.

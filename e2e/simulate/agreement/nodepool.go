@@ -46,7 +46,7 @@ type poolStory struct {
 	replicas [2]*replica
 	read     *unstructured.Unstructured // the version of the NodePool that the owner has read
 	uids     []types.UID                // UIDs of the NodePools with this name, in the order of their creation
-	sent     int                        // number of requests of gpuscaler since the last step
+	sent     int                        // number of requests that gpuscaler has sent in the current step
 	before   map[int][]string           // steps that run just before a request of gpuscaler; key: value of sent for the request
 	lines    []string
 }

@@ -108,7 +108,7 @@ func (m *model) execute(r *apiserver.Request, live version) input {
 	})
 }
 
-// kindOf returns the kind of answer that represents an error of the API server.
+// kindOf returns the value of input.kind for an error of the API server.
 func kindOf(err error) uint8 {
 	switch {
 	case apierrors.IsConflict(err):

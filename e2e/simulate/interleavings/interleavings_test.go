@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// testDepth is the number of actions that `go test` explores from each beginning, which takes about a second of CPU time.
+// testDepth is the number of actions that `go test` explores from each initial state. This takes about a second of CPU time.
 const testDepth = 3
 
 func TestEveryOrderOfActions(t *testing.T) {
@@ -35,7 +35,7 @@ func TestEveryOrderOfActions(t *testing.T) {
 
 // pastViolations contains sequences of actions that once violated an invariant.
 var pastViolations = map[string]struct {
-	from    int // index of the state in which the actions begin
+	from    int // index of the initial state of the actions (the argument of model.beginning)
 	actions []action
 }{
 	"the owner sets the override's limit while a restore of an override begins that was not written": {0, []action{

@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// run explores the states that follow a beginning, and prints the result of each depth. It returns false after a violation.
+// run explores the states that follow the initial state from, and prints the result of each depth. It returns false after a violation.
 func run(m *model, from beginning, depth int) bool {
 	fmt.Printf("%s:\n  depth     states transitions  seconds  CPU seconds      MiB\n", from.name)
 	began, used := time.Now(), cpu()

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// beginning is a state in which an exploration begins.
+// beginning is an initial state of an exploration, with a name for the output.
 type beginning struct {
 	name  string
 	state *state

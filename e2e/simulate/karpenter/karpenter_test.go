@@ -92,7 +92,8 @@ func TestNodesFollowThePods(t *testing.T) {
 	s.expect("without the budget", 0, 0, 0)
 }
 
-// TestRefusedLaunches checks that the other NodePool is used after a refused launch, and that a limit of 0 permits no node.
+// TestRefusedLaunches checks that the on-demand NodePool is used after a refused launch in the spot NodePool, and that a limit of 0 permits
+// no node.
 func TestRefusedLaunches(t *testing.T) {
 	s := newStory(t)
 	s.refused = "spot"

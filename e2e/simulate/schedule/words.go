@@ -130,7 +130,7 @@ var sourceBreaks = sentence{which: 3, value: prometheus.NumFaults, text: func(w,
 
 func writesFail(_, v int) string {
 	failure, n := failures[v/3], 1+v%3
-	if v/3 >= 5 || n == 1 { // only one write can kill a process
+	if v/3 >= 5 || n == 1 { // a failure that kills the sender applies to one write only
 		return "the next write " + failure
 	}
 	return fmt.Sprintf("each of the next %d writes %s", n, failure)

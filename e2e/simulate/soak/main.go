@@ -88,7 +88,7 @@ func (s *soak) run(t *testing.T) (found []string) {
 			}
 			c.second(l.now)
 			l.second(c)
-			time.Sleep(time.Second) // in virtual time
+			time.Sleep(time.Second) // takes no real time, because the clock of the bubble is virtual
 			l.now = time.Now()
 			elapsed := l.now.Sub(l.began)
 			if elapsed%time.Minute == 0 {

@@ -139,7 +139,7 @@ func TestGPUsOfRealPages(t *testing.T) {
 		{"dcgm_l40s_multigpu_pod_issueDCGM226.prom", Owner{"redacted", "tensorflow-0"}, Activity, 0, Good},
 		{"dcgm_mig_h100_issue512.prom", Owner{"model-playground-stg", "tts-predictor-00011-deployment-5554f75554-8j8pl"}, Activity, 0, Good},
 		{"dcgm_mig_h100_issue512.prom", Owner{"model-playground-stg", "tts-predictor-00011-deployment-5554f75554-8j8pl"}, Memory, 0, Missing},
-		// The series have lower-case names and empty pod labels with the old names, because no pod uses the MIG instances.
+		// The series have lower-case names. Their labels pod_namespace and pod_name are empty, because no pod uses the MIG instances.
 		{"dcgm_mig_a100_oldnamespace_issue272.prom", free, Activity, 0, Good},
 		// The GPU is busy, but its pod labels are empty. The pod that uses it is therefore not known.
 		{"dcgm_v100_emptylabels_gmt138.prom", free, Activity, 0.44, Good},
