@@ -56,7 +56,7 @@ type division struct {
 	others []int64
 	parts  []part  // ordered by key
 	room   []int64 // for each limit, the amount that members may receive in addition to what they have
-	soft   []int64 // for each limit, what pods of no member and replicas that are being removed use; only for step 4 (raises)
+	soft   []int64 // for each limit, the amount used by pods of no member and by replicas that are being removed; only for step 4 (raises)
 	stop   []int8  // for each part, the limit that prevented its next replica; -1: none
 }
 
@@ -175,9 +175,9 @@ func (d *division) chargeUnknown() {
 	}
 }
 
-// startRaises reduces the available amount of each resource by two amounts: what pods of no member use, and what replicas use that are
-// being removed, except those for which chargeLate subtracts the amount. It is called before step 4 (raises), because these amounts limit
-// only that step.
+// startRaises subtracts two amounts from the available amount of each resource: the amount that pods outside the members use, and the
+// amount that replicas use while they are being removed. It omits the replicas whose amount chargeLate subtracts. startRaises is called
+// before step 4 (raises), because these amounts limit only that step.
 func (d *division) startRaises() {
 	for r := range d.room {
 		d.soft[r] = min(max(d.others[r], 0), maxSum)

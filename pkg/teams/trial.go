@@ -16,7 +16,8 @@ func (p *part) first() int32 {
 }
 
 // running returns the replicas that the member receives in step 2 (running), and granted the replicas that it receives in step 3 (granted).
-// Neither includes the replica of a trial, so that no running replica of another member is removed for it.
+// Neither includes the replica of a trial (the first replica of a member whose amount per replica was unknown), so that no running replica
+// of another member is removed for it.
 func (p *part) running() int32 {
 	if p.Trial {
 		return 0
@@ -31,17 +32,18 @@ func (p *part) granted() int32 {
 	return p.Granted
 }
 
-// isLate reports whether chargeLate subtracts the amount of the member, after the replicas that exist or are granted have been subtracted.
-// This is true for a trial. It is also true for a member with an unknown amount that keeps no replica, because its pods are being removed.
+// isLate reports whether chargeLate subtracts the amounts of the member. chargeLate runs after steps 2 (running) and 3 (granted). isLate is
+// true for a trial. It is also true for a member with an unknown amount that keeps no replica, because its pods are being removed.
 func (p *part) isLate() bool { return p.Trial || p.unknown && p.kept() == 0 }
 
-// chargeLate keeps the replica of each trial that fits into what is available after startRaises, in the order of the keys, and removes the
-// replicas of the other trials. The pods of a removed replica still use its amount, so chargeLate then subtracts it, as startRaises does
-// for other replicas that are being removed.
+// chargeLate keeps the replica of a trial if its amount is available after startRaises. It checks the trials in the order of their keys and
+// removes the replicas of all other trials. The pods of a removed replica still use its amount, so chargeLate also subtracts this amount
+// from the available amount.
 func (d *division) chargeLate() {
 	for i := range d.parts {
 		p := &d.parts[i]
-		if !p.Trial || p.got > 0 && !p.unknown { // a trial whose amount is now known and that received a replica for its minimum
+		// A trial is not checked if its amount is now known and the member has received a replica for its minimum.
+		if !p.Trial || p.got > 0 && !p.unknown {
 			continue
 		}
 		if p.got = 0; p.kept() > 0 && d.takes(i, p.kept()) {
@@ -66,7 +68,7 @@ func (d *division) chargeLate() {
 	}
 }
 
-// giveFirst gives a first replica to each member that can receive one (see first), if the estimate of charge fits.
+// giveFirst gives a first replica to each member that can receive one (see first), if the amount that charge estimates is available.
 func (d *division) giveFirst() {
 	for i := range d.parts {
 		p := &d.parts[i]

@@ -8,7 +8,7 @@ import (
 )
 
 func TestDivideFirstReplicas(t *testing.T) {
-	// a trial of which only the pods are known, and a workload with running replicas
+	// beside returns a member with a trial replica, of which only the amount of its pods is known, and a member with running replicas.
 	beside := func(pods int64, running int32) []Member {
 		return []Member{{Key: "a", Want: 9, Running: 1, Trial: true, Amounts: []Amount{{Pods: pods}}},
 			{Key: "b", Want: running, Running: running, Amounts: gpus(1)}}
@@ -92,7 +92,7 @@ func TestDivideNeverTreatsUnknownAsZero(t *testing.T) {
 		out := make([]Share, len(members))
 		Divide(limits, others, members, out)
 		for r := range limits {
-			var targets, used int64 // what the targets use, and what the pods of members without a target use
+			var targets, used int64 // targets: the sum over the members with a share above 0; used: the sum over all members
 			received, raised := false, false
 			for i, s := range out {
 				m := &members[i]
@@ -138,7 +138,7 @@ func TestTrialRemovesNoRunningReplica(t *testing.T) {
 		Divide(limits, others, removed, without)
 		for i := range members {
 			m := &members[i]
-			if m.Trial || i == 0 { // trials compete with each other
+			if m.Trial || i == 0 { // trials are not compared, because they compete for the same amounts
 				continue
 			}
 			if least := min(without[i].Max, m.Running); out[i].Max < least {

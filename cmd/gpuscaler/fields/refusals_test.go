@@ -70,7 +70,7 @@ func groupWindow(name string) map[string]any {
 	return fields("name", name, "timezone", "UTC", "start", "0 8 * * *", "end", "0 9 * * *", "weight", 50)
 }
 
-// oneQuery is a platform with one Prometheus server and one query.
+// oneQuery is an edit that adds a Prometheus server and a query to the platform.
 var oneQuery = edit{
 	"platform spec.dataSources[1]": fields("name", "prom", "type", "prometheus", "address", "http://prom:9090"),
 	"platform spec.queries":        []any{fields("name", "depth", "query", "sum by (namespace, pool) (queue_size)", "workloadLabel", "pool")},

@@ -297,7 +297,7 @@ func targetProbes() []fieldProbe {
 		{field: "policy spec.objective.timeToFirstToken", was: "10s", is: "2m", with: withObjective(nil), see: targets(backlog)},
 		{field: "policy spec.objective.interTokenLatency", was: "50ms", is: "10s",
 			see:  targets(byName(map[string]story{"queue": steady(1), "latency": steady(1), "waiting": steady(0)})),
-			with: joined(withObjective(vllmLatency), edit{"policy spec.objective": fields()})}, // the capacity is not known
+			with: joined(withObjective(vllmLatency), edit{"policy spec.objective": fields()})}, // the empty objective removes capacityPerReplica
 		{field: "policy spec.objective.deadline", was: "2m", is: "1h", with: withObjective(nil),
 			see: targets(byName(map[string]story{"queue": steady(1), "waiting": steady(2000)}))},
 		{field: "policy spec.objective.percentile", was: 99, is: 50, with: withObjective(nil, "wait", "10s", "coldStart", "1m"),

@@ -80,7 +80,7 @@ func (p podTemplates) subjects(policies *store.Store) []lint.Subject {
 	return out
 }
 
-// unchecked adds a fact with the workloads whose grace periods cannot be compared with their requests.
+// unchecked adds a fact with the workloads whose grace period cannot be compared with the durations of their requests.
 func (l *linted) unchecked(of []lint.Subject) {
 	const shown = 3
 	names := lint.Unchecked(of)

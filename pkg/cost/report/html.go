@@ -77,7 +77,8 @@ func bars(b *cost.Bill) (out picture.Bars) {
 	return out
 }
 
-// charts returns the charts over time: dollars per hour by part of the cost (busy, idle and others) and by capacity type, and GPUs.
+// charts returns the charts over time: dollars per hour by part of the cost (such as busy and idle), dollars per hour by capacity type, and
+// the number of GPUs.
 func charts(b *cost.Bill) (out []*picture.Chart) {
 	if len(b.Series) < 2 {
 		return nil
@@ -115,8 +116,8 @@ func charts(b *cost.Bill) (out []*picture.Chart) {
 	return out
 }
 
-// rate returns, for each bucket of the series, a value per hour: a value of the bucket, selected by the parameter of, divided by the hours
-// of the bucket.
+// rate returns one value per hour for each bucket of the series. The function of returns a value of the bucket. rate divides this value by
+// the hours of the bucket.
 func rate(b *cost.Bill, of func(*cost.Bucket) float64) []float64 {
 	out := make([]float64, len(b.Series))
 	for i := range b.Series {

@@ -178,8 +178,9 @@ func (c *compiler) latency(s *spec.Signal, p *decode.Path, source *policy.Source
 	}
 }
 
-// noRateOfLatency rejects a signal that is said to be a latency, and whose query computes the rate of a counter. Its value is a number of
-// events per second, and not a time. It also rejects a rate together with quantile or window, which compute a latency from a histogram.
+// noRateOfLatency rejects a signal with `measures: latency` or `class: latency` whose query computes the rate of a counter. The value of
+// such a query is a number of events per second, and not a time. noRateOfLatency also rejects a rate together with quantile or window,
+// which compute a latency from a histogram.
 func (c *compiler) noRateOfLatency(s *spec.Signal, p *decode.Path, query string) {
 	const wrong, latency = "is latency, and the value is a rate of events per second", "a query without rate whose value is a time in seconds"
 	_, isRate := promql.PerSecond(query)

@@ -20,7 +20,7 @@ type Collector struct {
 	// annotation that contains the field. An element also applies to all fields below its path.
 	Origins  map[string]Origin
 	Problems []policy.Problem
-	Decoded  int // number of problems that decoding found; the checks after decoding found the rest
+	Decoded  int // number of problems that decoding found, which are the first ones in Problems; later checks found the other problems
 }
 
 // Origin is the annotation in which a part of a policy was written.

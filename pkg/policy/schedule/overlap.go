@@ -45,7 +45,7 @@ func FirstOverlap(a, b *calendar.Window, most int) (time.Time, bool) {
 		if openA && openB {
 			return from, true
 		}
-		// From this time until the earlier of the two times, no window opens or closes.
+		// The result does not change before the earlier of untilA and untilB, because neither window opens or closes before that time.
 		next := earlier(untilA, untilB)
 		if next.IsZero() {
 			return time.Time{}, false

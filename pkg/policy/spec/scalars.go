@@ -135,7 +135,7 @@ func (Amount) Pattern() string {
 	return `^([0-9]+(\.[0-9]+)?%?|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
 }
 
-// MarshalYAML returns the text that was parsed.
+// MarshalYAML returns the parsed text, or a number if the text is a number without a unit.
 func (a Amount) MarshalYAML() (any, error) {
 	if v, err := strconv.ParseFloat(a.Text, 64); err == nil {
 		return v, nil

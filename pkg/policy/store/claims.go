@@ -23,7 +23,7 @@ const (
 // rank of this policy. The rank does not depend on the order in which the documents were read, so it is the same after a restart.
 type rank struct {
 	source  source
-	created time.Time // creation time and name of the ConfigMap
+	created time.Time // created and name belong to the ConfigMap; they are zero for other sources
 	name    string
 }
 
@@ -96,7 +96,7 @@ func (s *Store) carrier(c *policy.Compiled) *object {
 // For each of the other policies, resolve stores the name of the policy that takes effect as the conflict.
 func (s *Store) resolve() []*policy.Compiled {
 	all := s.claims()
-	first := map[targetKey]rank{} // the first rank of a policy in a document, by target; needed only if there are ConfigMaps
+	first := map[targetKey]rank{} // rank of the first policy in all with the target; only set if there are ConfigMaps
 	if slices.ContainsFunc(all, func(c claim) bool { return c.rank.source == fromConfigMap }) {
 		for _, c := range slices.Backward(all) {
 			first[targetOf(c.compiled)] = c.rank

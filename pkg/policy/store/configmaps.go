@@ -54,8 +54,8 @@ type configMapKey struct{ namespace, name string }
 
 func (k configMapKey) String() string { return "ConfigMap " + k.namespace + "/" + k.name }
 
-// configMap is a ConfigMap whose keys are treated as files with the names "ConfigMap NAMESPACE/NAME/KEY". mayExist therefore treats the
-// ConfigMap like a directory of these files.
+// configMap is a ConfigMap whose keys are treated as files with the names "ConfigMap NAMESPACE/NAME/KEY". The method mayExist therefore
+// treats the ConfigMap like a directory of these files.
 type configMap struct {
 	namespace, name, uid string
 	created              time.Time

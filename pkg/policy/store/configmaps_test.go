@@ -73,8 +73,8 @@ func (a applied) refused(name string, want policy.Problem) {
 	}
 }
 
-// A team creates a policy in a ConfigMap, edits it, makes a mistake, corrects the mistake and deletes the ConfigMap. The current policies
-// and the status must follow.
+// A team creates a policy in a ConfigMap, edits it, makes a mistake, corrects the mistake and deletes the ConfigMap. After each step, the
+// test checks the policies in force and the status of the ConfigMap.
 func TestATeamAppliesAConfigMap(t *testing.T) {
 	a := newApplied(t, allowing)
 	a.apply("chat", simple("a", 3)+"---\n"+simple("b", 40))

@@ -17,7 +17,7 @@ import (
 type loadedFile struct {
 	file
 	docs       []*document
-	incomplete bool // whether a missing document may still exist: the file cannot be read, or a document in it has no readable name
+	incomplete bool // whether the file may contain more documents than docs: it cannot be read, or a document has no readable name
 }
 
 // Load reads files and directories. Their valid documents come into force according to these rules:
@@ -64,7 +64,7 @@ func (s *Store) apply(files []file) Report {
 		s.mounted[i].text = nil
 	}
 	s.choosePlatform()
-	s.addFiles(s.configMapFiles(), known) // the current PlatformConfig determines which ConfigMaps are accepted, so it is chosen before
+	s.addFiles(s.configMapFiles(), known) // called after choosePlatform, because the PlatformConfig determines which ConfigMaps are accepted
 	before := s.holds
 	s.holds = s.currentHolder()
 	s.compileAll()
@@ -279,7 +279,7 @@ func (s *Store) statusOf(d *document) Status {
 	}
 	others := h != nil && h.doc != nil && h.doc != d || h != nil && h.doc == nil && d.path.configMap
 	if d.id() == "" || others || s.status[d.Document].File != "" {
-		st.Document = fmt.Sprintf("%s:%d", d.File, d.LineOffset+1) // without a name, or another document has the same name
+		st.Document = fmt.Sprintf("%s:%d", d.File, d.LineOffset+1) // the document has no name, or another document has the same name
 	}
 	if h == nil || h.doc != d && d.kind == spec.KindScalingPolicy {
 		st.duplicate = others

@@ -31,7 +31,7 @@ func (a applied) aged(name string, created int64, text string) {
 	a.Publish()
 }
 
-// orders calls visit with each order of the steps.
+// orders calls visit with each permutation of the steps.
 func orders(steps []func(a applied), visit func(order []func(a applied))) {
 	var next func(order, rest []func(a applied))
 	next = func(order, rest []func(a applied)) {

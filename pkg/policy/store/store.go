@@ -30,8 +30,8 @@ type Status struct {
 	Document string           `json:"document"` // kind and name: "ScalingPolicy team-chat/llama-chat"; the file if the document has no name
 	File     string           `json:"file"`
 	State    State            `json:"state"`
-	Hash     string           `json:"hash,omitempty"`    // Origin (file and hash) of the version in force
-	InForce  string           `json:"inForce,omitempty"` // Origin of the version in force
+	Hash     string           `json:"hash,omitempty"`    // first four hex digits of the hash of the document's text
+	InForce  string           `json:"inForce,omitempty"` // name and version of the document in force, such as chat.yaml@3f1c
 	Since    time.Time        `json:"since"`             // time at which the state began; zero without a clock
 	Problems []policy.Problem `json:"problems,omitempty"`
 	Waits    string           `json:"waits,omitempty"` // what the document waits for, if it is not in force although it has no problem

@@ -197,8 +197,8 @@ func TestUnchangedPoliciesKeepTheirValue(t *testing.T) {
 	}
 }
 
-// The state of a signal is stored under its Source. An edit of the name, the target or other fields of a policy must not change Source. If
-// the signal reads other data, Source must change.
+// The field Source of a signal is the key under which the state of the signal is stored. An edit of the name, the target or other fields of
+// a policy must not change Source. If the signal reads other data, Source must change.
 func TestTheSourceOfASignalIsTheSameThroughOtherEdits(t *testing.T) {
 	f := newFolder(t)
 	s := store.New(store.Options{})

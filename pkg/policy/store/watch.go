@@ -27,7 +27,8 @@ func (s *Store) Watch(ctx context.Context, interval time.Duration, report func(R
 func (s *Store) WatchPaths(ctx context.Context, interval time.Duration, report func(Report), paths ...Path) {
 	ticker := time.NewTicker(interval) // may use the clock: interval between polls of the files
 	defer ticker.Stop()
-	var previous map[string]fileState // nil: the first poll detects a change since the caller's Load
+	// previous is nil before the first poll. The first poll always loads the files, because they may have changed since the caller's Load.
+	var previous map[string]fileState
 	for known, n := "", 1; ; n++ {
 		select {
 		case <-ctx.Done():
