@@ -73,7 +73,7 @@ type servers struct {
 	free  []float64 // time at which each slot is free, the slots of the oldest replica first
 	first []float64 // time at which the first slot of each replica is free
 	queue []request
-	ends  []float64 // ends of the requests in progress
+	ends  []float64 // end times of the requests in progress
 	at    float64   // the current time
 	from  float64   // time from which requests and costs are scored
 	score

@@ -32,7 +32,7 @@ func (d *Demo) LeastCost(ctx context.Context) (float64, error) {
 	return sum, nil
 }
 
-// leastCost returns the lower bound for one workload.
+// leastCost returns the lower bound of the cost in $ of one workload.
 func leastCost(ctx context.Context, config *simulator.Config, w *simulator.Workload, horizon time.Duration) (float64, error) {
 	var requests []lowerbound.Request
 	if w.Traffic != nil {

@@ -19,7 +19,7 @@ type Summary struct {
 	Cost     float64   `json:"cost"` // cost in $
 	GPUHours float64   `json:"gpuHours"`
 	Losses   int64     `json:"spotLosses"`
-	Compared []Outcome `json:"compared,omitempty"` // set by the caller, from Compare
+	Compared []Outcome `json:"compared,omitempty"` // result of the method Compare, set by the caller
 	// LeastCost is a lower bound of the cost in $, set by the caller from the method LeastCost. nil: it was not computed.
 	LeastCost *float64 `json:"leastCost,omitempty"`
 }
@@ -34,7 +34,7 @@ type Policy struct {
 	Reasons []string `json:"reasons"`
 
 	Requests int64   `json:"requests"`
-	OnTime   float64 `json:"onTime"` // share of requests that waited at most LimitSeconds
+	OnTime   float64 `json:"onTime"` // share of requests that waited at most Limit
 	Limit    float64 `json:"limitSeconds"`
 	P99      float64 `json:"waitP99Seconds"`
 	Starts   int64   `json:"replicaStarts"`

@@ -68,7 +68,7 @@ func TestActivityThatKeepsTwoReplicasIsReported(t *testing.T) {
 	}
 	for _, k := range []struct {
 		slots  int
-		target float64 // 0: none, as in a policy with an objective
+		target float64 // 0: no target, as in a policy with an objective
 		want   string
 	}{
 		{128, 0.85, "signal gpu: a replica has at least 50% GPU activity while it serves any request (assumed), so " +

@@ -61,7 +61,7 @@ func fineSetup(s lowerbound.Setup) (lowerbound.Setup, error) {
 		return s, fmt.Errorf("the shortest cold start of %s needs slots of %s, and %s has more than %d of them: "+
 			"use a fixed cold start (--cold-start 2m) or less traffic", s.ColdStart, s.TimeSlot, s.Horizon, maxSlots)
 	}
-	s.MaxReplicas *= 2 // draining replicas count in addition to the desired ones
+	s.MaxReplicas *= 2 // draining replicas count in addition to the desired replicas
 	return s, nil
 }
 

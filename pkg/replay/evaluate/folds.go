@@ -90,7 +90,7 @@ func (f Folds) Evaluate(ctx context.Context, cases []Case, progress Progress) (*
 	return out, nil
 }
 
-// part returns the cases of a fold with a seed.
+// part returns the cases for one fold and one seed.
 func (f Folds) part(cases []Case, fold int, seed uint64) []Case {
 	length := time.Duration(0)
 	for i := range cases {

@@ -19,7 +19,7 @@ type Knob struct {
 	Value float64  // current value in the policy
 	Tries []float64
 	Whole bool                   // only whole numbers are valid
-	Write func(v float64) string // formats the value for the document
+	Write func(v float64) string // formats a value for the policy document
 	set   func(*scaling.Policy, float64)
 }
 

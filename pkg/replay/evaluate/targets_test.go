@@ -20,7 +20,7 @@ func TestTargetAboveTheCapacityOfAReplicaIsReported(t *testing.T) {
 			"signal load: its target of 12 requests in flight per replica is more than the 8 that a replica serves concurrently"},
 		{measure.Running, 9, scaling.Mean, "signal load: its target of 9 running requests per replica is more than the 8"},
 		{measure.InSystem, 6, scaling.Total, ""},
-		{measure.Queue, 12, scaling.Total, ""}, // a queue can have any length
+		{measure.Queue, 12, scaling.Total, ""}, // no warning: a queue can have any length
 		{measure.Arrivals, 100, scaling.Total, "signal load: its target of 100 requests per second per replica is more than the "},
 		{measure.Arrivals, 0.1, scaling.Total, ""},
 	} {

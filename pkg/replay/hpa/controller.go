@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// SyncPeriod is the controller's --horizontal-pod-autoscaler-sync-period.
+	// SyncPeriod is the default of --horizontal-pod-autoscaler-sync-period of kube-controller-manager.
 	SyncPeriod = 15 * time.Second
 	// DownscaleStabilization is the default stabilization window for scale-down.
 	DownscaleStabilization = 300 * time.Second

@@ -22,7 +22,7 @@ func TestKEDALoopActivatesAtOnceAndDeactivatesAfterCooldown(t *testing.T) {
 		{idle, 2, 2},    // 15 s after the last activity
 		{failing, 0, 2}, // 20 s after the last activity; it is not known whether a trigger is active
 		{idle, 0, 0},    // 25 s after the last activity
-		{idle, 0, 0},    // stays at zero
+		{idle, 0, 0},    // the workload stays at zero
 		{active, 0, 1},  // active again
 		{active, 0, 1},  // 55 s after the first poll: restarts the cooldown
 		{idle, 0, 1},    // 5 s after the last activity

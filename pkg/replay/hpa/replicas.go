@@ -13,7 +13,7 @@ import "math"
 // at least 0; 0.1 means 10%.
 type Tolerances struct{ Down, Up float64 }
 
-// DefaultTolerances are the controller's --horizontal-pod-autoscaler-tolerance.
+// DefaultTolerances are the default of --horizontal-pod-autoscaler-tolerance of kube-controller-manager.
 var DefaultTolerances = Tolerances{Down: 0.1, Up: 0.1}
 
 func (t Tolerances) within(ratio float64) bool {
@@ -58,7 +58,7 @@ func Value(usage, target int64, current, ready int32, t Tolerances) int32 {
 	return whole(math.Ceil(ratio * float64(ready)))
 }
 
-// Pods is the input of a Pods metric.
+// Pods contains the values from which the proposal of a Pods metric is computed.
 type Pods struct {
 	Sum     int64 // sum of the metric over the counted pods
 	Counted int32 // pods that have the metric and are ready

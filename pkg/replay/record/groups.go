@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// groupLine is a version of a capacity group.
+// groupLine is the recorded form of one version of a capacity group.
 type groupLine struct {
 	ID        int             `json:"id"`
 	Group     *capacity.Group `json:"group"` // without its schedules, which are encoded separately because of the names of their time zones
@@ -35,7 +35,7 @@ func groupLineOf(id int, g *capacity.Group) *groupLine {
 	return l
 }
 
-// compiled returns the group of the line.
+// compiled returns the capacity group of the line with its schedules. It returns an error if a time zone is unknown.
 func (l *groupLine) compiled() (*capacity.Group, error) {
 	if l.Group == nil {
 		return nil, fmt.Errorf("a group line without a group")

@@ -41,7 +41,7 @@ type line struct {
 	GroupsGone []string     `json:"ggone,omitempty"` // keys of the groups that were not decided in this tick; the reader deletes their state
 }
 
-// policyLine is a version of a policy.
+// policyLine is the recorded form of one version of a policy.
 type policyLine struct {
 	ID      int    `json:"id"`
 	Key     string `json:"key"`

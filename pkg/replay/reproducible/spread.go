@@ -12,7 +12,7 @@ type Spread struct {
 	Sigma       float64 // standard deviation of the logarithm
 }
 
-// Fixed returns a duration without variation.
+// Fixed returns a Spread that is always d.
 func Fixed(d time.Duration) Spread { return Spread{Median: d} }
 
 // Draw returns a duration in whole milliseconds, drawn with random numbers from d.

@@ -33,7 +33,7 @@ func (l *load) act() {
 	w.queue.Add(events.Event{At: w.queue.Now + m.Again.Truncate(time.Microsecond), Kind: act, A: l.index})
 }
 
-// actuated implements autoscaler.Workload.
+// actuated implements autoscaler.Workload for a load (a simulated workload).
 type actuated load
 
 func (a *actuated) Served() (engine.Served, bool) {

@@ -41,7 +41,7 @@ type load struct {
 	cached                            int64 // tokens in the KV caches
 	tally
 	asked int32        // replicas that the signals needed at the last tick
-	idle  ledger.Cause // cause that the ledger records for replicas above asked
+	idle  ledger.Cause // cause that the ledger records for idle replicas above the number asked
 
 	touched time.Duration   // virtual time up to which the totals of the load are computed
 	zeroAt  time.Duration   // time since which the target is zero

@@ -294,7 +294,7 @@ func TestSpotInterruptionHasTwoMinutesNotice(t *testing.T) {
 			if len(spot) != 0 {
 				t.Errorf("at %d s: %d spot nodes", s, len(spot))
 			}
-		case 782: // the replacement: 480 s + 1 s of batching + 300 s of cold start
+		case 782: // the replacement is ready: notice at 480 s, 1 s of batching and 300 s of cold start
 			if l.ready != 2 {
 				t.Errorf("at %d s: %d ready on demand", s, l.ready)
 			}

@@ -53,7 +53,7 @@ func (l *load) counts(q *request) bool { return q.arrived >= l.w.reportedFrom() 
 // inSystem returns the number of requests that wait or run.
 func (l *load) inSystem() int64 { return int64(l.queue.n) + int64(l.running) + int64(l.drainRunning) }
 
-// total returns the totals until now.
+// total returns the totals since the start of the run.
 func (l *load) total() tally {
 	l.touch()
 	out := l.tally

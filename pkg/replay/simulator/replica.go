@@ -22,7 +22,7 @@ const (
 	gone
 )
 
-// rank is the order in which a ReplicaSet terminates replicas.
+// rank returns the position of the state in the order in which a ReplicaSet terminates replicas; 0 is first.
 func (s state) rank() int {
 	switch s {
 	case pending:

@@ -44,7 +44,7 @@ type LoadResult struct {
 	ScaleDowns    int64
 	Lost          int64         // replicas that ended because their node was lost or removed
 	AtZero        time.Duration // time with a target of zero
-	Ledger        ledger.Ledger // GPU time that its replicas held
+	Ledger        ledger.Ledger // GPU time of the workload's replicas, by cause
 }
 
 // PoolResult is the result of one NodePool.
@@ -55,7 +55,7 @@ type PoolResult struct {
 	Refusals           int64         // launches refused for insufficient capacity
 	Paid               time.Duration // GPU time that was paid for
 	Cost               float64       // cost in $
-	Ledger             ledger.Ledger // GPU time without a replica on the GPU
+	Ledger             ledger.Ledger // GPU time without a replica on the GPU, by cause
 }
 
 // Result returns the totals of the run until now. After the beginning of the report part, it returns only the totals of that part.

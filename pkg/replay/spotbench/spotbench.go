@@ -56,8 +56,8 @@ type Ledger struct {
 	SpotHours     float64 `json:"spotHours"`
 	OnDemandHours float64 `json:"onDemandHours"`
 	Excess        float64 `json:"excessOnDemandHours"` // on-demand hours above what the missing spot capacity requires
-	Starting      float64 `json:"startingHours"`       // nodes that start and models that load
-	Empty         float64 `json:"emptyHours"`          // nodes without a replica, including terminating ones
+	Starting      float64 `json:"startingHours"`       // hours of nodes that start and of replicas that load their model
+	Empty         float64 `json:"emptyHours"`          // hours of nodes without a replica, including terminating nodes
 	Missing       float64 `json:"missingMinutes"`      // replica minutes in which a requested replica was not ready
 	WithoutNode   float64 `json:"withoutNodeMinutes"`  // part of Missing in which the replica had no node, not even a starting one
 }

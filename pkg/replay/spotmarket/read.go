@@ -241,7 +241,8 @@ func (s *Trace) count(p input.Place, at time.Duration, n int) *trace.Error {
 	return nil
 }
 
-// node adds or removes one node.
+// node adds or removes the node with the given ID. It returns an error if an added node exists already, or if a removed node does not
+// exist.
 func (r *eventRows) node(at time.Duration, add bool, id string) *trace.Error {
 	if id == "" || add == r.live[id] {
 		word := map[bool]string{true: "add", false: "remove"}[add]

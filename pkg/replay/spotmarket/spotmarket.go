@@ -14,7 +14,7 @@ import (
 type Trace struct {
 	Name     string
 	Start    time.Time     // start of the trace in UTC; zero if the file has no start time
-	Duration time.Duration // time from the start to the last row
+	Duration time.Duration // time from the start to the last row, or to one interval after the last count in SkyPilot's format
 	Initial  int           // number of nodes at the start, before the events at that time
 	Events   []Event       // events in the order of At, at most one for each time
 	Named    bool          // the file has names of nodes
@@ -30,7 +30,7 @@ type Event struct {
 	Added     int
 	Lost      int
 	Available int      // number of nodes after the event
-	AddedIDs  []string // names of nodes, or nil
+	AddedIDs  []string // names of the added nodes; nil if the file has no names
 	LostIDs   []string
 }
 

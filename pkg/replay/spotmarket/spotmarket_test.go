@@ -27,7 +27,7 @@ func mustRead(t *testing.T, text string) *Trace {
 	return s
 }
 
-// steps returns the times and capacities of a spot trace.
+// steps returns the number of available nodes at the start and after each event, by time.
 func steps(s *Trace) map[time.Duration]int {
 	out := map[time.Duration]int{0: s.Available(0)}
 	for _, e := range s.Events {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace/readable"
 )
 
-// Summary is a summary of a spot trace.
+// Summary contains statistics of a spot trace.
 type Summary struct {
 	Name       string        `json:"name"`
 	Start      time.Time     `json:"start,omitzero"`

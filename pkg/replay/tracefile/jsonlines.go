@@ -38,7 +38,7 @@ func sniffJSON(p input.Place, head []byte) (Format, *trace.Error) {
 // layout can therefore use the index of a value in the same way as the number of a CSV column.
 type keys struct {
 	layout
-	names []string // the key of row[i]
+	names []string // names[i] is the JSON key of row[i]
 	row   []string // the values of one line
 }
 

@@ -45,7 +45,7 @@ func newLogBuilder(o Options) *logBuilder {
 		thin: reproducible.Numbered(o.Seed, "thin", 0)}
 }
 
-// add adds one row.
+// add parses one row and passes its request to keep, unless a filter removes the row.
 func (b *logBuilder) add(p input.Place, l *layout, row []string) *trace.Error {
 	cell := l.cell(row, roleTime)
 	ns, allowed := b.clock.Parse(cell)
@@ -181,7 +181,7 @@ func (b *logBuilder) failed(status string) bool {
 		return false
 	}
 	if n, err := strconv.Atoi(status); err == nil {
-		return n >= 400 || n > 0 && n <= 16 // gRPC codes: 0 is OK, 1 to 16 are errors
+		return n >= 400 || n > 0 && n <= 16 // HTTP codes from 400 on and gRPC codes 1 to 16 are errors
 	}
 	switch strings.ToLower(status) {
 	case "ok", "success", "succeeded", "successful", "complete", "completed", "done", "finished", "true":

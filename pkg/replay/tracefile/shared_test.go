@@ -120,7 +120,7 @@ func TestSliceHasTheSameArrivals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from, to := 65*time.Minute, 125*time.Minute // not on the borders of windows
+	from, to := 65*time.Minute, 125*time.Minute // neither is on the border of a window
 	slice, err := Open(file, Options{Seed: 1, From: from, To: to})
 	if err != nil {
 		t.Fatal(err)

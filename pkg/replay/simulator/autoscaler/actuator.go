@@ -22,7 +22,7 @@ type Actuator interface {
 // Factory returns a new actuator without state, so that one Config can be used for several simulators.
 type Factory func() Actuator
 
-// Move is the result of an actuator.
+// Move is the result of one call of Act.
 type Move struct {
 	Replicas int32         // new spec.replicas; if it is the current value, nothing is written
 	Again    time.Duration // time until the next call; below one millisecond means the next tick
@@ -82,7 +82,7 @@ type Replica struct {
 	CachedTokens int64 // tokens of the replica's requests in its KV cache
 }
 
-// Sample is one measurement.
+// Sample is the value of a measure in one scrape.
 type Sample struct {
 	Value float64
 	At    time.Time

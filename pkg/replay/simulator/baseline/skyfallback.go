@@ -16,7 +16,7 @@ type SkyFallback struct {
 // NewActuator returns f, which has no state. As a method value it is an autoscaler.Factory.
 func (f SkyFallback) NewActuator() autoscaler.Actuator { return f }
 
-// Act implements Actuator.
+// Act implements autoscaler.Actuator.
 func (f SkyFallback) Act(s *autoscaler.Scene) autoscaler.Move {
 	m := autoscaler.Move{Replicas: f.Demanded, Asked: f.Demanded, Idle: ledger.Minimum, Again: skyInterval}
 	if ready, ok := s.ReadyOf(f.Spot); ok {

@@ -120,7 +120,7 @@ func (w *WVA) next(loads []load1m, spec int32) int32 {
 	switch {
 	case ready == 0:
 		n = max(spec, 1)
-	case spec != ready: // a change of the replicas is in progress
+	case spec != ready: // a change of the replicas is in progress, so n remains spec
 	case free == 0 || spareCache/free < w.CacheSpare || spareQueue/free < w.QueueSpare:
 		n = ready + 1
 	case free >= 2 && w.CacheFull-cache/(free-1) >= w.CacheSpare && w.QueueFull-queue/(free-1) >= w.QueueSpare:

@@ -90,7 +90,7 @@ func (n *Node) change(do func()) {
 	n.count(1)
 }
 
-// newNode creates a node.
+// newNode creates a node that is requested from the provider (state Launched).
 func (p *Pool) newNode(gpus int32, b *boots) *Node {
 	c := p.cluster
 	p.touch()

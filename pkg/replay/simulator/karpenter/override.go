@@ -31,7 +31,7 @@ type overridable struct {
 	claims   int // number of failed launches so far
 }
 
-// The fields of a NodePool that a group overrides.
+// JSON pointers of the NodePool fields that a capacity group overrides.
 var (
 	weightField  = nodepool.FieldWeight.Path("").Pointer()
 	afterField   = nodepool.FieldConsolidateAfter.Path("").Pointer()
