@@ -72,7 +72,7 @@ func compiler(d Document) func(Setting) (*policy.Compiled, error) {
 }
 
 // question returns an Input with at most four replicas and traffic of the preset profile for the given length. The function change can
-// modify it.
+// modify the profile of the traffic.
 func question(t testing.TB, preset string, length time.Duration, change func(*trace.Profile)) Input {
 	t.Helper()
 	p, ok := trace.Preset(preset)

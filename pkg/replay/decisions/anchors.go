@@ -73,7 +73,7 @@ func (p *reactive) decide(v *view) int32 {
 }
 
 // tunedReactive returns the score of the cheapest settings of the reactive baseline that meet the SLO in the scored part. met is false if
-// no settings meet it.
+// no settings meet the SLO.
 func tunedReactive(runs map[reactiveSettings]score, allowed float64) (best score, met bool) {
 	for _, s := range runs {
 		if s.lateShare() <= allowed && (!met || s.Cost < best.Cost) {

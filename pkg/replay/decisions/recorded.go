@@ -48,7 +48,7 @@ func recordedFamilies(dir string) (developed, held []family, err error) {
 	return developed, held, nil
 }
 
-// smooth returns, for each slot, the mean work per second in the slots around it. around is their number.
+// smooth returns, for each slot, the mean work per second in the slots around it. The parameter around is the number of these slots.
 func smooth(work []float64, around int) []float64 {
 	out, sum, from, to := make([]float64, len(work)), 0.0, 0, 0
 	for i := range work {

@@ -111,7 +111,7 @@ func (s *servers) advance(t float64) {
 	s.at = t
 }
 
-// occupy assigns a request to the slot of the replica that becomes free first. This slot is then occupied until the time until.
+// occupy assigns a request to the slot of the replica that becomes free first. The slot is free again at the time `until`.
 func (s *servers) occupy(replica int, until float64) {
 	slots := s.free[replica*s.slots : (replica+1)*s.slots]
 	slots[slices.Index(slots, s.first[replica])] = until

@@ -52,9 +52,9 @@ func TestObjectiveOnFewRequests(t *testing.T) {
 	}
 }
 
-// TestObjectiveOnRandomRequests runs workloads that need several replicas, each of which processes one or eight requests at once.
-// Requests wait although the replicas have enough capacity, because they arrive at random and take a random time. The model must learn how
-// many free slots the fleet needs for that, and must learn the capacity in the first minutes.
+// TestObjectiveOnRandomRequests runs workloads that need several replicas, each of which processes one or eight requests at once. Requests
+// wait although the replicas have enough capacity, because they arrive at random and take a random time. The model must learn how many free
+// slots the fleet needs so that few requests wait, and must learn the capacity in the first minutes.
 func TestObjectiveOnRandomRequests(t *testing.T) {
 	g := grid{tuning: objective.DefaultTuning()}
 	f := requestFamilies[slices.IndexFunc(requestFamilies, func(f requestFamily) bool { return f.name == "steady" })]

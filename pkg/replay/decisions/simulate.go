@@ -86,8 +86,8 @@ func simulatePart(r *run, s setup, p policy, first int) (out score) {
 	return out
 }
 
-// slidingMin computes the minimum of the values within a sliding window. It is a queue of increasing values. Each value has the slot from
-// which it is.
+// slidingMin computes the minimum of the values within a sliding window. It is a queue of increasing values. Each value is stored with its
+// slot.
 type slidingMin struct {
 	slot       []int
 	value      []int32

@@ -35,7 +35,7 @@ type Options struct {
 // MaxSpeed is the highest speed at which the run waits for the clock.
 const MaxSpeed = 100_000
 
-// Demo is a simulation that runs by itself. Any number of goroutines may read its decisions and clock during the run.
+// Demo is a simulation that Run advances. During the run, any number of goroutines may read its decisions and its clock.
 type Demo struct {
 	options   Options
 	simulator *simulator.Simulator
@@ -68,7 +68,7 @@ func New(o Options) (*Demo, error) {
 	return d, nil
 }
 
-// Engine returns the engine that decides. Its DecisionStore may be read at any time.
+// Engine returns the engine that computes the targets. Its DecisionStore may be read at any time.
 func (d *Demo) Engine() *engine.Engine { return d.simulator.Engine() }
 
 // Now returns the virtual time of the newest tick. Servers must use this clock: compared with the real time, every decision would be stale.

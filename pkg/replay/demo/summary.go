@@ -107,7 +107,7 @@ func (s Summary) WriteText(w io.Writer) error {
 	return err
 }
 
-// ofBound returns a cost as a multiple of the lower bound, or "-" if there is none.
+// ofBound returns a cost as a multiple of the lower bound, or "-" if there is no bound.
 func (s *Summary) ofBound(cost float64) string {
 	if s.LeastCost == nil || *s.LeastCost <= 0 {
 		return "-"

@@ -143,7 +143,8 @@ func TestBoundIsThatOfTheReportPart(t *testing.T) {
 	}
 }
 
-// In traffic of twenty minutes, all requests arrive between the fifth and the fifteenth minute.
+// In traffic of twenty minutes, all requests arrive between the fifth and the fifteenth minute. A share for which the train part or the
+// report part has no request must be rejected.
 func TestHeldOutSharesWithoutRequestsInBothPartsAreRejected(t *testing.T) {
 	tr := traffic(t, part{10, 1}).Delayed(5 * time.Minute)
 	tr.Duration = 20*time.Minute - time.Second

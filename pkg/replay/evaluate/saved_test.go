@@ -2,7 +2,7 @@ package evaluate
 
 import "testing"
 
-// A static fleet costs $10, but a fleet of $5 would meet the SLO. The run costs $4. It saves 60% of the first cost and 20% of the second.
+// A static fleet costs $10, but a fleet of $5 would meet the SLO. The run costs $4. It saves 60% of $10 and 20% of $5.
 func TestSavingsAgainstBothStaticFleets(t *testing.T) {
 	run := func(name, variant string, cost float64, meets bool) Run {
 		return Run{Name: name, Variant: variant, Cost: cost, Load: Load{MeetsSLO: meets}}

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/lowerbound"
 )
 
-// Two bursts of three units with a gap of two slots. A replica serves one unit per slot, and a start costs three replica slots, so it is
-// cheaper to keep the replicas during the gap.
+// The work arrives in two bursts of three units, with a gap of two slots. A replica serves one unit per slot, and a start costs three
+// replica slots, so it is cheaper to keep the replicas during the gap.
 func ExampleSolve() {
 	interval, err := lowerbound.Solve(lowerbound.Problem{
 		Arrivals: []int64{3, 0, 0, 3}, UnitsPerReplicaSlot: 1, MaxReplicas: 4, ReplicaSlotCost: 1, StartCost: 3,

@@ -25,8 +25,8 @@ type lattice struct {
 	last    *layer
 }
 
-// layer contains the least costs of all slots up to one slot, which is the slot of the layer. It has one row for each number of replicas
-// from lo to hi in that slot. A row has a value for each column, that is, for each backlog at the end of that slot.
+// layer contains the least cost of all slots up to one slot (the slot of the layer), for each state at the end of that slot. It has one row
+// for each number of replicas from lo to hi. A row has a value for each column, that is, for each backlog.
 type layer struct {
 	lo, hi, width int
 	v             []int64

@@ -97,7 +97,7 @@ func (r *tracer) retreat(t int, before *layer) {
 }
 
 // from looks for a state of the previous layer in the columns first..last-1. The cost of that state plus the price of the replicas started
-// after it must be want. from moves to that state and reports whether it found one.
+// after it must be equal to want. from moves to that state and reports whether it found one.
 func (r *tracer) from(t int, before *layer, want int64, first, last int) bool {
 	if r.at(before, r.n, want, first, last) {
 		return true

@@ -78,8 +78,8 @@ func (s *search) takeDetours(base, other line) {
 	}
 }
 
-// part copies only a part of a detour: the longest beginning and the longest end for which base keeps the SLO. It passes the new schedules
-// to improve.
+// part copies only a part of a detour: the longest part from its beginning, and the longest part up to its end, for which base keeps the
+// SLO. It passes the new schedules to improve.
 func (s *search) part(base, other []int32, d detour) {
 	for _, fromEnd := range []bool{false, true} {
 		taken, refused := 0, d.to-d.from
@@ -100,8 +100,8 @@ func (s *search) part(base, other []int32, d detour) {
 	}
 }
 
-// improve adds a schedule to the known ones if it keeps the SLO and costs less than the best one. It reports whether the schedule keeps the
-// SLO.
+// improve adds a schedule to the known schedules if it keeps the SLO and costs less than the best schedule. It reports whether the schedule
+// keeps the SLO.
 func (s *search) improve(schedule []int32) bool {
 	c := play(s.p, s.tl, schedule, nil)
 	if c.Late > s.tl.allowed || s.p.ServeAll && c.Backlog > 0 || s.grows(schedule) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Request is one request of a log, as the bounds use it.
+// Request contains the data of one request that the bounds use.
 type Request struct {
 	At      time.Duration // time of arrival since the beginning of the trace, >= 0; requests are in the order of arrival
 	Work    time.Duration // replica time that the request needs if all slots of the replica are in use (highest throughput), >= 0

@@ -15,7 +15,7 @@ type Options struct {
 	Context     context.Context // Solve returns an error when the context ends; may be nil
 }
 
-// interrupted is the value of the panic that leaves the computation of the tables when the context ends.
+// interrupted is the value of the panic that ends the computation of the tables when the context ends.
 type interrupted struct{ error }
 
 // Progress is the state of Solve.

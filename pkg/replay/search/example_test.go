@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/search"
 )
 
-// served is the result of a run with a fixed number of replicas.
+// served is the number of replicas in a run, and the result of the run.
 type served float64
 
 // Outcome returns the cost of the replicas. The SLO needs at least 5 replicas.

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// An hour of traffic with a static fleet of two replicas. A GPU costs $2 per hour.
+// The example simulates an hour of traffic with a static fleet of two replicas. A GPU costs $2 per hour.
 func ExampleSimulator() {
 	profile, _ := trace.Preset("flat")
 	profile.Duration, profile.Rate, profile.Seed = time.Hour, 1, 1

@@ -46,7 +46,7 @@ func devices(n *karpenter.Node) (all []cost.Device) {
 	return all
 }
 
-// activity returns the activity of the load at the last scrape, and 0 while the replica loads its model.
+// activity returns the GPU activity of the replica: the activity of its load at the last scrape, or 0 while the replica loads its model.
 func (r *replica) activity() cost.Fraction {
 	if r.state < ready {
 		return cost.Of(0)

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 )
 
-// Counts of nodes once per minute. The provider takes two nodes after two minutes.
+// The file contains the number of nodes once per minute. The provider takes two nodes after two minutes.
 func ExampleRead() {
 	counts := "time,nodes\n0,4\n60,4\n120,2\n180,3\n"
 	market, err := spotmarket.Read("l40s.csv", strings.NewReader(counts))

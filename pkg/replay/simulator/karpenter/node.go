@@ -50,7 +50,7 @@ type Node struct {
 	replacesGen uint32
 }
 
-// Name returns the name of the node, which is also its UID. No other node of the simulation has it.
+// Name returns the name of the node, which is also its UID. No other node of the simulation has this name.
 func (n *Node) Name() string { return fmt.Sprintf("%s-%d-%d", n.pool.config.Name, n.id, n.gen) }
 
 // State returns the state of the node.
