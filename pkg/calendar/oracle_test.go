@@ -115,8 +115,8 @@ type walk struct {
 	lowest      []int64 // lowest value of shows from this index on
 }
 
-// margin is the length of the time before and after the center that a walk covers. verge is the length of the part at each end of a walk
-// for which it cannot compute whether a window is open, because in a fold this depends on what the clock shows outside the walk.
+// A walk covers the time from margin before its center until margin after its center. In the first and the last verge seconds, a walk
+// cannot compute whether a window is open, because in a fold this depends on what the clock shows before or after the walk.
 const (
 	margin = 3 * 24 * time.Hour
 	verge  = 24 * 60 * 60

@@ -116,7 +116,8 @@ func (b *Book) unchanged(o Offer, observed Price) Price {
 	return Price{}
 }
 
-// with returns the price after a change. An invalid change has no effect, and neither has a relative change of an unknown price.
+// with returns the price after a change (see Offer.PriceChange). An invalid change has no effect. A relative change of an unknown price has
+// no effect either.
 func (p Price) with(change string) Price {
 	number, share := strings.CutSuffix(change, "%")
 	n, err := strconv.ParseFloat(number, 64)

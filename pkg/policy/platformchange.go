@@ -15,8 +15,8 @@ func (p *Platform) IsEmpty() bool {
 	return reflect.DeepEqual(&bare, &Platform{})
 }
 
-// ReuseEqual returns before, the previous PlatformConfig, if it is equal to p. Otherwise it returns p. If it returns before, pointers into
-// before remain in use, so policies need not be compiled again.
+// ReuseEqual returns the previous PlatformConfig (the parameter before) if it is equal to p, and p otherwise. If it returns the previous
+// PlatformConfig, compiled policies with pointers into that value remain valid and need not be compiled again.
 func (p *Platform) ReuseEqual(before *Platform) *Platform {
 	if reflect.DeepEqual(p, before) {
 		return before

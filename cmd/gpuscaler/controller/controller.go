@@ -284,7 +284,7 @@ func (c *controller) reportUnlistedNamespaces(p *policy.Platform) {
 	}
 }
 
-// unlisted returns the namespaces of the teams for which the function has returns true. It omits the namespaces in listed.
+// unlisted returns the namespaces of each team t with has(t) == true. It omits the namespaces in the parameter listed.
 func unlisted(p *policy.Platform, listed []string, has func(*policy.Team) bool) (namespaces []string) {
 	for i := range p.Teams {
 		for _, namespace := range p.Teams[i].Namespaces {

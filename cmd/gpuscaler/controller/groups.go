@@ -15,8 +15,8 @@ import (
 // after which the kubelet kills the process.
 const restoreTimeout = 5 * time.Second
 
-// shutdownRound is the interval of the checks during the shutdown. Each check finds the NodePools that have a limit of gpuscaler, and
-// removes the limits.
+// shutdownRound is the interval of the checks during the shutdown. Each check finds the NodePools with a limit that gpuscaler set, and
+// removes these limits.
 const shutdownRound = 100 * time.Millisecond
 
 // ends reports whether the process exits after it stopped leading. It returns true if the process is shutting down, or if the leader
@@ -53,8 +53,8 @@ func (c *controller) restoreLimits(ctx context.Context, term error) {
 	c.loop.report(c.engine.Shutdown(ctx, rounds), nil)
 }
 
-// decidedGroups returns the capacity groups for which this process decides: all groups if it reads NodePools, and the groups with a
-// nodeSelector if it reads only Nodes. It returns nil if the process reads neither NodePools nor Nodes.
+// decidedGroups returns the capacity groups for which this process makes decisions. These are all groups if the process reads NodePools,
+// and the groups with a nodeSelector if it reads only Nodes. The result is nil if the process reads neither NodePools nor Nodes.
 func (c *controller) decidedGroups() engine.Groups {
 	switch {
 	case !c.options.capacity:

@@ -34,7 +34,7 @@ type loop struct {
 	panics     prometheus.Counter
 	lead       prometheus.Gauge
 	unrecorded prometheus.Gauge
-	changed    []engine.Record // changes of the current tick
+	changed    []engine.Record // changes of targets in the current tick
 	transition func(engine.Record)
 	recorder   *record.Recorder // writes the recording; nil without --record, and after a write error
 }

@@ -34,7 +34,7 @@ func TestLivenessProbeDependsOnTheLoop(t *testing.T) {
 		name          string
 		standby       bool
 		unsynced      bool
-		started, last time.Time // zero: there was no tick
+		started, last time.Time // when it became the leader, and last tick; zero: never
 		want          int
 	}{
 		{"a recent tick", false, false, ago(time.Hour), ago(time.Second), http.StatusOK},

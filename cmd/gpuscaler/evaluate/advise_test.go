@@ -95,8 +95,8 @@ func TestAdvisedPolicyIsValidAndCostsWhatTheAnswerSays(t *testing.T) {
 	}
 }
 
-// The PlatformConfig and two policies are in one file. advise must keep the other fields of the selected policy, and must apply the bounds
-// of the PlatformConfig to the candidates.
+// The PlatformConfig and two policies are in one file. The output must contain the selected policy with the comment and the maxReplicas of
+// the file. advise must apply the bounds of the PlatformConfig to every policy that it tries.
 func TestAdviseKeepsThePolicyAndTheBoundsOfThePlatform(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "all.yaml")
 	commandtest.Write(t, file, []byte(`apiVersion: gpuscaler.io/v1alpha1

@@ -194,8 +194,8 @@ func rates(direction string) edit {
 
 var idle = edit{"policy spec.minReplicas": 0}
 
-// backlog returns the readings of a load of half an hour. The arrivals are 6, and the waiting work is 4 for ten minutes and then 40. After
-// half an hour, all readings except the latency are 0.
+// backlog returns the readings of a load of half an hour. The signal "latency" is always 1. The signal "queue" is 6, and all other signals
+// are 4 for ten minutes and then 40. After half an hour, all signals except "latency" are 0.
 func backlog(second int, signal string) scaling.Reading {
 	switch {
 	case signal == "latency":

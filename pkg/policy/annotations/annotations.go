@@ -1,6 +1,6 @@
 // Package annotations reads two things from the annotations of a ScaledObject, an HPA or a workload: fields of a policy, and the pause or
-// override that a human operator sets. The metadata of a KEDA trigger can contain the same fields of a policy. It takes precedence over the
-// annotations.
+// override that a human operator sets. The metadata of a KEDA trigger can contain the same fields of a policy. This metadata takes
+// precedence over the annotations.
 package annotations
 
 import (
@@ -20,7 +20,7 @@ const Prefix = "gpuscaler.io/"
 // short form of one field of the spec.
 const (
 	Policy        = Prefix + "policy"                  // name of a policy in a file, which the annotations extend, or the name of a new policy
-	Spec          = Prefix + "spec"                    // the same YAML as the spec of a file
+	Spec          = Prefix + "spec"                    // the fields of a policy as YAML, as in spec of a policy in a file
 	Mode          = Prefix + "mode"                    // auto, advisory or hold
 	CapacityGroup = Prefix + "capacity-group"          // name of the capacityGroup
 	Objective     = Prefix + "objective"               // objective: "wait=10s percentile=99"

@@ -89,8 +89,8 @@ func (f *Collector) report(p *Path, message, allowed string, warning bool) {
 	}
 }
 
-// FollowsFromDecoding reports whether a problem in a field is only a consequence of a problem that decoding has recorded. The caller then
-// does not record it, so that each mistake is reported only once.
+// FollowsFromDecoding reports whether a problem in a field is only a consequence of a problem that decoding has recorded. If it returns
+// true, the caller does not record the new problem, so that each mistake is reported only once.
 func (f *Collector) FollowsFromDecoding(field string) bool {
 	within := func(inner, outer string) bool {
 		rest, ok := strings.CutPrefix(inner, outer)

@@ -110,7 +110,7 @@ var typical = newCompressor(dictionary)
 const (
 	// minSampled is the number of policies from which a dictionary with documents of the store saves more memory than it uses.
 	minSampled = 100
-	// sampleSize is the maximum total size of these documents in bytes. A larger dictionary makes compression slower.
+	// sampleSize is the maximum total size of the documents in this dictionary, in bytes. A larger dictionary makes compression slower.
 	sampleSize = 8 << 10
 )
 
