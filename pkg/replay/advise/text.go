@@ -87,8 +87,9 @@ func (a *Answer) Sentence() string {
 	return text + "."
 }
 
-// below returns the candidate that shows why Fewest needs its minReplicas: among the candidates that miss the SLO with a lower minReplicas,
-// the one with the highest minReplicas and then the most requests on time. It returns nil if there is none. Fewest must not be nil.
+// below returns the candidate that shows why no lower minReplicas than in Fewest attains the SLO. Of the candidates with a lower
+// minReplicas, it is the candidate with the highest minReplicas, and then with the most requests on time. below returns nil if there is no
+// such candidate. Fewest must not return nil.
 func (a *Answer) below() (out *Candidate) {
 	fewest := a.Fewest()
 	for i := range a.Candidates {

@@ -32,7 +32,7 @@ type Options struct {
 	OnTransition func(engine.Record)
 }
 
-// MaxSpeed is the highest speed at which the run waits for the clock.
+// MaxSpeed is the highest speed at which the run waits for the clock. At a higher speed, the run does not wait.
 const MaxSpeed = 100_000
 
 // Demo is a simulation that Run advances. During the run, any number of goroutines may read its decisions and its clock.

@@ -1,8 +1,8 @@
 package lowerbound
 
-// guess returns the lambda (the price of a late job) of the first dynamic program. If work may be unserved at the end, a late job saves the
-// cost of the replica time for it and rarely much more, so lambda is slightly above that cost. If all work must be served, a late job saves
-// less, because it is only served later; lambda is then 0.3 times that cost.
+// guess returns the lambda (the price of a late job) of the first dynamic program. If work may be unserved at the end, a late job saves
+// about the cost of its replica time, so lambda is slightly above this cost. If all work must be served, a late job saves less, because it
+// is only served later. In this case, lambda is 0.3 times this cost.
 func (s *search) guess() int64 {
 	perSlot := float64(s.grid.serve) * float64(s.tl.jobs) / float64(max(1, s.tl.arrived[s.tl.slots]))
 	factor := 1.02

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// Work returns a lower bound on the cost of every run, without a dynamic program. It is the price of the replica time that the requests on
-// time need, because a run pays for that time at some point.
+// Work returns a lower bound on the cost of every run, without a dynamic program. It is the price of the replica time of the requests that
+// are on time, because every run must pay for this time.
 //
-// A request that is on time waits at most W in total, including the time after it lost its replica and before it started again. Until it is
-// served or the horizon ends, it is in service for the rest of the time. If the time from its arrival to the end of the horizon is at least
-// W plus its service time, it has received all of its work, which was paid for. At most floor(eps M) of the requests may be late; the bound
-// omits the requests with the most work.
+// A request that is on time waits at most W in total, including the wait after it lost its replica. Until it is served or the horizon ends,
+// it is in service at all other times. If the time from its arrival to the end of the horizon is at least W plus its service time, it has
+// therefore received all of its work, and the run has paid for this work. At most floor(eps M) of the requests may be late; the bound omits
+// the requests with the most work.
 //
-// The bound is valid for any order of service. It does not include the cost of starts, of idle time and of work that waits at the end.
-// The bound of RequestLevel is therefore usually higher, and should be used if it can be computed. If no request is due before the
-// horizon, the bound is 0.
+// The bound is valid for any order of service. It does not include the cost of starts, of idle time and of work that waits at the end. The
+// bound of RequestLevel is therefore usually higher, and should be used if it can be computed. If no request is due before the horizon, the
+// bound is 0.
 func Work(requests []Request, s Setup) (Interval, error) {
 	if _, err := s.problem(nil, nil); err != nil {
 		return Interval{}, err

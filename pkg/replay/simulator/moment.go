@@ -47,6 +47,7 @@ func devices(n *karpenter.Node) (all []cost.Device) {
 }
 
 // activity returns the GPU activity of the replica: the activity of its load at the last scrape, or 0 while the replica loads its model.
+// The activity is unknown if no scrape has measured it.
 func (r *replica) activity() cost.Fraction {
 	if r.state < ready {
 		return cost.Of(0)

@@ -286,7 +286,7 @@ func TestSpotInterruptionHasTwoMinutesNotice(t *testing.T) {
 			if len(od) != 2 {
 				t.Errorf("at %d s: %d on-demand nodes; the offering is unavailable, so no spot node is launched", s, len(od))
 			}
-		case 571: // the grace period of 90 s has ended
+		case 571: // the grace period of 90 s after the notice at 480 s has ended
 			if l.draining != 0 || l.requeued != 2 {
 				t.Errorf("at %d s: %d end, %d requests wait again", s, l.draining, l.requeued)
 			}

@@ -293,7 +293,7 @@ func TestInvalidConfigurationsAreRejected(t *testing.T) {
 	}
 }
 
-// Six requests per second arrive for one hour, which five replicas can serve. Each baseline begins with one replica. At the end, half an
+// Six requests per second arrive for one hour. Five replicas can serve them. Each baseline begins with one replica. At the end, half an
 // hour has no requests, so that each baseline can scale down.
 func TestBaselinesServeTrafficAndScaleDown(t *testing.T) {
 	population := generate(t, "flat", time.Hour, func(p *trace.Profile) { p.Rate = 6 })

@@ -60,7 +60,7 @@ type Header struct {
 type Drawing struct {
 	Seed   uint64
 	Tokens *Tokens       // distributions of the token counts; nil: the counts are unknown
-	From   time.Duration // only the windows from this time on are used
+	From   time.Duration // time since the start of the file from which windows are used
 }
 
 const (
@@ -81,8 +81,8 @@ func NewLog(h Header, requests []Request) *Trace {
 }
 
 // NewRates returns a trace of kind Rates, whose arrivals are drawn when the trace is read. Each client has at least one window. The trace
-// begins at Drawing.From in the windows and has the length Header.Duration. Arrivals outside of this part are not returned. The clients
-// must not be changed afterwards.
+// is the part of the windows that begins at Drawing.From and has the length Header.Duration. Arrivals outside of this part are not
+// returned. The clients must not be changed afterwards.
 func NewRates(h Header, clients []Client, d Drawing) *Trace {
 	return &Trace{Header: h, Kind: Rates, clients: clients, drawing: d}
 }

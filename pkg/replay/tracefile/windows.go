@@ -58,8 +58,8 @@ func (b *rateBuilder) windows(p input.Place, own []sample, origin int64, step ti
 }
 
 // length returns the length of a window. The parameter apart is the time from the start of the window to the start of the next window, and
-// step is its usual value. If apart is longer than step, a gap follows the window. Depending on Options.Gaps, the window is extended to the
-// end of the gap, or ends before the gap, or the gap is an error.
+// step is the usual time between two starts. If apart is longer than step, a gap follows the window. Depending on Options.Gaps, the window
+// is extended to the end of the gap, or ends before the gap, or the gap is an error.
 func (b *rateBuilder) length(p input.Place, apart, step time.Duration, next string) (time.Duration, *trace.Error) {
 	hole := apart - step
 	switch {

@@ -27,7 +27,7 @@ const maxChecked = 20
 // much. Without this rule, the twenty cheapest settings of a search would be checked. They are almost equal and would all miss the SLO.
 const nextLateShare, nextCostFactor = 0.9, 1.05
 
-// Result is the result of a search.
+// Result contains the results of a search on the parts of the traffic.
 type Result struct {
 	Policy  string  `json:"policy"`
 	Tried   int     `json:"settingsTried"`

@@ -43,8 +43,9 @@ const (
 )
 
 // ScaledTo returns the baseline for another service: it multiplies Default and Tries of each knob by a factor that depends on Per. slots is
-// the factor for PerSlot: the slots of the other service divided by the slots of simulator.Chat8B. rate is the factor for PerRate: the same
-// ratio for the requests per second that a replica serves.
+// the factor for PerSlot: the slots of the other service divided by the slots of simulator.Chat8B. rate is the factor for PerRate: the
+// requests per second that a replica of the other service serves, divided by the requests per second that a replica of simulator.Chat8B
+// serves.
 func (r Baseline) ScaledTo(slots, rate float64) Baseline {
 	r.Knobs = slices.Clone(r.Knobs)
 	for i := range r.Knobs {

@@ -12,7 +12,7 @@ import (
 type market struct {
 	turns     []turn // changes of one repetition of the trace, in order of time
 	next      int
-	round     time.Duration // start of the repetition that contains the next change
+	round     time.Duration // start of the repetition of the trace that contains the next change
 	available int
 }
 

@@ -200,7 +200,7 @@ func (c *Parser) number(s string) (int64, Kind, bool) {
 	}
 	n, ok := input.Digits(whole)
 	if !ok && (whole != "" || len(rest) < 2) || strings.ContainsAny(rest, "eE") {
-		return c.float(s) // ".5" is a number, but "" and "." are not
+		return c.float(s) // ".5" is parsed below, but "" and "." are not numbers
 	}
 	unit := c.Unit
 	if unit == Auto {
