@@ -11,7 +11,7 @@ import (
 func milli(n int32) int64 { return int64(n) * 1000 }
 
 func TestDefaultToleranceIgnoresSmallSteps(t *testing.T) {
-	for _, c := range []struct{ status, low, high int32 }{ // for a scale target with `status` replicas, the HPA ignores targets from low to high
+	for _, c := range []struct{ status, low, high int32 }{ // with `status` replicas, the HPA ignores targets from low to high
 		{10, 9, 11}, {20, 18, 22}, {30, 27, 33}, {50, 45, 55}, {100, 90, 110},
 	} {
 		for d := c.low - 2; d <= c.high+2; d++ {
