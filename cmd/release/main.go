@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// release describes one release.
+// release contains the version, the paths and the tools with which the artifacts of one release are built.
 type release struct {
 	version    string // v1.2.3
 	repository string // owner/name on GitHub

@@ -9,7 +9,7 @@ import (
 // step is one command that publishes an artifact.
 type step struct {
 	what    string
-	needs   string // what the command needs and only the release workflow has; empty: the command needs only a registry
+	needs   string // a condition that only the release workflow meets, such as an identity; empty: the command needs only a registry
 	command command
 }
 

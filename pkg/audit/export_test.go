@@ -12,7 +12,7 @@ var (
 	Midnight  = midnight
 )
 
-// Scraped, Hourly, ServiceTime and Autoscaled are constants and a type of the recordings.
+// Scraped, Hourly, ServiceTime and Autoscaled export constants and a type of record_test.go to tests outside the package.
 const (
 	Scraped     = scraped
 	Hourly      = hourly

@@ -37,7 +37,7 @@ func (s *Sum) Activity() Fraction {
 // Priced reports whether the cost is known at least in part: at least one GPU-hour has a price, or there are no GPU-hours.
 func (s *Sum) Priced() bool { return s.GPUHours > s.UnpricedGPUHours || s.GPUHours == 0 }
 
-// Add adds o to s.
+// Add adds each field of o to the same field of s.
 func (s *Sum) Add(o *Sum) {
 	s.GPUHours += o.GPUHours
 	s.UnpricedGPUHours += o.UnpricedGPUHours

@@ -253,7 +253,7 @@ func (p *Platform) Prometheus() *DataSource {
 	return all[0]
 }
 
-// TeamNames returns the name of the team of each namespace that belongs to a team.
+// TeamNames returns a map whose keys are the namespaces of all teams. The value is the name of the namespace's team.
 func (p *Platform) TeamNames() map[string]string {
 	out := map[string]string{}
 	for _, t := range p.Teams {

@@ -17,7 +17,7 @@ type Prometheus struct {
 	Matchers            map[string]string
 }
 
-// Register registers the flags.
+// Register registers the flags --prometheus, --http-config and --matcher.
 func (f *Prometheus) Register(s *pflag.FlagSet) {
 	s.StringVar(&f.Address, "prometheus", "", "address of a Prometheus-compatible server, e.g. http://127.0.0.1:9090")
 	s.StringVar(&f.HTTPConfig, "http-config", "",

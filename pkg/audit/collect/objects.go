@@ -19,7 +19,7 @@ import (
 
 const gpuResource = corev1.ResourceName("nvidia.com/gpu")
 
-// defaultWindow is used, in seconds, if the manifest sets no scale-down window of an HPA or no cooldown of a ScaledObject.
+// defaultWindow is the scale-down window of an HPA, and the cooldown of a ScaledObject, if the manifest does not set it. It is in seconds.
 const defaultWindow = 300
 
 // Workloads returns the workloads that request nvidia.com/gpu and are scaled by one of the autoscalers (HPAs and ScaledObjects). The

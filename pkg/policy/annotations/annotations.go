@@ -23,7 +23,7 @@ const (
 	Spec          = Prefix + "spec"                    // the fields of a policy as YAML, as in spec of a policy in a file
 	Mode          = Prefix + "mode"                    // auto, advisory or hold
 	CapacityGroup = Prefix + "capacity-group"          // name of the capacityGroup
-	Objective     = Prefix + "objective"               // objective: "wait=10s percentile=99"
+	Objective     = Prefix + "objective"               // the objective, for example "wait=10s percentile=99"
 	GPUTarget     = Prefix + "gpu-utilization-target"  // target of a dcgm signal named gpu
 	QueueSource   = Prefix + "queue-source"            // source of a signal named queue
 	QueueTarget   = Prefix + "queue-depth-per-replica" // target of the signal named queue

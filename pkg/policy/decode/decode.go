@@ -33,8 +33,8 @@ type decoder struct {
 	nodes int
 }
 
-// value decodes a node into v, which must be settable. A problem has the position of the node. If the node is an alias, it has the position
-// of the anchor.
+// value decodes a node into v, which must be settable. A problem has the position of the node. If the node is an alias, the problem has the
+// position of the anchor.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, p *Path) {
 	if d.nodes++; d.nodes > maxNodes {
 		if d.nodes == maxNodes+1 {

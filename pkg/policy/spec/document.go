@@ -9,7 +9,7 @@ const (
 	KindPlatformConfig = "PlatformConfig"
 )
 
-// Metadata is the metadata of a document.
+// Metadata contains the name and the namespace of a document.
 type Metadata struct {
 	Name      string `yaml:"name" required:"true"`
 	Namespace string `yaml:"namespace,omitempty"`

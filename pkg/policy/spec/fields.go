@@ -18,7 +18,7 @@ type Field struct {
 	Default  string // the default value as text for the reference
 }
 
-// Fields contains the fields of a struct.
+// Fields contains a Field for each field of a struct, as a list and by the YAML name of the field.
 type Fields struct {
 	Fields []Field
 	Names  []string

@@ -138,7 +138,7 @@ type Disruption struct {
 	ConsolidateAfter    string `yaml:"consolidateAfter,omitempty"`
 }
 
-// Prices configures the prices of nodes.
+// Prices configures from which sources the prices of nodes are read, and sets or overrides prices.
 type Prices struct {
 	Source      string       `yaml:"source,omitempty" enum:"karpenter,book" default:"karpenter"`
 	Region      string       `yaml:"region,omitempty"`

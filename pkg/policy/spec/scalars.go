@@ -37,7 +37,7 @@ type Duration time.Duration
 
 const maxDuration = 366 * 24 * time.Hour
 
-// Parse implements Scalar.
+// Parse sets the value from its text in a document. It implements Scalar.
 func (d *Duration) Parse(text string) error {
 	parsed, err := parseDuration(text)
 	if err != nil {
@@ -64,12 +64,12 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// Allowed implements Scalar.
+// Allowed describes the accepted texts in words. It implements Scalar.
 func (Duration) Allowed() string {
 	return "a duration such as 90s, 10m or 1h30m, or whole seconds, at most a year"
 }
 
-// Pattern implements Scalar.
+// Pattern returns a regular expression that matches the accepted texts. It implements Scalar.
 func (Duration) Pattern() string { return `^([0-9]+|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$` }
 
 // MarshalYAML returns the shortest form, as String does.
@@ -95,7 +95,7 @@ type Amount struct {
 	Unit  scaling.Unit
 }
 
-// Parse implements Scalar.
+// Parse sets the value from its text in a document. It implements Scalar.
 func (a *Amount) Parse(text string) error {
 	number, percent := strings.CutSuffix(text, "%")
 	if v, err := strconv.ParseFloat(number, 64); err == nil && IsPlainNumber(number) {
@@ -125,12 +125,12 @@ func IsPlainNumber(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789.eE+-") == "" && s[0] != '+'
 }
 
-// Allowed implements Scalar.
+// Allowed describes the accepted texts in words. It implements Scalar.
 func (Amount) Allowed() string {
 	return "a number such as 10, a percentage such as 80%, or a time such as 500ms"
 }
 
-// Pattern implements Scalar.
+// Pattern returns a regular expression that matches the accepted texts. It implements Scalar.
 func (Amount) Pattern() string {
 	return `^([0-9]+(\.[0-9]+)?%?|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
 }
@@ -146,7 +146,7 @@ func (a Amount) MarshalYAML() (any, error) {
 // Percent is a share that is written as a percentage, with or without the percent sign. 80 and 80% mean the same. 0.8 is rejected.
 type Percent float64 // the value as a fraction
 
-// Parse implements Scalar.
+// Parse sets the value from its text in a document. It implements Scalar.
 func (p *Percent) Parse(text string) error {
 	number, signed := strings.CutSuffix(text, "%")
 	v, err := strconv.ParseFloat(number, 64)
@@ -163,10 +163,10 @@ func (p *Percent) Parse(text string) error {
 	return nil
 }
 
-// Allowed implements Scalar.
+// Allowed describes the accepted texts in words. It implements Scalar.
 func (Percent) Allowed() string { return "a percentage such as 80 or 80%" }
 
-// Pattern implements Scalar.
+// Pattern returns a regular expression that matches the accepted texts. It implements Scalar.
 func (Percent) Pattern() string { return `^[0-9]+(\.[0-9]+)?%?$` }
 
 // MarshalYAML returns the value with a percent sign, such as 80%.
@@ -177,7 +177,7 @@ func (p Percent) MarshalYAML() (any, error) {
 // Percentile is the percentage of requests that must meet an objective, written as 99 or 99%. 0.99 is rejected.
 type Percentile float64
 
-// Parse implements Scalar.
+// Parse sets the value from its text in a document. It implements Scalar.
 func (p *Percentile) Parse(text string) error {
 	var share Percent
 	if err := share.Parse(text); err != nil {
@@ -195,10 +195,10 @@ func (p *Percentile) Parse(text string) error {
 	return nil
 }
 
-// Allowed implements Scalar.
+// Allowed describes the accepted texts in words. It implements Scalar.
 func (Percentile) Allowed() string { return "a percentage from 50 to 99.99, such as 99" }
 
-// Pattern implements Scalar.
+// Pattern returns a regular expression that matches the accepted texts. It implements Scalar.
 func (Percentile) Pattern() string { return `^[0-9]+(\.[0-9]+)?%?$` }
 
 // MarshalYAML returns the value as a number, such as 99.
@@ -207,7 +207,7 @@ func (p Percentile) MarshalYAML() (any, error) { return float64(p), nil }
 // Tolerance is the tolerance of an HPA, a relative change. It is written as a number from 0 to 1 (0.1) or as a percentage (10%).
 type Tolerance float64
 
-// Parse implements Scalar.
+// Parse sets the value from its text in a document. It implements Scalar.
 func (t *Tolerance) Parse(text string) error {
 	number, percent := strings.CutSuffix(text, "%")
 	v, err := strconv.ParseFloat(number, 64)
@@ -226,10 +226,10 @@ func (t *Tolerance) Parse(text string) error {
 	return nil
 }
 
-// Allowed implements Scalar.
+// Allowed describes the accepted texts in words. It implements Scalar.
 func (Tolerance) Allowed() string { return "a number from 0 to 1 such as 0.1, or a percentage" }
 
-// Pattern implements Scalar.
+// Pattern returns a regular expression that matches the accepted texts. It implements Scalar.
 func (Tolerance) Pattern() string { return `^[0-9]+(\.[0-9]+)?%?$` }
 
 // MarshalYAML returns the value as a number, such as 0.1.
@@ -238,7 +238,7 @@ func (t Tolerance) MarshalYAML() (any, error) { return float64(t), nil }
 // Bytes is a size in bytes. It is written as a number, or as a number with Ki, Mi or Gi.
 type Bytes int64
 
-// Parse implements Scalar.
+// Parse sets the value from its text in a document. It implements Scalar.
 func (b *Bytes) Parse(text string) error {
 	number, factor := text, int64(1)
 	for suffix, f := range map[string]int64{"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30} {
@@ -257,8 +257,8 @@ func (b *Bytes) Parse(text string) error {
 	return nil
 }
 
-// Allowed implements Scalar.
+// Allowed describes the accepted texts in words. It implements Scalar.
 func (Bytes) Allowed() string { return "a size such as 16Mi or 512Ki, at most 16Gi" }
 
-// Pattern implements Scalar.
+// Pattern returns a regular expression that matches the accepted texts. It implements Scalar.
 func (Bytes) Pattern() string { return `^[0-9]+(Ki|Mi|Gi)?$` }

@@ -89,8 +89,8 @@ func (s *Store) carrier(c *policy.Compiled) *object {
 // resolve returns the policies that the engine will use, sorted by namespace and name. If several policies have the same scale target, only
 // one of them takes effect:
 //
-//   - the policy that already scales the target, unless that policy is in a ConfigMap or extends a policy in a ConfigMap, and another
-//     policy takes precedence by its file or by its older ConfigMap
+//   - the policy that already scales the target. It loses the target only if it is in a ConfigMap (or extends a policy in a ConfigMap) and
+//     another policy is in a file of the platform team or in an older ConfigMap
 //   - otherwise the first policy in the order of the method claims
 //
 // For each of the other policies, resolve stores the name of the policy that takes effect as the conflict.

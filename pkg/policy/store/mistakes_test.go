@@ -15,7 +15,7 @@ import (
 // mistake is one mistake in a valid document: the text old is replaced with the text wrong.
 type mistake struct{ name, old, wrong string }
 
-// Mistakes about an objective replace one of these lines of the valid document by an objective.
+// Each mistake about an objective replaces one of these texts of the valid document with text that contains an objective.
 const (
 	withoutObjective = "  activation: any\n"
 	firstSignal      = "  signals:\n  - {name: gateway, type: prometheus, queryRef: gateway-queue, target: 10}\n"

@@ -22,7 +22,7 @@ import (
 // and the highest accepted value and one value between them, and refused contains the values just outside this range.
 type values struct {
 	field    string // with the name of the document: "policy.objective.wait"
-	with     string // the lines of the spec that contain the field; $ is the value; they replace lines of the base document with the same key
+	with     string // lines of the spec with $ in place of the value; they replace the lines of the base document with the same keys
 	accepted string // separated by spaces; empty: all values of an enumeration, or both booleans
 	refused  string
 }
