@@ -55,7 +55,7 @@ func TestEachModeMatchesItsGoldenFile(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
 			r := release(mode.name)
-			r.Values["dashboards"] = map[string]any{"enabled": false} // another test compares them with config/dashboards
+			r.Values["dashboards"] = map[string]any{"enabled": false} // another test compares the dashboards with config/dashboards
 			golden.Compare(t, "testdata/"+mode.name+".yaml", whole(t, r))
 		})
 	}
@@ -72,7 +72,7 @@ func TestEachModeMatchesItsGoldenFile(t *testing.T) {
 func everything() map[string]any {
 	return map[string]any{
 		"dashboards":   map[string]any{"enabled": false},
-		"alerts":       map[string]any{"enabled": false}, // another test compares them with config/alerts
+		"alerts":       map[string]any{"enabled": false}, // another test compares the alerts with config/alerts
 		"certificates": map[string]any{"source": "cert-manager"},
 		"page":         map[string]any{"tenants": map[string]any{"enabled": true}},
 		"hostNetwork":  true,

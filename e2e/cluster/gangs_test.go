@@ -111,7 +111,7 @@ var frameworks = map[string]framework{
 		parent: `{apiVersion: kubeflow.org/v1, kind: PyTorchJob, spec: {pytorchReplicaSpecs: {Worker: {replicas: 4, template: {spec: {
   containers: [{name: pytorch, image: pytorch}]}}}}}}`,
 		labels:  map[string]string{"training.kubeflow.org/job-name": "train", "training.kubeflow.org/replica-type": "worker"},
-		hostile: []string{`{"spec":{"pytorchReplicaSpecs":{"Worker":{"replicas":1000000000}}}}`}, // it rejects negative numbers
+		hostile: []string{`{"spec":{"pytorchReplicaSpecs":{"Worker":{"replicas":1000000000}}}}`}, // the CRD rejects negative numbers
 	},
 	"RayCluster": {
 		parent: `{apiVersion: ray.io/v1, kind: RayCluster, spec: {workerGroupSpecs: [{groupName: gpu, replicas: 2, numOfHosts: 2}]}}`,

@@ -70,7 +70,7 @@ func newTraining(t *testing.T, name string) *training {
 	return tr
 }
 
-// taint keeps the pods of other tests off the node.
+// taint returns a taint that prevents the pods of other tests from running on the node.
 func (tr *training) taint() corev1.Taint {
 	return corev1.Taint{Key: "training", Value: tr.pool, Effect: corev1.TaintEffectNoSchedule}
 }

@@ -65,7 +65,8 @@ func (n *naive) value(ctx context.Context, app string) int64 {
 	}
 	value := 0.0
 	if json.NewDecoder(response.Body).Decode(&answer) == nil && len(answer.Data.Result) == 1 {
-		_, _ = fmt.Sscan(fmt.Sprint(answer.Data.Result[0].Value[1]), &value) // after an error, the value stays 0: the defect
+		// after an error, the value stays 0, which is the defect of this adapter
+		_, _ = fmt.Sscan(fmt.Sprint(answer.Data.Result[0].Value[1]), &value)
 	}
 	return int64(value)
 }

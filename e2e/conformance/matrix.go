@@ -284,6 +284,6 @@ func machineLoad() float64 {
 		return 0 // not Linux
 	}
 	first, _, _ := strings.Cut(string(text), " ")
-	load, _ := strconv.ParseFloat(first, 64) // the kernel writes a number
+	load, _ := strconv.ParseFloat(first, 64) // no error is possible, because the kernel writes a number
 	return load
 }

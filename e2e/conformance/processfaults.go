@@ -114,7 +114,8 @@ func everyProcess(act action) inject {
 	}
 }
 
-// needs injects a fault by calling the function of the adapter that which returns. Without such a function, the fault does not apply.
+// needs injects a fault by calling a function of the adapter. The parameter which returns this function from lab.Parts. If the function is
+// nil, the fault does not apply to the adapter.
 func needs(which func(lab.Parts) func(context.Context) error) inject {
 	return func(ctx context.Context, l *lab.Lab) (repair, error) {
 		do := which(l.Parts)

@@ -37,7 +37,7 @@ type churn struct {
 }
 
 // soak changes the load, the policies and the workloads of gpuscaler for the given time. It returns an error if the heap, the goroutines,
-// the open files or the memory of its processes grow, or the number of objects in the API server.
+// the open files or the memory of a process of gpuscaler grows, or if the number of objects in the API server grows.
 func soak(ctx context.Context, t lab.Target, span time.Duration) error {
 	ours, ok := t.(*adapters.Gpuscaler)
 	if !ok {

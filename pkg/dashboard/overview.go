@@ -85,7 +85,7 @@ var filterNames = []struct{ name, text string }{
 
 var orders = map[string]func(a, b *row) int{
 	"":        func(a, b *row) int { return 0 },
-	"name":    func(a, b *row) int { return 0 }, // keeps the order, because the rows are sorted by name before
+	"name":    func(a, b *row) int { return 0 }, // the rows are already sorted by name
 	"target":  func(a, b *row) int { return cmp.Compare(a.Target, b.Target) },
 	"ready":   func(a, b *row) int { return cmp.Compare(a.Ready, b.Ready) },
 	"loading": func(a, b *row) int { return cmp.Compare(a.Loading, b.Loading) },

@@ -50,8 +50,8 @@ func TestNodePoolsOfAGroup(t *testing.T) {
 	}
 }
 
-// If a limit of a NodePool caps targets, the row of the NodePool must contain the limit. The row of a spot NodePool must also contain a
-// limit because of which replicas remain on on-demand nodes.
+// If a limit of a NodePool caps targets, the row of the NodePool must contain the limit. If a limit of a spot NodePool keeps replicas on
+// on-demand nodes, the row of the spot NodePool must contain this limit.
 func TestRowOfANodePoolSaysWhyItProvidesNoNode(t *testing.T) {
 	r := fallbackRecord()
 	r.Group = &capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot},

@@ -120,8 +120,8 @@ func points(r resolution, workloads int) int {
 	return max(minPoints, full*fullSpan/max(fullSpan, workloads))
 }
 
-// setSignals changes the columns of the series to the signals of the current policy. It keeps the samples of a signal whose name had a
-// column.
+// setSignals changes the columns of the series to the signals of the current policy. It keeps the samples of a signal if the series already
+// has a column with the name of the signal.
 func (x *series) setSignals(signals []scaling.Signal) {
 	if slices.EqualFunc(x.signals, signals, func(name string, s scaling.Signal) bool { return name == s.Name }) {
 		return
@@ -215,7 +215,8 @@ func (s *sampler) read(k scaling.Key, w span, finest int, visit func(sample)) (s
 	if x == nil {
 		return nil
 	}
-	var until [len(resolutions)]int64 // a level is read only for the time before the first sample of the levels with a higher resolution
+	// until[i] is the last Unix time that is read from level i; later samples are read from levels with a higher resolution
+	var until [len(resolutions)]int64
 	for i, end := finest, w.to.Unix(); i < len(resolutions); i++ {
 		until[i] = end
 		if b := x.levels[i].buckets; len(b) > 0 {

@@ -224,7 +224,7 @@ func TestNumberOfStreamsIsLimited(t *testing.T) {
 func TestStreamReportsAStoppedLoop(t *testing.T) {
 	l := newTestCluster(1, Options{Refresh: 5 * time.Millisecond})
 	l.pass(time.Second, time.Second)
-	stopped := l.now.Add(time.Hour) // the engine does not tick
+	stopped := l.now.Add(time.Hour) // one hour after the last tick of the engine
 	l.page.options.Clock = func() time.Time { return stopped }
 	l.page.beat = 10 * time.Millisecond
 	server := httptest.NewServer(l.page)

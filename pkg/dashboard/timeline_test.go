@@ -68,7 +68,8 @@ func TestChartsStayWithinTheCanvas(t *testing.T) {
 		}
 		for _, d := range []string{p.steps(points, false), p.steps(points, true), p.line(points)} {
 			for _, n := range strings.FieldsFunc(d, func(r rune) bool { return strings.ContainsRune("MHVLZh ", r) }) {
-				if v, err := strconv.ParseFloat(n, 64); err != nil || !(v >= 0 && v <= picture.Canvas) { // true for NaN
+				// the negated comparison is also true if v is NaN
+				if v, err := strconv.ParseFloat(n, 64); err != nil || !(v >= 0 && v <= picture.Canvas) {
 					t.Fatalf("%q in %s", n, d)
 				}
 			}

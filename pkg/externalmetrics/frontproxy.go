@@ -45,8 +45,8 @@ func (p *frontProxy) AuthenticateRequest(r *http.Request) (*authenticator.Respon
 	return p.library.AuthenticateRequest(r)
 }
 
-// trusts reports whether the client has a certificate of the front proxy. If the client also sends intermediate certificates, it returns
-// false, and the library authenticates the client.
+// trusts reports whether the client has a certificate of the front proxy. If the client also sends intermediate certificates, trusts
+// returns false, and the library authenticates the client.
 func (p *frontProxy) trusts(r *http.Request) bool {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) != 1 {
 		return false

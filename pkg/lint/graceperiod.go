@@ -50,7 +50,7 @@ func endingOf(c *policy.Compiled, platform *policy.Platform) Ending {
 	target := c.Workload.Target
 	suffix := "-[0-9]+(-[0-9]+)?" // StatefulSet, LeaderWorkerSet
 	if target.Kind == "Deployment" {
-		suffix = "-[a-z0-9]{1,10}-[a-z0-9]{5}" // not the pods of another Deployment whose name begins with this name
+		suffix = "-[a-z0-9]{1,10}-[a-z0-9]{5}" // does not match pods of another Deployment whose name begins with this name
 	}
 	out := Ending{Workload: target.Kind + " " + target.Name, Pods: regexp.QuoteMeta(target.Name) + suffix}
 	for i := range c.Sources {
@@ -78,9 +78,9 @@ func endingOf(c *policy.Compiled, platform *policy.Platform) Ending {
 	return out
 }
 
-// gracePeriod reports a grace period in which more than one of a hundred requests of the last hour did not end. With fewer than a hundred
-// requests, this share is unknown. A pod that is removed by a scale-in, a rollout or a drain gets no new requests, and must finish its
-// requests in flight within the grace period.
+// gracePeriod adds a finding if more than 1% of the requests of the last hour took longer than the grace period. With fewer than 100
+// requests, gracePeriod adds no finding, because this share is unknown. A pod that is removed by a scale-in, a rollout or a drain gets no
+// new requests, and must finish its requests in flight within the grace period.
 func (c *check) gracePeriod(ctx context.Context, of *Subject) error {
 	e := &of.Ending
 	if e.Grace == nil || len(e.Buckets) == 0 {

@@ -11,7 +11,7 @@ import (
 
 // Checks of capacity groups whose nodes are found by their labels.
 const (
-	GroupWithoutNodes = "NodeGroupWithoutNodes" // no node has the labels, and none can be added
+	GroupWithoutNodes = "NodeGroupWithoutNodes" // no node has the labels, and no node can be added
 	GroupAboveMaximum = "NodeGroupAboveMaximum" // the group has more nodes than maxNodes
 	GroupTooSmall     = "NodeGroupTooSmall"     // the nodes that the group may have do not suffice for minReplicas
 	PodNotOnGroup     = "PodCannotUseNodeGroup" // the pods of a workload can run on no node of their group

@@ -42,7 +42,7 @@ func Rollouts(policies []*policy.Compiled, platform *policy.Platform, fleet Flee
 		others := otherMinimums(policies, c, group, fleet.Requests)
 		replicas := (room - others) / each
 		if replicas < 1 || replicas > int64(w.Policy.MaxReplicas) {
-			continue // there are not enough GPUs for any replica, or there are enough even for one more than maxReplicas
+			continue // the GPUs do not suffice for one replica, or they suffice for maxReplicas and one more pod
 		}
 		if r, known := fleet.Rollout(w, int32(replicas)); known && r.Surge > 0 && r.Unavailable == 0 {
 			all = append(all, waitingRollout(w, group, allUsed{replicas, each, room, others}))

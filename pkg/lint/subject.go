@@ -94,10 +94,10 @@ func signalOf(name string, s *policy.Source) Signal {
 			if m, known := e.Lookup(s.Metric); known {
 				suffix := ""
 				if m.Shape == exposition.Histogrammed {
-					suffix = "_count" // a histogram has no series with its own name, but with this suffix
+					suffix = "_count" // the series of a histogram have the name of the metric with a suffix, for example _count
 				}
 				for _, from := range m.From {
-					if from.Term == 0 { // a model server may not serve the series with other terms
+					if from.Term == 0 { // only series of the first term, because a model server may lack the series of other terms
 						out.Names = append(out.Names, from.Name+suffix)
 					}
 				}

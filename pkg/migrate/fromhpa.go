@@ -55,7 +55,7 @@ func (p *Plan) fromHPA(u *unstructured.Unstructured) (*spec.Policy, error) {
 // hpaMetric converts one metric of an HPA to a signal, and adds the signal to the policy out. If the metric cannot be converted, hpaMetric
 // adds the reason to p.Lost. It returns ErrManaged if the metric is the target that gpuscaler serves.
 func (p *Plan) hpaMetric(m *autoscalingv2.MetricSpec, out *spec.Policy) error {
-	switch { // by the fields that are set, because the field named type can contradict them in a file
+	switch { // selects by the fields that are set, because the field type of an HPA in a file can contradict them
 	case m.External != nil:
 		if m.External.Metric.Name == metricName {
 			return ErrManaged
@@ -149,8 +149,8 @@ func (p *Plan) externalMetric(m *autoscalingv2.ExternalMetricSource, out *spec.P
 	}
 }
 
-// amount returns v as the target of a signal. If v is not above 0, it returns nil and adds an entry about the metric, which what names, to
-// p.Lost.
+// amount returns v as the target of a signal. If v is not above 0, it returns nil and adds an entry to p.Lost. The parameter what is the
+// name of the metric in this entry.
 func (p *Plan) amount(v float64, what string) *spec.Amount {
 	if v > 0 {
 		if a, err := spec.NewAmount(number(v)); err == nil {

@@ -67,7 +67,7 @@ func TestChartsStayWithinTheCanvas(t *testing.T) {
 			t.Fatalf("%d lines", n)
 		}
 		for _, n := range strings.FieldsFunc(c.Series[0].Path, func(r rune) bool { return strings.ContainsRune("MHVZ ", r) }) {
-			if v, err := strconv.ParseFloat(n, 64); err != nil || !(v >= 0 && v <= Canvas) { // also an error for NaN
+			if v, err := strconv.ParseFloat(n, 64); err != nil || !(v >= 0 && v <= Canvas) { // the negated comparison is also true for NaN
 				t.Fatalf("%s in %s", n, c.Series[0].Path)
 			}
 		}

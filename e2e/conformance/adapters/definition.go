@@ -38,15 +38,16 @@ type definition struct {
 	Env     []string `json:"env,omitempty"`
 	// Address is the host:port of a running adapter. Empty: Command starts the adapter.
 	Address string `json:"address,omitempty"`
-	// Workloads contains the metric of each workload that the adapter scales. Empty: only the workloads whose load the gateway measures, with
-	// the metric gateway_waiting and the label app.
+	// Workloads contains the metric of each workload that the adapter scales. If it is empty, the adapter scales only the workloads whose load
+	// the gateway measures. Their metric is gateway_waiting with the label app.
 	Workloads map[string]metricOf `json:"workloads,omitempty"`
 }
 
 type metricOf struct {
 	Metric string            `json:"metric"`
 	Labels map[string]string `json:"labels,omitempty"`
-	// Divisor is the number by which the adapter divides the load before it serves the value; 0: 1. With 10, it serves replicas.
+	// Divisor is the number by which the adapter divides the load before it serves the value; 0 means 1. A replica serves a load of 10, so
+	// with the divisor 10 the adapter serves a number of replicas.
 	Divisor float64 `json:"divisor,omitempty"`
 }
 

@@ -22,7 +22,7 @@ import (
 	deployment "github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// lease is gpuscaler's lease duration. With the default of 15 s, the runs would be longer and would show nothing else.
+// lease is gpuscaler's lease duration. It is shorter than the default of 15 s, to shorten the runs.
 const lease = 8 * time.Second
 
 // scaleDownSeconds is the stabilization window for scale-downs, which is the same for all adapters.

@@ -22,7 +22,7 @@ type Read struct {
 type Change struct {
 	At       time.Time
 	Workload string
-	Field    string // Replicas or Desired
+	Field    string // the constant Replicas or Desired
 	From, To int32
 }
 
@@ -66,7 +66,7 @@ func (c Correct) equal(value float64) bool { return math.Abs(value-c.Value) <= 1
 // Decrease is a decrease of a served value or of replicas below the correct number.
 type Decrease struct {
 	Workload string  `json:"workload"`
-	Field    string  `json:"field"` // Served or Replicas
+	Field    string  `json:"field"` // the constant Served or Replicas
 	From     float64 `json:"from"`
 	To       float64 `json:"to"`
 	After    float64 `json:"afterSeconds"` // seconds since the start of the fault

@@ -43,8 +43,8 @@ type Parts struct {
 	Permissions []client.Object                                 // bindings of the adapter's roles
 	// UseKarpenter configures the adapter to use the NodePools gpu-spot and gpu-on-demand; nil: the adapter cannot use Karpenter.
 	UseKarpenter func() error
-	// Registers is true if the adapter creates its missing APIService. Otherwise the fault creates it again, as a new release of the adapter
-	// would.
+	// Registers is true if the adapter creates its missing APIService. Otherwise, the end of the fault creates the APIService again, as a new
+	// release of the adapter would.
 	Registers bool
 	Logs      []string // glob patterns of the adapter's log files
 }

@@ -94,7 +94,7 @@ func (s Results) present(target string, f Fault) (runs []Result) {
 	return runs
 }
 
-// others returns the runs whose version is not the given one.
+// others returns the runs whose version is not the given version.
 func others(runs []Result, version string) []Result {
 	return slices.DeleteFunc(slices.Clone(runs), func(r Result) bool { return r.Version == version })
 }

@@ -26,8 +26,8 @@ type ClosedPool struct {
 	Cause     string   `json:"cause"`
 	Limited   string   `json:"limited,omitempty"` // the resource of a limit, or the field of a maximum
 	Limit     *float64 `json:"limit,omitempty"`   // absent if there is no limit or maximum
-	Used      *float64 `json:"used,omitempty"`    // how much of the resource Limited the NodePool has
-	LimitOf   string   `json:"limitOf,omitempty"` // "owner", "schedule", "gpuscaler", or "group" for a maximum
+	Used      *float64 `json:"used,omitempty"`    // amount of the resource Limited on the nodes of the NodePool
+	LimitOf   string   `json:"limitOf,omitempty"` // source of the limit: "owner", "schedule" or "gpuscaler"; "group" for a maximum
 	Units     int64    `json:"units"`             // units of the group's resource on the nodes of the NodePool
 	Unmanaged int64    `json:"unmanaged"`         // units in use by pods without a policy of the group
 	Refused   int      `json:"refusedLaunches,omitempty"`

@@ -28,7 +28,7 @@ type Explanation struct {
 
 	At      time.Time `json:"at,omitzero"`    // time of the decision
 	Since   time.Time `json:"since,omitzero"` // time of the last change of the target
-	From    int32     `json:"from"`           // the target before that change
+	From    int32     `json:"from"`           // the target before the change at Since
 	Target  int32     `json:"target"`
 	Current int32     `json:"current"` // spec.replicas at the time of the decision
 	Ready   int32     `json:"ready"`
@@ -62,8 +62,8 @@ type Explanation struct {
 	Operator          *Operator `json:"operator,omitempty"`
 	// CappedBy is the capacity group that caps the target, with the reason. nil: no capacity group caps the target.
 	CappedBy *CappedBy `json:"cappedBy,omitempty"`
-	// Surge is the reason why the capacity group adds a replica before Karpenter evicts a replica, or why the group stopped adding it. "": the
-	// group adds none.
+	// Surge is the reason why the capacity group adds a replica before Karpenter evicts a replica, or why the group stopped adding it. It is
+	// "" if the group adds no replica.
 	Surge string `json:"surge,omitempty"`
 	// Objective is nil for a policy without an objective.
 	Objective *Objective `json:"objective,omitempty"`
@@ -187,8 +187,8 @@ func served(r engine.Record) string {
 	return Served
 }
 
-// RuleName returns the name of a rule. For a rule of a schedule or a signal, the name of the schedule or signal with the given index
-// follows.
+// RuleName returns the name of a rule. If the rule belongs to a schedule or a signal, the result also contains the name of the schedule or
+// signal at the given index.
 func RuleName(p *scaling.Policy, rule scaling.Rule, index int8) string {
 	name := rule.String()
 	switch i := int(index); {

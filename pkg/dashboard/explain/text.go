@@ -68,7 +68,7 @@ func (e Explanation) writeUndecided(w io.Writer) error {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "%s  %s   mode %s   policy %s\n", e.Policy, e.NotDecided, e.Mode, e.Origin)
 	fmt.Fprintf(out, "NOT SERVED  %s: an HPA that reads this target keeps its replicas\n", e.Served)
-	if e.NotDecided != e.Served { // the two texts are equal unless the cause is the scale target
+	if e.NotDecided != e.Served { // the two texts differ only if the scale target is the cause
 		fmt.Fprintln(out, "CHECK       the policy's scaleTargetRef, that the object and its namespace exist, and that its kind is watched:")
 		fmt.Fprintln(out, "            Deployment, StatefulSet, LeaderWorkerSet, and the kinds in the chart's scaleKinds")
 	}

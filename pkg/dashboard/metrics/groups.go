@@ -14,7 +14,7 @@ type GroupReader interface {
 	Group(name string) (engine.GroupRecord, bool)
 }
 
-// GroupCollector exports the records of capacity groups.
+// GroupCollector exports the records of capacity groups as Prometheus metrics.
 type GroupCollector struct {
 	decisions GroupReader
 	disabled  func() []string

@@ -40,7 +40,7 @@ type HPAFacts struct {
 	PausedIn, PausedOut bool
 	// Others contains the other objects that scale the same workload, such as "HorizontalPodAutoscaler b" and "ScaledObject c".
 	Others []string
-	// PoliciesKnown is true if the caller has set Policy and Deciders. If it is false, a nil Policy has no meaning.
+	// PoliciesKnown is true if the caller has set Policy and Deciders. If it is false, a nil Policy does not mean that the policy does not
 	// exist.
 	PoliciesKnown bool
 	// Policy is the policy that the HPA's metric selects. It is nil if the policy does not exist.
@@ -175,8 +175,8 @@ type Range struct{ Min, Max int32 }
 
 // Narrower returns why an HPA or ScaledObject cannot reach every target of the policy: its minReplicas is too high, or its maxReplicas is
 // too low. It returns an empty string if the object can reach all targets. The parameter zero is true if the object scales the workload
-// from 1 replica to 0 and back, as a ScaledObject does. If zero is false, gpuscaler does this, so an object with minReplicas 1 is correct
-// for a policy with minReplicas 0.
+// from 1 replica to 0 and back, as a ScaledObject does. If zero is false, gpuscaler scales the workload from 1 replica to 0 and back, so an
+// object with minReplicas 1 is correct for a policy with minReplicas 0.
 func Narrower(object, policy Range, zero bool) string {
 	least := policy.Min
 	if !zero {

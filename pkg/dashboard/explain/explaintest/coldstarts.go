@@ -10,8 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
-// NewWithColdStarts returns a service with an objective, for which the given starts of replicas were observed. The times of a start are in
-// seconds after the creation of its pod; 0: not known. The decision that caused a start is at the time at which the pod was created.
+// NewWithColdStarts returns a service with an objective, for which the given starts of replicas were observed. The times in a start are in
+// seconds after the creation of the pod; 0: not known. Each pod is created at the time of the decision that caused its start.
 func NewWithColdStarts(starts ...planner.ReplicaStart) *Service {
 	s := New(nil)
 	s.Workload.Policy = &scaling.Policy{MinReplicas: 1, MaxReplicas: 12,
