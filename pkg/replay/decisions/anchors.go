@@ -126,7 +126,7 @@ func newAnchors(r *run, s setup, others []*run, bursts bool, percentiles []float
 		a, allowed := anchors{Standard: standard}, allowedLate(percentile)
 		a.Fleet, a.Static = smallestStatic(r, s, allowed)
 		a.Tuned, a.TunedMet = tunedReactive(tuned, allowed)
-		a.Oracle = simulate(r, s, newOracle(search.best(allowed), r, s))
+		a.Oracle = simulate(r, s, newOracle(search.best(allowed), r, s, 0))
 		out[percentile] = a
 	}
 	return out

@@ -21,10 +21,26 @@ type oracle struct {
 	r    *run
 	s    setup
 	held slidingMax
+	// for each slot, the greatest need of a span of time that begins before a replica that is removed in this slot can be replaced; only the
+	// work that is known in advance, in parts of a unit (see resolution)
+	keep []int32
 }
 
-func newOracle(o oracleSettings, r *run, s setup) *oracle {
-	return &oracle{o, r, s, newSlidingMax(o.hold)}
+// resolution is the number of parts into which a unit of work is divided in oracle.keep.
+const resolution = 1000
+
+// newOracle returns the oracle for a run that begins in the slot first. The spans of time in keep are at most eight times as long as the
+// allowed wait: for a longer span, the wait hardly reduces the necessary capacity.
+func newOracle(o oracleSettings, r *run, s setup, first int) *oracle {
+	p := &oracle{o, r, s, newSlidingMax(o.hold), make([]int32, len(r.work))}
+	window, longest := s.cold+o.idle, 1+8*s.wait
+	q := newSlidingMin(window + 1)
+	for t := len(r.work) - 1; t >= first; t-- {
+		q.push(-t, -int32(math.Ceil(p.need(t, 0, 0, longest)*resolution-1e-6)))
+		q.expire(-t - window)
+		p.keep[t] = -q.first()
+	}
+	return p
 }
 
 func (p *oracle) decide(v *view) int32 {
@@ -43,8 +59,8 @@ func (p *oracle) decide(v *view) int32 {
 		n = max(n, p.held.push(v.t, int32(math.Ceil(p.need(v.t, excess, 0, p.s.cold)/capacity-1e-9)), p.hold))
 	}
 	if n < v.target {
-		// A replica that is removed now can be replaced after a cold start. Until a rollout, replicas have the old capacity.
-		keep := p.need(v.t, excess, v.queue, p.s.cold+1+p.idle)
+		// A replica that is removed now is missing for at least a cold start. Until a rollout, replicas have the old capacity.
+		keep := max(p.need(v.t, excess, v.queue, p.s.cold+1+p.idle), float64(p.keep[v.t])/resolution, p.forQueue(v))
 		n = max(n, min(int32(math.Ceil(keep/min(capacity, p.r.capacityAt(t))-1e-9)), v.target))
 	}
 	if v.queue > 0 {
@@ -65,13 +81,23 @@ func (p *oracle) need(t int, excess, queue float64, longest int) (most float64) 
 	}
 }
 
+// forQueue returns the least capacity, in work per slot, with which the queue is served in time. It includes for how long the work of the
+// queue has waited already.
+func (p *oracle) forQueue(v *view) (most float64) {
+	served := p.r.total[v.t] - v.queue
+	for age := 0; age < min(p.s.wait, v.t) && p.r.total[v.t-age] > served; age++ {
+		most = max(most, (p.r.total[v.t-age]-served)/float64(p.s.wait-age))
+	}
+	return most
+}
+
 // waiting returns the work that waits when a replica that starts now becomes ready, if no other replica starts. It is the greatest result
 // over all spans of time that end with the slot in which the replica becomes ready: the work of the span, minus the work that the replicas
 // serve in the span before its last slot.
 func (p *oracle) waiting(v *view, excess float64) (most float64) {
 	ready, q := v.t+p.s.cold, v.starts
 	served, counted, i, mask := 0.0, 0, q.tail-1, len(q.slot)-1
-	for n := 1; ; n = min(2*n, p.s.cold+1) {
+	for n := 1; ; n = min(n+1+n/4, p.s.cold+1) {
 		for counted < n-1 {
 			from := v.t // the first slot in which q.value[i] replicas are ready
 			if i > q.head {

@@ -104,6 +104,7 @@ func (q *oracleSearch) better(t *trial, best **trial, allowed float64) bool {
 			return true
 		}
 		r := q.siblings[n]
-		t.scores = append(t.scores, simulatePart(r, q.s, newOracle(t.oracleSettings, r, q.s), max(r.from-hour-8*q.s.cold, 0)))
+		first := max(r.from-hour-8*q.s.cold, 0)
+		t.scores = append(t.scores, simulatePart(r, q.s, newOracle(t.oracleSettings, r, q.s, first), first))
 	}
 }
