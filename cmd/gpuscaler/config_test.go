@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The flag --config names the PlatformConfig and policies in all commands, with the same meaning and shell completion. Previous names of this
-// flag in single commands are rejected.
+// The flag --config names the PlatformConfig and policies in all commands, with the same meaning and shell completion. Previous names of
+// this flag in single commands are rejected.
 func TestConfigurationHasOneFlagInAllCommands(t *testing.T) {
 	var with []string
 	var walk func(c *cobra.Command)
