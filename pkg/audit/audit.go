@@ -14,7 +14,7 @@ import (
 // Schema names the JSON format of a Report. New fields keep the name; a removed field or a changed meaning requires a new name.
 const Schema = "gpuscaler.io/audit/v1"
 
-// hoursPerMonth is the mean length of a month.
+// hoursPerMonth is the mean length of a month in hours.
 const hoursPerMonth = 730.0
 
 // Options configure Run.

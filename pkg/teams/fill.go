@@ -67,7 +67,8 @@ func (p *part) share() float64 { return p.shareOf(p.got) }
 
 func (p *part) shareOf(n int32) float64 { return float64(n) * p.dominant }
 
-// raiseTogether raises the shares of all members to a common level. It uses the greatest level at which all these replicas fit.
+// raiseTogether gives replicas to the members in open until their dominant shares reach a common level. The level is the greatest level at
+// which all these replicas fit.
 func (d *division) raiseTogether(open []*part, upTo func(*part) int32) {
 	low, high := math.Inf(1), 0.0
 	for _, p := range open {

@@ -84,8 +84,8 @@ func charged(m *Member, r int, n int32) int64 {
 }
 
 // For random teams in which some amounts per replica are not known: a member with an unknown amount keeps its replicas and receives no
-// more, except for a first replica, which can be removed while it is a trial. The first replica and the other members receive only what is
-// left below the limit.
+// more, except for a first replica, which can be removed while it is a trial. First replicas, and new replicas of other members, must fit
+// into the part of the limit that no member uses.
 func TestDivideNeverTreatsUnknownAsZero(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits, others, members := drawTeam(t, true)

@@ -30,9 +30,8 @@ func (c *controller) ends(term error) bool {
 	}
 }
 
-// restoreLimits removes the NodePool limits that gpuscaler set, if the process is about to exit. It is possible that no other replica exists
-// that could remove the limits later. If this process does not hold the Lease, restoreLimits does nothing, because another replica is the
-// leader.
+// restoreLimits removes the NodePool limits that gpuscaler set, if the process is about to exit. Possibly no other replica exists that can
+// remove the limits later. If this process does not hold the Lease, restoreLimits does nothing, because another replica is the leader.
 func (c *controller) restoreLimits(ctx context.Context, term error) {
 	if !c.ends(term) || !c.leading() {
 		return

@@ -87,9 +87,9 @@ func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
 	return err
 }
 
-// split divides the traffic into three parts by time: Search, on which many values are tried; Choose, the first half of the rest, on which
-// the best of these values are compared to select one; and Report, the second half, on which the selected values are measured for the
-// report.
+// split divides the traffic into three parts by time. On the part Search, many values are tried. The time after Search is divided into two
+// halves: on the first half, Choose, the best of these values are compared to select one; on the second half, Report, the selected values
+// are measured for the report.
 func (o *tuneOptions) split(ctx context.Context, whole evaluate.Case) (p tune.Parts, err error) {
 	_, files, err := o.recordings()
 	if err != nil {

@@ -174,7 +174,7 @@ func scaledObject(u *unstructured.Unstructured, a *audit.Autoscaler) (kind, name
 	return cmp.Or(ref["kind"], "Deployment"), ref["name"], malformed, noSchedule
 }
 
-// triggerType returns the type of a trigger, or "unknown" if it is not in the form of KEDA's types.
+// triggerType returns the type of a trigger. It returns "unknown" if the text is not a DNS label, because KEDA's types are DNS labels.
 func triggerType(text string) string {
 	if len(text) > 63 || len(validation.IsDNS1123Label(text)) > 0 {
 		return "unknown"

@@ -77,8 +77,8 @@ const youngPod = 30 * time.Minute
 // PromQL's increase ignores the first value of a series, so it would omit the requests that waited for a new replica, which are the late
 // requests.
 //
-// The query uses PromQL's increase for pods whose counter was reset or whose series ended. It also does so for a series of an older pod
-// that begins in the step after a gap in the scrapes. kube_pod_start_time provides the age of the pod.
+// The query uses PromQL's increase for pods whose counter was reset or whose series ended. It also uses PromQL's increase if the series of
+// an older pod begins in the step after a gap in the scrapes. kube_pod_start_time provides the age of the pod.
 func (r *reader) increase(metric string, pairs ...string) string {
 	all, step := r.metric(metric, pairs...), r.step()
 	grown := r.original(fmt.Sprintf("(%s - %s offset %s >= 0)", all, all, step))

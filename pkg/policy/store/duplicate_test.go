@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// Two files contain the same policy. The log of a load must have one line about it, which says which file and line is in force and which is
-// refused. This must also be true if the first file has a mistake.
+// Two files contain the same policy. A load must report this in one line, with the file and line of the policy in force and the file and
+// line of the refused policy. This must also be true if the first file has a mistake.
 func TestSamePolicyInTwoFilesIsReportedOnce(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")

@@ -21,9 +21,9 @@ import (
 // values is a row of a table of test values for one field: accepted values and refused values. For a number, accepted contains the lowest
 // and the highest accepted value and one value between them, and refused contains the values just outside this range.
 type values struct {
-	field    string // with the name of the document: "policy.objective.wait"
+	field    string // name of the document and path of the field: "policy.objective.wait"
 	with     string // lines of the spec with $ in place of the value; they replace the lines of the base document with the same keys
-	accepted string // separated by spaces; empty: all values of an enumeration, or both booleans
+	accepted string // accepted values, separated by spaces; empty: all values of an enumeration, or both booleans
 	refused  string
 }
 
