@@ -27,7 +27,9 @@ var (
 	benchAnchors = flag.String("anchors", "", "file that keeps the scores of the anchors, to save time when only the policy changes")
 	benchTuning  = flag.String("tuning", "", "changed constants, for example Event=1,Caution=0.5")
 	benchQuiet   = flag.Bool("quiet", false, "print the summaries only")
-	benchVary    = flag.Bool("vary", false, "also print the summary without each part, and with half and twice each constant")
+	benchSampled = flag.Bool("sampled", false, "policies with an objective read samples as in a usual installation: scrapes and polls every "+
+		"15 s, rates over a minute")
+	benchVary = flag.Bool("vary", false, "also print the summary without each part, and with half and twice each constant")
 )
 
 // TestBenchDecisions prints the table of `make bench-decisions`.
@@ -35,7 +37,7 @@ func TestBenchDecisions(t *testing.T) {
 	if *benchFamilies == "" {
 		t.Skip("the benchmark runs with -families only: see make bench-decisions")
 	}
-	g := grid{tuning: tuned(t, *benchTuning), anchors: readAnchors(t)}
+	g := grid{tuning: tuned(t, *benchTuning), anchors: readAnchors(t), sampled: *benchSampled}
 	g.seeds = parsed(t, *benchSeeds, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
 	g.colds, g.waits = parsed(t, *benchColds, time.ParseDuration), parsed(t, *benchWaits, time.ParseDuration)
 	g.percentiles = parsed(t, *benchPct, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })

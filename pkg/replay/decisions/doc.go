@@ -25,6 +25,10 @@
 // A second simulator processes whole requests. It is used for traffic with so few requests that single requests have an effect on the
 // result. In this simulator, each replica has 1, 4, 8 or 32 slots, which is the number of requests that it processes at once.
 //
+// By default, a policy reads the exact values of the last slot. With the flag -sampled, a policy with an objective reads what a usual
+// installation measures: arrivals and throughput as means of a minute, and a sample every 15 s that is 10 to 20 s old. The baselines and
+// the oracle still read exact values.
+//
 // # Scores
 //
 // The first 60% of a run only give the policies a history. The last 40% are scored: the share of late work, and the replica-seconds.

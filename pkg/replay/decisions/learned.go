@@ -20,6 +20,10 @@ type learned struct {
 	r     *run
 	plan  objective.Plan
 	count [64]int
+
+	// sampled is true if the policy reads what a usual installation measures. If it is false, the policy reads exact values of the last slot.
+	sampled bool
+	samples samples
 }
 
 func newLearned(r *run, s setup, percentile float64, t objective.Tuning) *learned {
@@ -30,12 +34,15 @@ func newLearned(r *run, s setup, percentile float64, t objective.Tuning) *learne
 func (p *learned) decide(v *view) int32 {
 	now := epoch.Add(time.Duration(v.t) * SlotSeconds * time.Second)
 	known := func(x float64) objective.Value { return objective.Value{V: x, At: now, Known: v.t > 0} }
+	arrived, served, queued := known(v.arrived/SlotSeconds), known(v.served/SlotSeconds), known(v.queue)
+	if p.sampled {
+		arrived, served, queued = p.samples.read(v, now)
+	}
 	version := uint64(1)
 	if v.t > p.r.change {
 		version = 2
 	}
-	e := objective.Evidence{Arrivals: known(v.arrived / SlotSeconds), Served: known(v.served / SlotSeconds), Queued: known(v.queue),
-		Ready: v.ready, Starting: p.starting(v), Version: version}
+	e := objective.Evidence{Arrivals: arrived, Served: served, Queued: queued, Ready: v.ready, Starting: p.starting(v), Version: version}
 	if v.ready > p.last { // replicas became ready since the previous slot
 		p.cold[0].Total = time.Duration(p.s.cold) * SlotSeconds * time.Second
 		e.ColdStarts = p.cold[:]

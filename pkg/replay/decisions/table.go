@@ -20,6 +20,7 @@ type grid struct {
 	waits       []time.Duration
 	percentiles []float64
 	tuning      objective.Tuning
+	sampled     bool                           // policies with the model read samples (learned.sampled)
 	anchors     map[string]map[float64]anchors // results for comparison that were already computed
 }
 
@@ -65,6 +66,7 @@ func (g grid) cells(f family, seed uint64, each func(c *cell)) {
 			for _, percentile := range g.percentiles {
 				c := cell{family: f.name, seed: seed, cold: cold, wait: wait, percentile: percentile, anchors: known[percentile]}
 				policy := newLearned(r, s, percentile, g.tuning)
+				policy.sampled = g.sampled
 				c.learned = simulate(r, s, policy)
 				c.rule = policy.ruleName()
 				each(&c)
