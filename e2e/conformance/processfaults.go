@@ -66,8 +66,8 @@ func operator(act action) inject {
 	return pick(act, func(p lab.Parts) func(context.Context) (*stack.Process, error) { return p.Operator }, "KEDA does not run")
 }
 
-// pick applies an action to one process of the adapter. which returns the function that finds the process, or nil if the adapter does not
-// have it; then reason is returned as the error.
+// pick applies an action to one process of the adapter. The parameter which returns the function that finds the process, or nil if the
+// adapter has no such process. In this case, the fault returns the error reason.
 func pick(act action, which func(lab.Parts) func(context.Context) (*stack.Process, error), reason lab.NotApplicable) inject {
 	return func(ctx context.Context, l *lab.Lab) (repair, error) {
 		find := which(l.Parts)

@@ -39,7 +39,7 @@ type nodeGroup struct {
 	name   string // prefix of the names of its nodes
 	labels map[string]string
 	gpus   int64 // number of GPUs of each node
-	max    int   // "sets min,max size [...] for a node group" (parameter nodes)
+	max    int   // maximum number of nodes: "sets min,max size [...] for a node group" (parameter nodes)
 }
 
 const (
@@ -231,7 +231,7 @@ func (a *autoscaler) removable(s *state, n *corev1.Node) bool {
 	elsewhere := int64(0)
 	for i := range s.nodes {
 		if s.nodes[i].Name != n.Name {
-			elsewhere += a.free(s, s.nodes[i].Name) // free GPUs are free pods, because each pod of this test requests one GPU
+			elsewhere += a.free(s, s.nodes[i].Name) // each free GPU has space for one pod, because each pod of this test requests one GPU
 		}
 	}
 	return gpus <= elsewhere

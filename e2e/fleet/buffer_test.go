@@ -21,9 +21,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// A group of labeled nodes has a CapacityBuffer before known demand. The autoscaler reports in its status that no node has space for a
-// replica. Meanwhile the target must be capped at two replicas, one with a node and one that waits, and explain must name this report.
-// Without the report, the full target must apply. The CapacityBuffer must be deleted when the schedule ends.
+// gpuscaler creates a CapacityBuffer for a group of labeled nodes before a schedule begins. The autoscaler reports in the status of the
+// CapacityBuffer that no node has space for a replica. The target must then be capped at two replicas, one with a node and one that waits,
+// and `gpuscaler explain` must show the autoscaler's report. Without the report, the full target must apply. The CapacityBuffer must be
+// deleted when the schedule ends.
 func TestInfeasibleBufferOfLabeledNodesCapsTheTarget(t *testing.T) {
 	ns, load := suite.Namespace(t, "buffered"), &exporter.Knobs{}
 	set := func(replicas int32) { load.Set(exporter.Values{Upstream: float64(replicas)*10 - 3}) }

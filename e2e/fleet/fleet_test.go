@@ -42,9 +42,9 @@ behavior:
 // GPUs are less than a burst needs:
 //
 //  1. While nodes may be added, no target is capped. When all twelve GPUs are used, one pod waits. After a minute the target does not
-//     increase above the eleven replicas that run and this one, although the demand does. The running pods stay.
+//     exceed the eleven running replicas and the waiting one, although the demand increases. The running pods stay.
 //  2. A machine fails. The autoscaler replaces it, and the eleven replicas run again.
-//  3. Before known demand, gpuscaler advises a command that keeps the nodes. Nodes with this annotation stay although they are empty.
+//  3. Before a schedule begins, gpuscaler prints a command that annotates the nodes. Annotated nodes stay although they are empty.
 //  4. Without the annotation the autoscaler removes the unneeded nodes. The node of the notebook stays, and the last replica moves to it.
 //
 // gpuscaler writes nothing to a Node.

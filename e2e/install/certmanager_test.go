@@ -115,7 +115,7 @@ func (h host) mountCertificate(t *testing.T, namespace string, last []byte) []by
 
 // servedBy returns an error unless the server behind the port of the proxy presents the certificate want.
 func servedBy(port string, want []byte) error {
-	// not verified by the client, because the certificate is compared below
+	// The client does not verify the certificate, because the code below compares the certificate with want.
 	c, err := tls.Dial("tcp", net.JoinHostPort("127.0.0.1", port), &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ const clusterExamples = "../../config/examples/cluster"
 // Users copy the examples, so the API server must accept each object, and each object must have the effect that its comment describes.
 func TestClusterExamplesAreAcceptedAndWork(t *testing.T) {
 	serve(t, "karpenter.sh", "nodepools")
-	// in the order of their use, because a file can need the objects of an earlier file
+	// The test creates the objects of the files in this order, because a file can need the objects of an earlier file.
 	files := []string{"priorityclasses.yaml", "resourcequotas.yaml", "nodepools.yaml", "gpu-server.yaml"}
 	all, err := filepath.Glob(clusterExamples + "/*.yaml")
 	if err != nil || len(all) != len(files) {

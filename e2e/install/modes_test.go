@@ -65,7 +65,7 @@ func TestEachModeInstallsAndUninstallsInARestrictedNamespace(t *testing.T) {
 				stack.Eventually(t, time.Minute, "two pods", available(h.namespace, 2))
 			}
 			checkTypes(t, objects)
-			// false: without the hook, which would run in a pod that kwok only simulates; another test runs the hook as a process
+			// The argument false disables the hook, which would run in a pod that kwok only simulates. Another test runs the hook as a process.
 			h.uninstall(step.name, false)
 			stack.Eventually(t, time.Minute, "no object is left", func(context.Context) error {
 				if left := existing(t, objects); len(left) > 0 {

@@ -289,7 +289,7 @@ func scaledObjects(t *testing.T, namespace string, ours client.Client) {
 	}
 }
 
-// scales tests in which namespaces writes to /scale are accepted, and which of these writes.
+// scales tests in which namespaces gpuscaler may write /scale, and which writes are accepted there.
 func scales(t *testing.T, ours client.Client, listed, other string) {
 	probe := workload.Deployment(other, "scale-probe", 0)
 	exists(t, probe)

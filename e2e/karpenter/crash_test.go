@@ -342,8 +342,8 @@ func crashed(t *testing.T, c *crash) {
 		})
 	g.end(syscall.SIGKILL)
 	t.Logf("killed %s behind real time, in the middle of the move of %s", time.Since(g.config.now()).Round(time.Second), victim)
-	// These Events must be deleted, because the next leader uses real time. By its clock the launches failed a minute ago. By the clock of
-	// the killed process they failed half an hour ago, before the probe began.
+	// The Events about rejected launches must be deleted, because the next leader uses real time. By its clock the launches failed a minute
+	// ago. By the clock of the killed process they failed half an hour ago, before the probe began.
 	refused := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}}
 	if err := suite.Client.DeleteAllOf(t.Context(), refused, client.InNamespace("default"),
 		client.MatchingFields{"reason": "InsufficientCapacityError"}); err != nil {

@@ -36,7 +36,7 @@ const NodeClass = "default"
 // InstanceType is an instance type of the cloud, with the same price in each zone.
 type InstanceType struct {
 	Name string
-	// number of GPUs: 0 or 1, because a simulated node has the capacity that its NodeClaim requests
+	// GPUs is the number of GPUs: 0 or 1, because a simulated node has the capacity that its NodeClaim requests.
 	GPUs   int
 	Prices map[string]float64 // price in dollars per hour by capacity type: spot, on-demand
 	Zones  []string           // default: zone-a

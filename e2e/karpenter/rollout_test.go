@@ -89,7 +89,7 @@ func rolledOut(namespace string, n int32) func(context.Context) error {
 
 func deployment(ctx context.Context, namespace string) *appsv1.Deployment {
 	d := &appsv1.Deployment{}
-	// if the command failed, the empty Deployment does not match
+	// After an error, d is empty, so that the check of the caller fails.
 	_ = suite.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "chat"}, d)
 	return d
 }

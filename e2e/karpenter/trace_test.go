@@ -188,7 +188,7 @@ func (m *recorded) end(t *testing.T) {
 // lived contains what the test observed during the trace.
 type lived struct {
 	atRisk bool
-	ready  float64 // the time of ready replicas divided by the time of demanded replicas
+	ready  float64 // replica-seconds of ready replicas divided by replica-seconds of demanded replicas
 	least  int64
 }
 

@@ -32,7 +32,7 @@ func TestManifestOfTheGuideWorks(t *testing.T) {
 	s := place(t, "readme", 0)
 	here := []string{
 		"redis.team-embed.svc:6379", redis, "embed-worker", name, "namespace: team-embed", "namespace: " + s.ns, "embed-jobs", s.queue(),
-		// a window that is open at any time of day
+		// The new window is open at any time of day.
 		`office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" min=2`, `office UTC "0 0 1 1 *" "1 0 1 1 *" min=2`,
 		`metadata: {scalerAddress: "dns:///gpuscaler-scaler.gpuscaler-system.svc:9090"}`,
 		fmt.Sprintf("metadata: {scalerAddress: %q}", scaler.Address),

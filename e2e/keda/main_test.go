@@ -31,7 +31,7 @@ func run(m *testing.M) int {
 	// streaming lists.
 	os.Setenv("KUBE_FEATURE_WatchListClient", "false")
 	log.SetLogger(logr.Discard()) // discards the client's warnings about KEDA's finalizers
-	// in a separate directory, because the flags need the path before the stack has a directory
+	// The certificates are in a separate directory, because the flags contain their path and are needed before the stack has a directory.
 	certificates, err := os.MkdirTemp("", "gpuscaler-scaler-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

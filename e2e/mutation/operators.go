@@ -26,7 +26,7 @@ var swaps = map[token.Token]token.Token{
 // binary replaces the operator of an expression.
 func (f *finder) binary(e *ast.BinaryExpr) {
 	if f.pkg.TypesInfo.Types[e].Value != nil {
-		// With a mutated operand, the shift would no longer be a constant, and its constant operand would get another type.
+		// With a mutated operand, the shift would not be a constant, and Go would give its other operand a different type.
 		f.fixed[e.X], f.fixed[e.Y] = e.Op == token.SHL, e.Op == token.SHL
 		return
 	}

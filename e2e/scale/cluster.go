@@ -152,7 +152,7 @@ func (c *cluster) frontProxy() (certificate, key string) {
 }
 
 // surroundings sends 25 requests a second to the API server until ctx ends, as the kubelet and the proxies of an installed gpuscaler do.
-// Without them, the API server would have less other work while the null adapter is measured.
+// Without these requests, the API server would have less other work while the null adapter is measured than while gpuscaler is measured.
 func (c *cluster) surroundings(ctx context.Context) error {
 	kubelet.Run(ctx, c.stack)
 	for range 3 {

@@ -50,7 +50,7 @@ func (c *cluster) policy(i, minReplicas int) string {
 }
 
 // writePolicies writes the files of the first n policies with the given minReplicas, a hundred policies in each file. The policy with the
-// index edited has one more; -1: no policy.
+// index edited has minReplicas plus one; if edited is -1, all policies have minReplicas.
 func (c *cluster) writePolicies(to controller.Policies, minReplicas, n, edited int) error {
 	for first := 0; first < n; first += perFile {
 		if err := c.writeFile(to, minReplicas, first, edited); err != nil {
