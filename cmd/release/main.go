@@ -1,6 +1,6 @@
 // Command release builds the artifacts of a release and publishes them. `make release-dry-run` builds them, publishes the image and the
-// chart to a registry on loopback, and prints what only a release can do. The workflow of a release runs the same target, and then
-// `make release-publish`, which publishes the files of that run.
+// chart to a registry on loopback, and prints the steps that only a release can do. The workflow of a release runs `make release-dry-run`
+// and then `make release-publish`, which publishes the files of that run.
 package main
 
 import (

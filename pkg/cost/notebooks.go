@@ -85,8 +85,8 @@ type Notebook struct {
 	Model     string    `json:"model"`
 	GPUs      int       `json:"gpus"`
 	IdleSince time.Time `json:"idleSince"`
-	Hourly    float64   `json:"hourly"` // current cost per hour
-	Cost      float64   `json:"cost"`   // cost since IdleSince
+	Hourly    float64   `json:"hourly"` // current cost in dollars per hour
+	Cost      float64   `json:"cost"`   // cost in dollars since IdleSince
 	Priced    bool      `json:"priced"` // false: the cost is unknown
 }
 

@@ -19,7 +19,7 @@ type Amount struct {
 	Pods       int64 // sum of the requests of the member's existing pods
 }
 
-// Member is one workload of the team, with its target and what its replicas request.
+// Member is one workload of the team, with its target and the amounts that its replicas request.
 type Member struct {
 	Key     string   // namespace/name; if two members have equal shares, the lower key is first
 	Want    int32    // target of the member without the limit
@@ -55,7 +55,7 @@ type division struct {
 	limits []Limit
 	others []int64
 	parts  []part  // ordered by key
-	room   []int64 // for each limit, the amount that members may receive in addition to what they have
+	room   []int64 // for each limit, the amount that is still available to members
 	soft   []int64 // for each limit, the amount used by pods of no member and by replicas that are being removed; only for step 4 (raises)
 	stop   []int8  // for each part, the limit that prevented its next replica; -1: none
 }

@@ -10,7 +10,7 @@
 // # The order in which members receive replicas
 //
 // If a limit is large enough for all targets, no target is reduced. Otherwise the members receive replicas in four steps. Each step divides
-// what the steps before it left:
+// the amounts that the previous steps have not used:
 //
 //   - Step 1, minimum: minReplicas, the minimum of an override, or all replicas of a paused workload.
 //   - Step 2, running: up to the replicas that exist. Therefore a running replica is removed only for the minimum of another workload, and

@@ -75,7 +75,7 @@ func isUnknown(m *Member) bool {
 	return slices.ContainsFunc(m.Amounts, func(a Amount) bool { return !a.Known })
 }
 
-// charged returns what a member uses of a limit with n replicas.
+// charged returns the amount of the limit with index r that n replicas of a member use.
 func charged(m *Member, r int, n int32) int64 {
 	if a := m.Amounts[r]; !a.Known {
 		return max(a.Pods, int64(n)*max(a.PerReplica, 1))

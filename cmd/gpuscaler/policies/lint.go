@@ -189,7 +189,7 @@ func (o *lintOptions) collect(ctx context.Context, names []string) (*linted, err
 func (l *linted) fact(what, value string) { l.Facts = append(l.Facts, fact{what, value}) }
 
 // policies adds a finding for each problem for which the controller refuses a policy. The store does not contain refused policies, so no
-// other check reports these problems. fix is the text about what the user must do.
+// other check reports these problems. fix is the advice for the user, such as "correct the annotations of the object".
 func (l *linted) policies(problems []policy.Problem, fix string) {
 	for _, p := range problems {
 		about := p.File

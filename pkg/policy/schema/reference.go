@@ -38,7 +38,7 @@ func Reference() string {
 	return b.String()
 }
 
-// evidence returns a table of what each signal measures for an objective.
+// evidence returns a Markdown table with the quantity that each signal measures for an objective.
 func evidence() string {
 	var b strings.Builder
 	b.WriteString("\n## What a signal measures for an objective\n\n")

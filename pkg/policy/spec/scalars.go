@@ -69,7 +69,7 @@ func (Duration) Allowed() string {
 	return "a duration such as 90s, 10m or 1h30m, or whole seconds, at most a year"
 }
 
-// Pattern returns a regular expression that matches the accepted texts. It implements Scalar.
+// Pattern returns a regular expression that matches every accepted text. It implements Scalar.
 func (Duration) Pattern() string { return `^([0-9]+|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$` }
 
 // MarshalYAML returns the shortest form, as String does.
@@ -130,7 +130,7 @@ func (Amount) Allowed() string {
 	return "a number such as 10, a percentage such as 80%, or a time such as 500ms"
 }
 
-// Pattern returns a regular expression that matches the accepted texts. It implements Scalar.
+// Pattern returns a regular expression that matches every accepted text. It implements Scalar.
 func (Amount) Pattern() string {
 	return `^([0-9]+(\.[0-9]+)?%?|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
 }
@@ -166,7 +166,7 @@ func (p *Percent) Parse(text string) error {
 // Allowed describes the accepted texts in words. It implements Scalar.
 func (Percent) Allowed() string { return "a percentage such as 80 or 80%" }
 
-// Pattern returns a regular expression that matches the accepted texts. It implements Scalar.
+// Pattern returns a regular expression that matches every accepted text. It implements Scalar.
 func (Percent) Pattern() string { return `^[0-9]+(\.[0-9]+)?%?$` }
 
 // MarshalYAML returns the value with a percent sign, such as 80%.
@@ -198,7 +198,7 @@ func (p *Percentile) Parse(text string) error {
 // Allowed describes the accepted texts in words. It implements Scalar.
 func (Percentile) Allowed() string { return "a percentage from 50 to 99.99, such as 99" }
 
-// Pattern returns a regular expression that matches the accepted texts. It implements Scalar.
+// Pattern returns a regular expression that matches every accepted text. It implements Scalar.
 func (Percentile) Pattern() string { return `^[0-9]+(\.[0-9]+)?%?$` }
 
 // MarshalYAML returns the value as a number, such as 99.
@@ -229,7 +229,7 @@ func (t *Tolerance) Parse(text string) error {
 // Allowed describes the accepted texts in words. It implements Scalar.
 func (Tolerance) Allowed() string { return "a number from 0 to 1 such as 0.1, or a percentage" }
 
-// Pattern returns a regular expression that matches the accepted texts. It implements Scalar.
+// Pattern returns a regular expression that matches every accepted text. It implements Scalar.
 func (Tolerance) Pattern() string { return `^[0-9]+(\.[0-9]+)?%?$` }
 
 // MarshalYAML returns the value as a number, such as 0.1.
@@ -260,5 +260,5 @@ func (b *Bytes) Parse(text string) error {
 // Allowed describes the accepted texts in words. It implements Scalar.
 func (Bytes) Allowed() string { return "a size such as 16Mi or 512Ki, at most 16Gi" }
 
-// Pattern returns a regular expression that matches the accepted texts. It implements Scalar.
+// Pattern returns a regular expression that matches every accepted text. It implements Scalar.
 func (Bytes) Pattern() string { return `^[0-9]+(Ki|Mi|Gi)?$` }

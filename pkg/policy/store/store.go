@@ -34,7 +34,7 @@ type Status struct {
 	InForce  string           `json:"inForce,omitempty"` // name and version of the document in force, such as chat.yaml@3f1c
 	Since    time.Time        `json:"since"`             // time at which the state began; zero without a clock
 	Problems []policy.Problem `json:"problems,omitempty"`
-	Waits    string           `json:"waits,omitempty"` // what the document waits for, if it is not in force although it has no problem
+	Waits    string           `json:"waits,omitempty"` // reason why a document without problems is not in force
 
 	duplicate bool // whether another document with the same name takes precedence
 }
