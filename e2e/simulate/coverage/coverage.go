@@ -89,8 +89,8 @@ func (t *Table) Rare(states []string, possible func(schedule.Kind) bool) (rarest
 	return rarest, most > 0
 }
 
-// Lacking returns a state in which a kind of fault has occurred fewer than Enough times. Consecutive values of n select all such states in
-// turn. ok is false if there is no such state.
+// Lacking returns a state in which a kind of fault has occurred fewer than Enough times. Consecutive values of n select all of these
+// states, one after the other. ok is false if there is no such state.
 func (t *Table) Lacking(n uint64) (state string, ok bool) {
 	var all []string
 	for _, d := range Dimensions {
