@@ -55,11 +55,16 @@ func TestMissingKubeconfigIsExplained(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")
 	t.Setenv("KUBECONFIG", file)
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	for _, args := range [][]string{{"explain"}, {"lint"}, {"restore"}, {"import", "--all"}, {"get"}, {"page"}, {"check"}} {
+	for _, args := range [][]string{{"explain"}, {"lint"}, {"restore"}, {"import", "--all"}, {"get"}, {"page"}, {"check"},
+		{"audit", "--prometheus", "http://127.0.0.1:1"}} {
 		code, _, problem := runLine(t, args...)
-		if code != 1 || !strings.Contains(problem, "no kubeconfig: "+file+" has no context") || strings.Contains(problem, "KUBERNETES_MASTER") {
+		if code != 1 || !strings.Contains(problem, "no kubeconfig: "+file+" does not exist") || strings.Contains(problem, "KUBERNETES_MASTER") {
 			t.Errorf("%v: exit code %d: %s", args, code, problem)
 		}
+	}
+	commandtest.Write(t, file, []byte("{apiVersion: v1, kind: Config}"))
+	if code, _, problem := runLine(t, "get"); code != 1 || !strings.Contains(problem, "no kubeconfig: "+file+" has no context") {
+		t.Errorf("an empty kubeconfig: exit code %d: %s", code, problem)
 	}
 	commandtest.Write(t, file, []byte(`{apiVersion: v1, kind: Config, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}],
 contexts: [{name: prod, context: {cluster: a}}, {name: dev, context: {cluster: a}}]}`))

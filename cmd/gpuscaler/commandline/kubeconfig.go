@@ -35,6 +35,8 @@ func (f *Kube) ClientConfig() (*rest.Config, error) {
 	switch {
 	case rawErr != nil:
 		return nil, fmt.Errorf("read the kubeconfig: %w", rawErr)
+	case len(raw.Contexts) == 0 && !f.exists():
+		return nil, fmt.Errorf("no kubeconfig: %s does not exist", f.source())
 	case len(raw.Contexts) == 0:
 		return nil, fmt.Errorf("no kubeconfig: %s has no context", f.source())
 	case f.Context != "" && raw.Contexts[f.Context] == nil:
@@ -55,11 +57,23 @@ func (f *Kube) source() string {
 	return cmp.Or(os.Getenv(clientcmd.RecommendedConfigPathEnvVar), "~/.kube/config")
 }
 
-// Loader returns the kubeconfig that the flags select. Unlike ClientConfig, it also gives access to the contexts and the namespace.
-func (f *Kube) Loader() clientcmd.ClientConfig {
+// exists reports whether there is a kubeconfig file at all.
+func (f *Kube) exists() bool {
+	return slices.ContainsFunc(f.rules().GetLoadingPrecedence(), func(name string) bool {
+		_, err := os.Stat(name)
+		return err == nil
+	})
+}
+
+func (f *Kube) rules() *clientcmd.ClientConfigLoadingRules {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.Kubeconfig
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.Context})
+	return rules
+}
+
+// Loader returns the kubeconfig that the flags select. Unlike ClientConfig, it also gives access to the contexts and the namespace.
+func (f *Kube) Loader() clientcmd.ClientConfig {
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(f.rules(), &clientcmd.ConfigOverrides{CurrentContext: f.Context})
 }
 
 // ConnectTimeout is the maximum time for connecting to the leader, which takes two requests to the API server and a protocol upgrade.

@@ -115,7 +115,7 @@ func (o *auditCluster) options(now time.Time, wait time.Duration) (collect.Optio
 // workloads reads the autoscalers, Deployments and StatefulSets of the cluster. It returns the workloads to audit, and one audit.Gap for
 // each kind of missing data. It sets read.Nodes to the instance types of the current nodes.
 func (o *auditCluster) workloads(ctx context.Context, read *collect.Options) ([]audit.Workload, []audit.Gap, error) {
-	rest, err := o.kube.Loader().ClientConfig()
+	rest, err := o.kube.ClientConfig()
 	if err != nil {
 		return nil, nil, fmt.Errorf("cluster: %w; use --kubeconfig, --sample or --offline FILE", err)
 	}
