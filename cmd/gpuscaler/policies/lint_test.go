@@ -210,6 +210,14 @@ spec:
 		!strings.Contains(text, "metadata.annotations[gpuscaler.io/gpu-utilization-target]") || strings.Contains(text, "UnknownPolicy") {
 		t.Errorf("an invalid annotation: %v\n%s", err, text)
 	}
+	text, err = runLint(t, platform, "--offline", "--objects", hpa(`gpuscaler.io/queue-depth: "7"`))
+	if !errors.Is(err, commandline.ErrReported) || !strings.Contains(text, `did you mean "gpuscaler.io/queue-depth-per-replica"?`) {
+		t.Errorf("only a misspelled annotation: %v\n%s", err, text)
+	}
+	text, err = runLint(t, platform, "--offline", "--objects", hpa(`gpuscaler.io/paused: "true"`))
+	if !errors.Is(err, commandline.ErrReported) || strings.Contains(text, "PolicyRefused") {
+		t.Errorf("only an annotation of an operator: %v\n%s", err, text)
+	}
 }
 
 // An HPA whose external metric has a fallback below maxReplicas scales down when gpuscaler serves no target. lint must find this fallback

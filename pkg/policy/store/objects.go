@@ -54,13 +54,16 @@ type object struct {
 
 // SetObject adds or updates an object and compiles the policy in its annotations and trigger metadata. It returns the problems of the
 // policy, which the caller reports as an Event. If the policy is refused, its last valid version stays in force. If the object no longer
-// defines a policy, it is removed from the store. Readers receive the change with the next Publish.
+// defines a policy, it is removed from the store, and SetObject returns the problems of misspelled annotations. Readers receive the change
+// with the next Publish.
 func (s *Store) SetObject(o Object) []policy.Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !annotations.CarriesPolicy(o.Annotations) && annotations.FromMetadata(o.Metadata).Len() == 0 {
 		s.deleteObject(o.key())
-		return nil
+		f := &decode.Collector{File: o.String()}
+		annotations.CheckKeys(f, o.Annotations)
+		return f.Problems
 	}
 	have := s.objects[o.key()]
 	if have == nil {
