@@ -21,7 +21,7 @@ import (
 )
 
 // judge evaluates the chart's ValidatingAdmissionPolicies with the API server's CEL library, without an API server. Tests in e2e/install
-// evaluate them in an API server.
+// evaluate the policies in an API server.
 type judge struct {
 	t        *testing.T
 	policies map[string]*registrationv1.ValidatingAdmissionPolicy

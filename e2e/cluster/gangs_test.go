@@ -143,7 +143,7 @@ func TestHalfStartedGangIsDemandAndKeepsItsNode(t *testing.T) {
 			waiting := int64(2)
 			if f.scheduler != "" {
 				f.schedule(t, tr)
-				waiting = 0 // no pod waits for a node: Volcano reports space for the pods, or does not consider them
+				waiting = 0 // Volcano's conditions on the pods report that the gang does not wait for a node
 			}
 			tr.eventually(t, "two pods run, two wait", 4, waiting, ownLimit)
 			d := tr.untouched(t)

@@ -185,8 +185,8 @@ func (d describedKind) pod(t *testing.T, ns, replica string, n int) {
 }
 
 // For these kinds, neither /scale nor a pod template shows how many pods a replica has. With the description of the replicas in scaleKinds,
-// as in the examples of the chart's values.yaml, gpuscaler must count replicas. Without the description, it must refuse the kind and print
-// the next step.
+// as in the examples of the chart's values.yaml, gpuscaler must count replicas. Without the description, gpuscaler must refuse the kind and
+// print the next step.
 func TestDescribedKindWithSeveralPodsPerReplicaIsCountedByReplica(t *testing.T) {
 	for _, d := range describedKinds {
 		t.Run(d.kind, func(t *testing.T) {

@@ -40,7 +40,7 @@ func (f fault) definition() string {
 }
 
 // inject starts a fault and returns the function that ends it. The function is nil for a fault that is over at once, such as a kill of a
-// process. inject returns a lab.NotApplicable error if the adapter lacks what should fail, for example a standby.
+// process. inject returns a lab.NotApplicable error if the adapter does not have the component that should fail, for example a standby.
 type inject func(ctx context.Context, l *lab.Lab) (repair, error)
 
 type repair func(context.Context) error

@@ -50,11 +50,11 @@ type Options struct {
 	Through func(address string) (string, error)
 	// Kubeconfig returns the kubeconfig of a pod; nil: every pod uses the kubeconfig of its ServiceAccount.
 	Kubeconfig kubelet.Kubeconfig
-	// ActivateIn are the namespaces in the chart's activator.namespaces. Up creates them.
+	// ActivateIn are the namespaces in the chart's activator.namespaces. Up creates these namespaces.
 	ActivateIn []string
-	// ConfigMapsIn are the namespaces in the chart's teamConfigMaps.namespaces. Up creates them.
+	// ConfigMapsIn are the namespaces in the chart's teamConfigMaps.namespaces. Up creates these namespaces.
 	ConfigMapsIn []string
-	// PolicyStatusIn are the namespaces in the chart's policyStatus.namespaces. Up creates them.
+	// PolicyStatusIn are the namespaces in the chart's policyStatus.namespaces. Up creates these namespaces.
 	PolicyStatusIn []string
 }
 
@@ -80,7 +80,7 @@ type Controller struct {
 	Policies Policies
 	Binary   string
 
-	metrics, page, status *leaderproxy.Proxy // proxies to the leader
+	metrics, page, status *leaderproxy.Proxy // proxies to the leader's external metrics API, web page and /metrics
 	servicePort           string             // port of the Service to which the APIService refers
 }
 

@@ -102,7 +102,8 @@ func TestTargetIsCappedAtTheNodesThatTheAutoscalerMayAdd(t *testing.T) {
 	keepAndRelease(t, ns, chat, func() { set(1) })
 }
 
-// keepAndRelease is the last part of the test: known demand, the advised command, and the removal of unneeded nodes.
+// keepAndRelease is the last part of the test: a schedule, the command that gpuscaler prints before the schedule begins, and the removal of
+// unneeded nodes.
 func keepAndRelease(t *testing.T, ns string, chat controller.Workload, calm func()) {
 	t.Helper()
 	from := time.Now().UTC().Truncate(time.Minute).Add(3 * time.Minute)

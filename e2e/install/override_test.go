@@ -60,7 +60,7 @@ func nudge(t *testing.T) (whole func() error) {
 		}
 		t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), u) })
 		original, _, _ := unstructured.NestedMap(u.Object, "spec")
-		original["disruption"].(map[string]any)["budgets"] = []any{map[string]any{"nodes": "10%"}} // the defaults of the CRD
+		original["disruption"].(map[string]any)["budgets"] = []any{map[string]any{"nodes": "10%"}} // the CRD sets this default
 		original["template"].(map[string]any)["spec"].(map[string]any)["expireAfter"] = "720h"
 		text, err := json.Marshal(original)
 		if err != nil {

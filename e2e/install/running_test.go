@@ -188,7 +188,8 @@ func newHost(t *testing.T, namespace string) host {
 	return h
 }
 
-// buildBinary compiles the working tree's gpuscaler with the flags of the other end-to-end tests, so that they share compiled packages.
+// buildBinary compiles the working tree's gpuscaler with the same flags as the other end-to-end tests, so that Go's build cache contains
+// the compiled packages.
 func buildBinary(t *testing.T) string {
 	t.Helper()
 	if given := os.Getenv(controller.BinaryVariable); given != "" {

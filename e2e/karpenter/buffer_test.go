@@ -161,8 +161,8 @@ func TestBufferKeepsNodesBeforePodsRequestThem(t *testing.T) {
 	stack.Eventually(t, 10*time.Second, "the buffer is deleted when gpuscaler ends", noBuffer("buf"))
 }
 
-// Without the permission to write CapacityBuffers, the group must report the missing permission. The policy is the same as in the
-// previous test.
+// Without the permission to write CapacityBuffers, the group must report the missing permission. The policy is the same as in
+// TestBufferKeepsNodesBeforePodsRequestThem.
 func TestGroupReportsMissingPermissionForBuffers(t *testing.T) {
 	t.Parallel()
 	account := grant(t, "bare", false)

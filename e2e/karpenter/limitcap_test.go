@@ -101,7 +101,8 @@ func TestOverridesCauseNoDriftAndLimitsEvictNoPods(t *testing.T) {
 	limited(t, g, pools, claims, group)
 }
 
-// limited is the second half of the test. It sets a limit of 0 and checks which actions of Karpenter this prevents.
+// limited is the second half of TestOverridesCauseNoDriftAndLimitsEvictNoPods. It sets a limit of 0 and checks which actions of Karpenter
+// this prevents.
 func limited(t *testing.T, g *fastProcess, pools []pool, claims *claimWatch, group func(string) string) {
 	t.Helper()
 	spot, demand := pools[0], pools[1]

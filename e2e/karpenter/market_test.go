@@ -42,7 +42,7 @@ func offered() []karpenter.InstanceType {
 
 var shortages struct {
 	sync.Mutex
-	of map[string][]karpenter.Shortage // shortages by test
+	of map[string][]karpenter.Shortage // shortages by the name of the test
 }
 
 // scarce sets the shortages of a test until the next call of scarce or the end of the test.

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// The spot NodePool has reached its owner's limit of GPUs, or of nodes in the next test, so Karpenter launches the other nodes as
-// on-demand. gpuscaler must report the limit. It must not add replicas for a return to spot that the limit prevents, and must not freeze
-// consolidation. After the owner raises the limit, the replicas must return to spot.
+// The spot NodePool has reached its owner's limit of GPUs, so Karpenter launches further nodes as on-demand. In the next test, the limit is
+// a number of nodes. gpuscaler must report the limit. It must not add replicas for a return to spot that the limit prevents, and must not
+// freeze consolidation. After the owner raises the limit, the replicas must return to spot.
 func TestSpotPoolAtItsOwnersLimitIsReportedAndReturnsAfterTheLimitIsRaised(t *testing.T) {
 	t.Parallel()
 	atOwnersLimit(t, "fullgpus", "nvidia.com/gpu", `{"spec":{"limits":{"nvidia.com/gpu":4}}}`)

@@ -71,7 +71,7 @@ func (p pool) object() *unstructured.Unstructured {
 			},
 		},
 	}
-	if p.by == clientSide { // with the other styles, the default budget of 10% applies and has no field manager
+	if p.by == clientSide { // NodePools of other styles have the default budget of 10%, which has no field manager
 		spec["disruption"].(map[string]any)["budgets"] = []any{map[string]any{"nodes": "100%"}}
 	}
 	if p.limit != nil {

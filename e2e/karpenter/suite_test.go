@@ -59,7 +59,7 @@ func run(m *testing.M) int {
 		suite.Keep()
 		return 1
 	}
-	controller.SideBySide(5) // at most 5, because each test runs its own process, and fast clocks do not slow down on a busy machine
+	controller.SideBySide(5) // at most 5 tests in parallel, because a fast clock does not slow down on a busy machine
 	code := m.Run()
 	if err := requests.Judge(release); err != nil {
 		fmt.Fprintln(os.Stderr, "FAIL:", err)

@@ -212,8 +212,8 @@ spec:
 }
 
 // The ScaledObject has two wrong settings: KEDA's default cooldownPeriod, which delays the scale to zero in addition to the policy's
-// cooldownPeriod, and a fallback to zero replicas. Events must report both. The manifests that gpuscaler generates never have these
-// settings.
+// cooldownPeriod, and a fallback to zero replicas. Events must report both settings. The manifests that gpuscaler generates never have
+// these settings.
 func TestDoubledIdleDelayIsReported(t *testing.T) {
 	t.Parallel()
 	s := place(t, "lint", 1)

@@ -51,7 +51,8 @@ func TestPausesOfKEDAApplyAndAreExplained(t *testing.T) {
 		}))
 		s.backlog(t, c.backlog)
 		stack.Eventually(t, time.Minute, "the target equals the replicas", s.explained(s.says(c.annotation, c.held)))
-		stack.Eventually(t, time.Minute, "KEDA keeps the replicas", s.spec(c.held)) // KEDA itself applies paused-replicas
+		// KEDA applies the annotation paused-replicas without gpuscaler
+		stack.Eventually(t, time.Minute, "KEDA keeps the replicas", s.spec(c.held))
 		stack.Always(t, 5*time.Second, c.annotation, s.spec(c.held))
 		s.annotate(t, c.annotation, nil)
 		stack.Eventually(t, time.Minute, "after "+c.annotation, s.has(c.free))

@@ -138,8 +138,8 @@ func TestKEDARestartDuringAnIncrease(t *testing.T) {
 	}
 }
 
-// KEDA opens one connection to the leader and keeps it. After a change of the leader KEDA must connect to the next leader, and no
-// replicas may decrease during this time. This test is not parallel, because it changes the gpuscaler that all tests share.
+// KEDA opens one connection to the leader and keeps it. After a change of the leader KEDA must connect to the next leader, and the replicas
+// must not decrease during this time. This test is not parallel, because it deletes the leader that all tests use.
 func TestKEDAFindsTheNextLeader(t *testing.T) {
 	s := place(t, "leaders", 1)
 	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))

@@ -51,7 +51,7 @@ func (p *programs) build(ctx context.Context, g *group) error {
 	return fmt.Errorf("the compiler still rejects mutants after %d builds", builds)
 }
 
-// overlay writes the changed source files, and the file for the flag -overlay of the go command that lists them.
+// overlay writes the changed source files. It also writes the file for the go command's flag -overlay, which lists the changed files.
 func (p *programs) overlay() error {
 	p.written = map[string]string{}
 	replace := map[string]string{}

@@ -47,7 +47,7 @@ type settings struct {
 	only     *regexp.Regexp
 	list     bool
 	parallel int
-	least    float64       // lowest score that succeeds, in percent
+	least    float64       // lowest score with which the command succeeds, in percent
 	limit    time.Duration // CPU time that a run may use in addition to a multiple of the time of its tests
 }
 

@@ -45,7 +45,7 @@ type schema struct {
 // A site is a part of a file that one or more mutants replace.
 type site struct {
 	start, end int
-	typ        types.Type // nil: a statement
+	typ        types.Type // type of the replaced expression; nil: the site is a statement
 	choices    []choice
 }
 

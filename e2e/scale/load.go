@@ -31,8 +31,8 @@ type reader struct {
 	header http.Header
 }
 
-// throughAPIServer returns a reader that sends requests to the API server, which forwards them to the adapter. config contains its
-// credentials.
+// throughAPIServer returns a reader that sends requests to the API server, which forwards them to the adapter. config contains the
+// credentials of the reader.
 func throughAPIServer(config *rest.Config) (*reader, error) {
 	transport, err := rest.TransportFor(config)
 	if err != nil {

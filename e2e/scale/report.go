@@ -19,7 +19,7 @@ type report struct {
 	events []string
 	// crashes is the number of times that the leader of two replicas is lost.
 	crashes int
-	rate    int      // maximum number of reads a second; 0: none
+	rate    int      // maximum number of reads a second; 0: no maximum
 	loads   []string // load of the machine at the start and at the end
 }
 

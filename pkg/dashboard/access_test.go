@@ -197,7 +197,7 @@ func TestColorsHaveEnoughContrast(t *testing.T) {
 		{"tint", []string{"text", "dim", "faint", "accent"}, 4.5},
 		{"warn-bg", []string{"warn"}, 4.5},
 		{"bad-bg", []string{"bad"}, 4.5},
-		{"surface", []string{"focus", "value", "faint"}, 3}, // lines and edges outside of charts
+		{"surface", []string{"focus", "value", "faint"}, 3}, // colors of lines and edges outside of charts
 		{"surface", []string{"good", "bad"}, 4.5},
 		{"surface", []string{"blue", "green", "orange", "violet", "red", "slate"}, 3}, // lines of a chart
 		// the target's line in a chart; 2.9 is enough because a table contains the same data

@@ -24,7 +24,7 @@ type compareView struct {
 
 // sideView is one of the two compared decisions.
 type sideView struct {
-	Input string // requested time, for the form
+	Input string // the requested time, as the value of the form's input
 	At    moment // time of the decision
 	URL   string // URL of the page that explains the decision
 	E     explain.Explanation

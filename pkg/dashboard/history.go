@@ -29,7 +29,7 @@ type transition struct {
 	Moved      bool // the target changed; false: only the reason changed
 	Rule, Text string
 	Notes      []string // states of the workload, for example degraded or paused
-	Explained  bool     // the page explains this transition
+	Explained  bool     // the page shows the explanation of this transition
 	degraded   bool
 }
 

@@ -19,7 +19,7 @@ type Panels interface {
 type NodePool struct {
 	Name         string
 	Group        string // capacity group
-	Phase        string // phase of the group
+	Phase        string // phase of the capacity group, for example "fallback"
 	CapacityType string // spot, on-demand, reserved, or several separated by commas
 	Nodes        int    // nodes that accept pods
 	Starting     int    // nodes that are requested or launched

@@ -33,7 +33,7 @@ const (
 	maxDecisionAge = time.Minute
 )
 
-// Columns of the samples of every workload. After them, there is one column for each signal.
+// Columns that the samples of every workload have. The columns of the signals begin at firstSignal.
 const (
 	columnTarget = iota
 	columnReady
@@ -56,7 +56,7 @@ type series struct {
 // level contains the samples of one resolution, oldest first. An element of buckets is the time of a sample, and values contains the
 // columns of this sample.
 type level struct {
-	buckets []int32 // Unix time divided by the step
+	buckets []int32 // time of each sample: Unix time divided by the step of the resolution
 	values  []float32
 }
 

@@ -106,7 +106,7 @@ func TestUnknownValuesAreGaps(t *testing.T) {
 	}
 	now := nine.Add(3 * time.Minute)
 	s.add(recordAt(nine, 3, 3, 40), now, 1)                                   // the decision is three minutes old
-	s.add(&engine.Record{Workload: recordAt(nine, 0, 0, 0).Workload}, now, 1) // without a decision
+	s.add(&engine.Record{Workload: recordAt(nine, 0, 0, 0).Workload}, now, 1) // a record without a decision
 	_, points := s.all(nine.Add(-time.Hour), now)
 	if len(points) != 6 {
 		t.Fatalf("%d points, want 6: an old decision and a missing one are not sampled", len(points))

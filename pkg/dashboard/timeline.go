@@ -179,7 +179,7 @@ func (h pastData) charts(r *engine.Record, w span) (all []chart) {
 		top, peak := s.Target, -1.0
 		for j := range values {
 			top = max(top, reference[j].value)
-			if v := values[j].value; v > peak { // this is false if the value is NaN
+			if v := values[j].value; v > peak { // the condition v > peak is false if v is NaN
 				peak = v
 			}
 		}

@@ -35,7 +35,7 @@ type selfSigned struct {
 	clock func() time.Time
 
 	mu            sync.Mutex
-	current, next *pair // next: a created pair that is not served yet; nil: none
+	current, next *pair // next is the created pair that is not served yet, or nil
 	listeners     []dynamiccertificates.Listener
 }
 

@@ -19,7 +19,7 @@ import (
 // GraceTooShort is the name of the check for a termination grace period that is shorter than the requests of the model server.
 const GraceTooShort = "GracePeriodShorterThanRequests"
 
-// longest is the quantile of the durations of requests that must not exceed the grace period.
+// longest is the quantile of the request durations that the check compares with the grace period.
 const longest = 0.99
 
 // Ending describes how the pods of a workload end, and which metrics contain the durations of their requests.

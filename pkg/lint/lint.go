@@ -45,7 +45,7 @@ const (
 	MetricMissing   = "MetricMissing"   // the metric has no series
 	MetricGone      = "MetricGone"      // the metric has no series now, but had series within the last week
 	Renamed         = "RenamedMetric"   // the metric exists under another name
-	NothingMatches  = "NothingMatches"  // the metric exists, but no series has these labels
+	NothingMatches  = "NothingMatches"  // the metric exists, but no series has the labels that the query selects
 	ExportedLabel   = "WrongPodLabel"   // the label pod contains the exporter's pod, and exported_pod contains the workload's pod
 	CounterAsGauge  = "CounterAsGauge"  // the query uses a counter, whose value only increases, like a gauge
 	GaugeAsCounter  = "GaugeAsCounter"  // the query applies rate() to a gauge, whose value can also decrease

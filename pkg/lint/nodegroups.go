@@ -23,7 +23,8 @@ const (
 type NodeFacts struct {
 	Requests Requests
 	Nodes    func(group *policy.Group) (n objects.GroupNodes, known bool)
-	// Placement returns on which nodes the pods of a workload can run. known is false if its pod template or the nodes were not read.
+	// Placement returns on which nodes the pods of a workload can run. known is false if the workload's pod template or the nodes were not
+	// read.
 	Placement func(w *scaling.Workload, group *policy.Group) (p objects.Placement, known bool)
 	// Selector returns the group's nodeSelector in the format of kubectl.
 	Selector func(group *policy.Group) string

@@ -25,7 +25,7 @@ type Signal struct {
 	Query string
 	Names []string
 	GPU   bool // Names are metrics of DCGM, whose series belong to the pod that uses the GPU
-	// Direct is true if the controller reads the metrics directly from the pods or exporters. In this case they need not exist on the
+	// Direct is true if the controller reads the metrics directly from the pods or exporters. In this case, the metrics need not exist on the
 	// Prometheus server.
 	Direct bool
 	// Join is set if the result of the query contains series of many workloads. It contains the labels that identify the series of this

@@ -106,7 +106,7 @@ func TestTriggerWithoutNameGetsOne(t *testing.T) {
 }
 
 // The replacement is applied to the cluster, so it must also contain trigger fields that only a newer KEDA has. KEDA's Go type would drop
-// these fields. It would also refuse a number in the metadata, which users write in files.
+// these fields. This type would also refuse a number in the metadata. Users write such numbers in files.
 func TestUnknownFieldsOfATriggerAreKept(t *testing.T) {
 	plan, err := Import(parse(t, scaledObjectOf("  - {type: prometheus, name: a, newField: {deep: [1]}, metadata: {serverAddress: x, "+
 		"query: up, threshold: 5, newKey: kept}}\n", "")), Options{})

@@ -17,8 +17,8 @@ import (
 // there is work, and it is normally below the policy's target, so that the mirror trigger has no effect.
 const mirrorFactor = 4
 
-// mirrorTriggers contains KEDA triggers that read the same sources as the policy's signals, but without gpuscaler. KEDA uses them to scale
-// up while gpuscaler is not available. There is no mirror trigger for a signal that KEDA cannot read.
+// mirrorTriggers contains KEDA triggers that read the same sources as the policy's signals, but without gpuscaler. KEDA uses these triggers
+// to scale up while gpuscaler is not available. There is no mirror trigger for a signal that KEDA cannot read.
 type mirrorTriggers struct {
 	triggers []map[string]any
 	terms    []string // terms of the formula; the value of each term is a number of replicas

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Importable contains the kinds that import reads, in the order in which they are looked up. ScaledObjects are first, because KEDA owns the
-// HPA of a ScaledObject, which can have the same name.
+// Importable contains the kinds that import reads, in the order in which they are looked up. ScaledObjects are first, because KEDA creates
+// an HPA for each ScaledObject, and this HPA can have the same name as the ScaledObject.
 var Importable = []schema.GroupVersionResource{
 	{Group: "keda.sh", Version: "v1alpha1", Resource: "scaledobjects"},
 	{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"},

@@ -18,9 +18,9 @@ type Limited struct {
 }
 
 // Limit returns a listener that accepts connections from l and limits the number of open connections to limit. For each connection above
-// the limit, it closes the oldest connection of the address that has the most connections. If it refused new connections, or let them wait,
-// one client could prevent all other clients from connecting. The listener calls closed for each connection that it closes because of the
-// limit. closed may be nil.
+// the limit, it closes the oldest connection of the address that has the most connections. If the listener refused new connections or let
+// them wait, one client could prevent all other clients from connecting. The listener calls closed for each connection that it closes
+// because of the limit. closed may be nil.
 func Limit(l net.Listener, limit int, closed func()) *Limited {
 	if closed == nil {
 		closed = func() {}
@@ -102,7 +102,7 @@ type connection struct {
 	listener *Limited
 	address  string
 	order    uint64
-	removed  bool // guarded by listener.mu
+	removed  bool // the listener no longer counts the connection; guarded by listener.mu
 }
 
 func (c *connection) Close() error {

@@ -57,9 +57,9 @@ func TestRunsThatCount(t *testing.T) {
 		{"A- A+ A+ A+ A+ A+", "A", 6, 6, 1},       // further runs of the same version do not remove its failure
 		{"A- B+ B+ B- B+ C+ C+", "C", 2, 6, 1},    // five other runs passed after the failure of A, so only the failure of B counts
 		{"A- B+ B+ B- B+ C+", "C", 1, 6, 2},       // only four other runs passed after the failure of A, so both failures count
-		{"A- B+ B+ B+ B+ B+ B-", "B", 6, 6, 1},    // a failure after the fix
+		{"A- B+ B+ B+ B+ B+ B-", "B", 6, 6, 1},    // five runs of B passed after the failure of A, so only the later failure of B counts
 		{"A? B+ B+ B+ B+ B+ A+", "B", 5, 5, 0},    // a later run of the failed version A does not count for its fix in version B
-		{"A+ A+ A+ A+ A+ A+ A+ A+", "B", 8, 8, 0}, // more runs than required
+		{"A+ A+ A+ A+ A+ A+ A+ A+", "B", 8, 8, 0}, // runs beyond the five required runs also count
 	} {
 		s := history(t, firstFault, c.runs)
 		failed := 0

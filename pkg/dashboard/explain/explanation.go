@@ -44,7 +44,7 @@ type Explanation struct {
 	Rejection engine.Rejection `json:"rejection,omitzero"`
 
 	Mode     string `json:"mode"`
-	Origin   string `json:"origin"` // where the policy is defined
+	Origin   string `json:"origin"` // where the policy is defined, for example chat.yaml@3f1c
 	Active   bool   `json:"active"`
 	Degraded bool   `json:"degraded,omitempty"` // inputs of the decision were missing
 	Binding  string `json:"binding"`            // the rule that determined the target
@@ -83,7 +83,7 @@ type Signal struct {
 	Ready      int32    `json:"podsReady"`
 	Note       string   `json:"note,omitempty"`
 	Cause      string   `json:"cause,omitempty"`    // why the last poll returned no value, as in gpuscaler_signal_missing
-	NextStep   string   `json:"nextStep,omitempty"` // what to do about the cause
+	NextStep   string   `json:"nextStep,omitempty"` // what the user can do about the cause
 }
 
 // Rule is one rule that was applied. In the text format, it is one row of the table RULE.

@@ -190,7 +190,7 @@ func TestCrashingReplicasAreExplained(t *testing.T) {
 	}
 }
 
-// A capacity group caps the target. The text must contain the group, the NodePool, its limit, and how much of the limit pods without a
+// A capacity group caps the target. The text must contain the group, the NodePool, its limit, and the part of the limit that pods without a
 // policy use. The JSON must contain the same numbers as fields.
 func TestCapOfACapacityGroupIsExplained(t *testing.T) {
 	s := explaintest.New(nil)

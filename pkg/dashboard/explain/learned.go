@@ -27,7 +27,7 @@ type Objective struct {
 	// ColdStart is the time from the decision to a ready replica, in seconds; absent until a cold start was observed.
 	ColdStart *objective.Distribution `json:"coldStartSeconds,omitempty"`
 	// Phases contains the observed phases of the cold start, in seconds, in the order of time. "node" is the time from the decision until the
-	// pod was assigned to a node. Without Karpenter, the phases of this time are not known.
+	// pod was assigned to a node. Without Karpenter, the phases before this assignment are not known.
 	Phases   []Phase `json:"coldStartPhases,omitempty"`
 	Attained float64 `json:"sloAttained"`    // share of the work that met the SLO, 0..1
 	Budget   float64 `json:"lateBudgetLeft"` // unused share of the late work that the SLO allows, 0..1

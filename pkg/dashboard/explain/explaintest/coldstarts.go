@@ -44,7 +44,7 @@ func NewWithColdStarts(starts ...planner.ReplicaStart) *Service {
 		s.Replicas.Ready, s.Replicas.Pending, s.Replicas.Started = s.Replicas.Replicas, 0, &completed
 		second()
 	}
-	for range 15 { // one of these ticks computes the summary of the learned model, which is computed every 15 seconds
+	for range 15 { // every 15 seconds, a tick computes the summary of the learned model
 		second()
 	}
 	return s
