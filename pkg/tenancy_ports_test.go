@@ -194,7 +194,7 @@ func streams(t *testing.T) []attempt {
 				if err != nil {
 					t.Fatal(err)
 				}
-				go func() { // an accepted stream receives messages and does not end
+				go func() { // an accepted stream receives messages until ctx ends; Recv fails at once on a refused stream
 					_, err := stream.Recv()
 					for err == nil {
 						_, err = stream.Recv()

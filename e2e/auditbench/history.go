@@ -62,7 +62,7 @@ func (h *history) write(ctx context.Context, dir string) error {
 	return all.Wait()
 }
 
-// writeBlock writes the part of the history that belongs to the block that begins at a time.
+// writeBlock writes the block of the history that begins at the time begin.
 func (h *history) writeBlock(ctx context.Context, dir string, begin time.Time) error {
 	// The writer rejects samples that are older than the newest one by more than half of this length.
 	w, err := tsdb.NewBlockWriter(slog.New(slog.DiscardHandler), dir, 2*blockLength.Milliseconds())

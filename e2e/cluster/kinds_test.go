@@ -237,7 +237,8 @@ func TestRoleOfSeveralServingGroupsIsRefused(t *testing.T) {
 }
 
 // The CRDs of KubeRay (ray-project/kuberay at 026f143) and of KServe's LLMInferenceService (kserve/kserve at 01b1241) have no scale
-// subresource. gpuscaler must refuse a policy for these kinds with the next step, whether or not scaleKinds lists the kind.
+// subresource. gpuscaler must refuse a policy for these kinds, whether or not scaleKinds lists the kind, and the error must say what the
+// user can do instead.
 func TestKindsWithoutAScaleSubresourceAreRefused(t *testing.T) {
 	ns := namespace(t, "no-scale")
 	ray := schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayCluster"}

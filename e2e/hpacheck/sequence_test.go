@@ -71,8 +71,8 @@ func play(s *stage, object *autoscalingv2.HorizontalPodAutoscaler, syncs int) {
 	factory.Shutdown()
 }
 
-// replay runs the replay's HPA with the recorded inputs of the Kubernetes controller, at the same times. other is the index of the first
-// sync after which the replicas differ, or -1 if they never differ. wrote contains the replicas after each sync.
+// replay runs the simulator's HPA controller with the inputs that Kubernetes' controller had, at the same times. wrote contains the
+// replicas after each sync. other is the index of the first sync after which they differ from the replicas that Kubernetes wrote, or -1.
 func replay(spec *hpa.Spec, s *stage, start int32, check func(hpa.Verdict)) (other int, wrote []int32) {
 	var c hpa.Controller
 	current, other := start, -1

@@ -49,8 +49,8 @@ func overloads() []overload {
 	}
 }
 
-// freshFor is the greatest allowed age of a reading of the namespace that exceeds no limit: a scrape, two polls of the data source
-// shared, and a stall of this machine.
+// freshFor is the greatest allowed age of a reading in the namespace that exceeds no limit. It is the sum of two poll intervals of the data
+// source named "shared", one second for a scrape, and 30 seconds in case this machine stalls.
 const freshFor = 2*sharedInterval + 1*time.Second + 30*time.Second
 
 // pairs is the number of policies that each have a queue and a kind. Their namespace exports a series for each queue with each kind,

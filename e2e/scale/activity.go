@@ -57,8 +57,8 @@ func (c *cluster) quiet(ctx context.Context, adapter string, d time.Duration) (s
 	})
 }
 
-// activity calls run, and returns a text with the queries, the ticks, the requests to the API server, the Events and the CPU time during
-// the call.
+// activity calls run, and returns a text with the numbers of queries, ticks, requests to the API server and Events, and with the CPU time,
+// during the call.
 func (c *cluster) activity(ctx context.Context, what string, run func() error) (string, error) {
 	before, err := c.totals(ctx)
 	if err != nil {

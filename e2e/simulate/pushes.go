@@ -210,9 +210,9 @@ func (c *checker) pushes() {
 	}
 }
 
-// arrives checks that KEDA has a stream for one workload, and receives within a second that the workload is active. It accepts a delay
-// while a tick waits for a write: in the simulation, no other goroutine can run during this time, although in the product a stream does not
-// wait for a tick.
+// arrives checks that KEDA has a stream for a workload, and that this stream reports an active workload at most pushTime after gpuscaler
+// does. While a tick waits for a write, the delay may be longer, because no other goroutine can run in the simulation during this time. In
+// the product, a stream does not wait for a tick.
 func (c *checker) arrives(p *push) {
 	s := c.sim
 	server, _ := p.Connect().(*pushServer)

@@ -42,7 +42,7 @@ func TestReplicasOnDemandAreProtectedInEveryTick(t *testing.T) {
 		{name: "the probe succeeds, and batch follows batch", begin: onDemand, then: spotReturns, within: 3 * time.Hour,
 			phases: []statemachine.Phase{statemachine.Fallback, statemachine.Probing, statemachine.Returning, statemachine.PreferSpot}},
 		{name: "the probe's successor starts on demand", begin: onDemand, then: func(c *cluster, _ *simLoad) {
-			c.pools[0].denied, c.pools[0].until = false, c.now.Add(35*time.Minute) // Karpenter skips spot without a failed launch
+			c.pools[0].denied, c.pools[0].until = false, c.now.Add(35*time.Minute) // Karpenter launches no spot node, so no launch fails
 		}, phases: []statemachine.Phase{statemachine.Fallback, statemachine.Probing, statemachine.Fallback, statemachine.Probing,
 			statemachine.Returning, statemachine.PreferSpot}, within: 5 * time.Hour},
 		{name: "the probe's node is lost", begin: onDemand, then: func(c *cluster, _ *simLoad) {

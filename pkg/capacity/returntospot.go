@@ -125,8 +125,8 @@ func (t *tick) returnToSpot() {
 	t.because(explain.Reason{Rule: explain.RuleMove, Pool: t.spot.first(), Name: w.Key, A: float64(t.ready(w)), B: float64(w.needs())})
 }
 
-// victimsAtRisk returns how many ready pods that the batch will delete (victims) are on a node that the provider is about to take. The
-// rule addAtRisk already adds successors for these pods.
+// victimsAtRisk returns how many ready pods that the current move replaces (victims) are on a node that the provider is about to take. The
+// move needs no surge for these pods, because the rule addAtRisk already adds a replica for each of them.
 func (t *tick) victimsAtRisk(w *Workload) (n int32) {
 	for j := range w.Pods {
 		p := &w.Pods[j]

@@ -198,8 +198,8 @@ func TestRemovedNodePoolIsRestoredFromItsRecord(t *testing.T) {
 	alone.untouched(before[1:2])
 }
 
-// spot-a is at its limit and spot-b refuses launches, so no spot NodePool provides a node and the group falls back. A NodePool at its
-// limit alone is not a failure of spot.
+// spot-a is at its limit and spot-b refuses launches, so no spot NodePool provides a node and the group falls back. That a NodePool is at
+// its limit is not, by itself, a failure of spot.
 func TestFullNodePoolIsNoRoomAndNoFailure(t *testing.T) {
 	c := newZones(t, nil)
 	chat := c.add("team-chat/llama", 1)

@@ -55,8 +55,8 @@ func execute(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// Two weeks with a step of one minute exceed the points of one response, so the trace is fetched with several queries. The saved file must
-// contain the same trace.
+// Two weeks with a step of one minute have more points than one response may contain, so the trace is fetched with several queries. The
+// saved file must contain the same trace.
 func TestTraceIsFetchedInPartsAndSavedAsOne(t *testing.T) {
 	asked := 0
 	saved := filepath.Join(t.TempDir(), "fortnight.json")

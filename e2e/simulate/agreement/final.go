@@ -14,7 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
 )
 
-// end returns the final NodePool as text: the values that owners, gpuscaler and the API server wrote.
+// end returns the final NodePool as text: its generation, limits, weight, disruption settings and annotations, and which field manager owns
+// each of these fields.
 func (p *poolStory) end() (string, error) {
 	u, err := p.api.Get(p.pool)
 	if apierrors.IsNotFound(err) {

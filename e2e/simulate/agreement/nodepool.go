@@ -32,7 +32,7 @@ type nodePools interface {
 	Get(name string) (*unstructured.Unstructured, error)
 	Send(name string, r *apiserver.Request) (*unstructured.Unstructured, error)
 	Delete(name string) error
-	// Events returns the events of a watch of the NodePool with that name since the beginning.
+	// Events returns all events of the NodePool with that name, from a watch that starts with the story.
 	Events(name string) ([]string, error)
 }
 

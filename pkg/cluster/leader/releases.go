@@ -46,7 +46,7 @@ func (r *Releases) Leads(ctx context.Context, lease string) string {
 	if r.own == "" || lease == "" || lease == r.own {
 		return ""
 	}
-	now := time.Now() // may use the clock: compared with the renewal time in the other release's Lease
+	now := time.Now() // may use the clock: now is compared with the renewal time in the other release's Lease
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known, ok := r.known[lease]; ok && now.Sub(known.at) < releaseCheckInterval {

@@ -78,7 +78,7 @@ type document struct {
 	at   time.Time // time of the last observation; zero: the document cannot be decoded
 }
 
-// New returns a Store for a ConfigMap.
+// New returns a Store that saves learned models in the ConfigMap that o names.
 func New(kube *rest.Config, o Options) (*Store, error) {
 	client, err := kubernetes.NewForConfig(kube)
 	if err != nil {

@@ -55,7 +55,7 @@ type Layer struct {
 	Field  func(key string) string // returns the text of Problem.Field for a key of Values
 }
 
-// FromAnnotations returns the layer of an object's annotations.
+// FromAnnotations returns the policy fields that the annotations of an object contain.
 func FromAnnotations(values map[string]string) Layer { return Layer{Values: values, Field: FieldOf} }
 
 // FromMetadata returns the layer of a trigger's metadata. Keys of KEDA itself, such as scalerAddress, are left out.

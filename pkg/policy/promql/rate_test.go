@@ -47,7 +47,8 @@ func TestPerSecond(t *testing.T) {
 	}
 }
 
-// A sum over pods is a total. The mean, maximum or minimum over pods is the rate of one pod, unless each group contains only one series.
+// A sum over pods is Total. A mean, maximum or minimum over several series is PerSeries, because it is the rate of one pod. A mean, maximum
+// or minimum of a single series, such as a sum, does not change the result.
 func TestPerSecondReturnsTheAggregation(t *testing.T) {
 	for query, want := range map[string]Aggregation{
 		`rate(x_total[1m])`: Unaggregated,

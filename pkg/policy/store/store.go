@@ -74,7 +74,7 @@ type Store struct {
 	configMaps        map[configMapKey]*configMap
 	unreported        Report                 // results of changes of ConfigMaps since the last load, for the report of the next load
 	files             map[string]*loadedFile // key: name of the file
-	order             []string               // names of files, in the order of Load
+	order             []string               // names of files, in the order in which they were last loaded
 	policies          map[string]*entry      // key: ID of the document
 	config            entry                  // document of the PlatformConfig
 	lastValidPlatform *policy.Platform       // last valid version of the PlatformConfig

@@ -178,8 +178,8 @@ func (h *entry) precedence() string {
 	return first + " and is in force"
 }
 
-// isDeleted reports whether the last valid version d was in a ConfigMap that no longer contains it. An invalid document of the same name in
-// a file must not keep such a version in force.
+// isDeleted reports whether d, the last valid version of a policy, is from a ConfigMap that no longer contains it. Without this check, d
+// would be used again when a file contains an invalid document of the same name.
 func (s *Store) isDeleted(d *document) bool {
 	if d == nil || !d.path.configMap || s.mayExist(d.File) {
 		return false

@@ -15,7 +15,7 @@ import (
 // from 0, ends i report parts before the end of the traffic, so the report parts do not overlap. Its train part is all traffic before its
 // report part.
 type Folds struct {
-	Count int // number of folds; 1: only the report part at the end
+	Count int // number of folds; with 1, the only report part is the end of the traffic
 	Seeds int // number of seeds in each fold: the seed of the cases and the seeds after it
 }
 

@@ -68,7 +68,8 @@ func (c *Case) subject() Subject {
 	return out
 }
 
-// certified stores the lower bounds of each workload in the report, and for several workloads also the sum of the bounds.
+// certified stores the bounds of the least cost of each workload in the report. For several workloads, it also stores the sums of these
+// bounds.
 func (r *Report) certified(certificates []certificate) {
 	for i, s := range r.Subjects() {
 		s.Bounds = certificates[i].bounds

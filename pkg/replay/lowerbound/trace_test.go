@@ -76,7 +76,8 @@ func azureSetup(cold time.Duration) Setup {
 	}
 }
 
-// TestAzureHourHasAGapBelowTwoPercent uses one hour of real traffic with a constant rate, with cold starts of one and of five minutes.
+// The test uses one hour of recorded requests whose rate is almost constant, with cold starts of one and of five minutes. The gap is the
+// relative difference between the upper and the lower bound of the cost.
 func TestAzureHourHasAGapBelowTwoPercent(t *testing.T) {
 	requests := lanes(azure(t))
 	for _, cold := range []time.Duration{time.Minute, 5 * time.Minute} {

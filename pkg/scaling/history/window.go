@@ -2,11 +2,11 @@ package history
 
 import "math"
 
-// Windows and steps have a fixed size, so that the state of a workload also has a fixed size.
+// Windows and steps (see Steps) have a fixed size, so that the state of a workload also has a fixed size.
 const (
-	// windowSize is the number of entries of a Window. Their values are strictly decreasing, so a window with at most windowSize different
-	// values is exact. If there are more different values, entries are merged. The value of a merged entry has an effect for longer than the
-	// length of the window, by at most one seventh (1/overhold) of this length.
+	// windowSize is the number of entries of a Window, which have different values. With at most this number of different values, the window
+	// is exact. With more, entries are merged, and the value of a merged entry expires too late: by at most one seventh (1/overhold) of the
+	// length of the window.
 	windowSize = 16
 	overhold   = 7
 )

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
-// New returns the planner of a new policy with an objective.
+// New returns a planner that has learned nothing yet.
 func ExampleNew() {
 	fmt.Println(planner.New() != nil)
 	// Output: true

@@ -90,9 +90,9 @@ func scrapedPod(l Labels) (out Owner, ok bool) {
 	return out, ok
 }
 
-// Namespaces returns the names of the labels that Read uses for namespaces. scraped contains those with the namespace of the scraped pod,
-// and reported contains those with the namespace of a pod to which the page refers. Names that must be quoted in PromQL are not included
-// (see the method Names).
+// Namespaces returns the names of the labels from which Read takes a namespace. The labels in scraped contain the namespace of the scraped
+// pod. The labels in reported are written by the exporter and contain the namespace of the pod that a series is about. Names that must be
+// quoted in PromQL are not included (see the method Names).
 func (s ScrapeLabels) Namespaces() (scraped, reported []string) {
 	for _, c := range reportLabels {
 		if !slices.Contains(reported, c.namespace) {
