@@ -24,8 +24,8 @@ type fault struct {
 	revision int
 }
 
-// method is a number that a developer increases after a change of the cluster, of the adapters' settings or of package judge that makes all
-// earlier runs incomparable.
+// method is a version number of the test method. A developer increases it after a change that makes all earlier runs incomparable: a change
+// of the cluster, of the adapters' settings or of package judge.
 const method = 1
 
 // definition returns a hash of the fault's settings and of the workloads. It is stored with each run, and a run counts only if it has the

@@ -169,8 +169,8 @@ func (c *Controller) refreshEndpoints(ctx context.Context) {
 	}
 }
 
-// Ready returns a check that gpuscaler has exactly the given number of pods, all of them are Ready, one has the leader label, and the
-// APIService of the external metrics API is available.
+// Ready returns a check that gpuscaler has exactly the given number of pods and that all of them are Ready. One pod must have the leader
+// label, and the APIService of the external metrics API must be available.
 func (c *Controller) Ready(replicas int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pods, err := c.Pods(ctx)

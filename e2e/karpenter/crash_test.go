@@ -167,8 +167,8 @@ func TestLongKilledInEveryStateAllNodePoolsAreRestored(t *testing.T) {
 
 	stack.Eventually(t, 40*time.Second, "an expired consolidation freeze is removed", c.restored(t, "crash-expired"))
 	stack.Eventually(t, 40*time.Second, "an unfinished move leaves no annotation", unmarked("crash"))
-	// The group with the limit cap has only schedules, so the new leader knows the demand of the group at its first tick, and keeps the
-	// limit cap.
+	// The demand of the group with the limit cap is only from schedules. The new leader therefore knows this demand at its first tick, and
+	// keeps the limit cap.
 	present := "zero limit 0, limit cap 0, freeze budgets 3, fallback weight 81, probe limit 1"
 	unchanged := func(context.Context) error {
 		if now := c.present(t.Context()); now != present {
@@ -278,8 +278,8 @@ func leftover(t *testing.T, c *crash) {
 	}
 }
 
-// crashed runs and kills a fast process (see fastEnv). At the time of the kill, its groups have a zero limit, a limit cap for the spot
-// wait timeout, a fallback and a probe, and a replica is moving between nodes.
+// crashed runs and kills a fast process (see fastEnv). At the time of the kill, its groups have a zero limit, a limit cap for the spot wait
+// timeout, a fallback and a probe. In addition, a replica is moving between nodes.
 func crashed(t *testing.T, c *crash) {
 	t.Helper()
 	scale := func(group string, n int32) {

@@ -17,10 +17,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// Three replicas use all GPUs that the owner's limit allows. The default strategy of a Deployment starts a new pod before it removes an
-// old pod. The new pod therefore waits for a GPU, and the rollout does not proceed. `gpuscaler lint` must report this problem before the
+// Three replicas use all GPUs that the owner's limit allows. The default strategy of a Deployment starts a new pod before it removes an old
+// pod. The new pod therefore waits for a GPU, and the rollout does not proceed. `gpuscaler lint` must report this problem before the
 // rollout. While the rollout waits, the target and the limit must not change. With the strategy that lint recommends, the rollout must
-// complete without a fourth GPU, with at least two ready replicas and a target of three at each moment.
+// complete without a fourth GPU. During the rollout, at least two replicas must be ready, and the target must be three.
 func TestRolloutWithoutAFreeGPUIsForeseenAndCompletesWithTheAdvice(t *testing.T) {
 	t.Parallel()
 	const ns, gpus = "rollout", "3"

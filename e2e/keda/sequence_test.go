@@ -213,7 +213,7 @@ func (r *rerun) run() (wrote record.Steps, err error) {
 }
 
 // at returns the changes that the replay writes if the syncs run at the given times. The result reached is the index of the first sync
-// after which the replay has another number of replicas than the real HPA, or the number of syncs if there is no such sync.
+// after which the replay and the real HPA have different numbers of replicas. If there is no such sync, reached is the number of syncs.
 func (r *rerun) at(instants []time.Time) (wrote record.Steps, reached int, err error) {
 	spec, controller, loop := replayed(), hpa.Controller{}, hpa.ScaleLoop{Cooldown: r.cooldown}
 	current := int32(0)

@@ -247,8 +247,8 @@ func TestScrapedPodCannotReportAboutAnotherPod(t *testing.T) {
 	}
 }
 
-// If a pod other than the DCGM exporter serves a GPU temperature, an alert about the temperature must name this pod, because Prometheus
-// sets the label namespace to the namespace of the scraped pod.
+// A pod other than the DCGM exporter serves a GPU temperature. Prometheus sets the label namespace to the namespace of the scraped pod, so
+// an alert about the temperature must name this pod.
 func TestReportedTemperatureNamesTheReporter(t *testing.T) {
 	false91 := `DCGM_FI_DEV_GPU_TEMP{namespace="evil",pod="evil-0",UUID="GPU-1",Hostname="n1",modelName="L40S"}`
 	for reporter, series := range map[string]string{"evil/evil-0": false91, "": "DCGM_FI_DEV_GPU_TEMP" + freeGPU} {

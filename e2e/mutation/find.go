@@ -99,7 +99,7 @@ func (f *finder) walk(n ast.Node) {
 	})
 }
 
-// keys excludes the keys of a composite literal from mutation if they are indexes of an array or slice, which must be constants, or field
+// keys excludes two kinds of keys of composite literals from mutation: indexes of an array or slice, which must be constants, and field
 // names of a struct. The keys of a map are mutated.
 func (f *finder) keys(c *ast.CompositeLit) {
 	if _, isMap := f.pkg.TypesInfo.TypeOf(c).Underlying().(*types.Map); isMap {

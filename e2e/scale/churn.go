@@ -98,7 +98,7 @@ func (f *faultRun) restarted(ctx context.Context, i int, ready bool) error {
 }
 
 // expire restarts the API server while it measures the reads at the leader's port. All watches end at the same time. The new API server has
-// no watch events from before its start, so it refuses to continue the watches (410, Expired), and gpuscaler must fill every cache again.
+// no watch events from before its start, so it refuses to continue the watches (410, Expired). gpuscaler must then fill every cache again.
 func (f *faultRun) expire(ctx context.Context) error {
 	leader, err := f.leader(ctx, f.ours)
 	if err != nil {

@@ -36,8 +36,7 @@ type Process struct {
 }
 
 // starter returns a channel. A goroutine calls the functions from this channel on one OS thread that never ends. All child processes are
-// started on this thread, because Linux sends the parent-death signal when the thread that started a child ends, and not when the parent
-// process ends.
+// started on this thread, because Linux sends the parent-death signal of a child when the thread that started the child ends.
 var starter = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {

@@ -101,8 +101,8 @@ func (a *API) decision(k scaling.Key, at time.Time) (explain.Explanation, error)
 	return explain.FromRecord(r, a.options.Cluster), nil
 }
 
-// whyNoHistory returns a text with the beginning of a workload's history, the reason why the history does not begin earlier, and the
-// command that explains an earlier time. The function show formats a time.
+// whyNoHistory returns a text about the beginning of a workload's history. The text contains the reason why the history does not begin
+// earlier, and the command that explains an earlier time. The function show formats a time.
 func whyNoHistory(h *engine.History, k scaling.Key, show func(time.Time) string) string {
 	begins := "it has no decision of this workload"
 	if first, ok := h.Begins(k); ok {

@@ -15,8 +15,8 @@ const (
 	maxPer     = 200 // maximum number of rows on a page; 200 rows are about 200 KB
 )
 
-// listing determines which rows the overview shows. It selects the rows that match a search (Q) and a filter (Show), sorts the rows by a
-// column (Sort), and shows one page of the rows (Page, with Per rows).
+// listing determines which rows the overview shows. Q is a search and Show is a filter that the rows must match. Sort is the column by
+// which the rows are sorted. The overview shows one page of the rows: the page Page, with Per rows.
 type listing struct {
 	Q, Show, Sort string // Sort is the name of a column; a minus before the name means descending order
 	Page, Per     int    // Page is the number of the page, from 1

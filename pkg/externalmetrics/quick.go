@@ -51,7 +51,7 @@ func plain(name, others string) bool {
 
 // quickInfo resolves the request info of a read for authentication and authorization. The result is the same as the library's result, but
 // without selectors, so a caller is authorized for all policies of a namespace. RBAC ignores selectors. With selectors, each policy would
-// need a separate SubjectAccessReview once a minute, and more than 8,192 policies would exceed the library's cache, so that each read would
+// need a separate SubjectAccessReview once a minute. More than 8,192 policies would exceed the library's cache, and each read would then
 // cause a review.
 type quickInfo struct{ library request.RequestInfoResolver }
 

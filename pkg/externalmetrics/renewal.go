@@ -28,7 +28,7 @@ const (
 //
 //	2/3 of its life   the next pair of certificate and key is created, and the bundle contains both certificates
 //	then              the next pair is served as soon as the APIService has that bundle
-//	5/6 of its life   the next pair is served in any case, because a standby and mode off do not read the APIService
+//	5/6 of its life   the next pair is served in any case, because gpuscaler does not read the APIService as a standby or in mode off
 type selfSigned struct {
 	names []string
 	life  time.Duration
@@ -80,9 +80,9 @@ func (s *selfSigned) trusted(bundle []byte) {
 	}
 }
 
-// step creates the next pair if the current pair has reached two thirds of its lifetime, and serves the next pair when it may be served
-// (see selfSigned). If creating the next pair fails, step returns an error and the next call repeats the attempt. A third of the current
-// pair's lifetime remains for this.
+// step creates the next pair if the current pair has reached two thirds of its lifetime. It serves the next pair when the conditions in the
+// comment of selfSigned are met. If creating the next pair fails, step returns an error and the next call repeats the attempt. A third of
+// the current pair's lifetime remains for this.
 func (s *selfSigned) step(now time.Time) error {
 	s.mu.Lock()
 	age := now.Sub(s.current.made)

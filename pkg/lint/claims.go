@@ -11,8 +11,8 @@ import (
 const ClaimsIgnored = "KarpenterIgnoresClaims"
 
 // IgnoredClaims returns a finding for each workload of a capacity group whose pods request GPUs with resource claims (dynamic resource
-// allocation), because Karpenter by default launches no nodes for such pods. The function claims reports whether the pod template of a
-// workload has resourceClaims.
+// allocation). By default, Karpenter launches no nodes for such pods. The function claims reports whether the pod template of a workload
+// has resourceClaims.
 func IgnoredClaims(policies []*policy.Compiled, claims func(*scaling.Workload) bool) (all []Finding) {
 	for _, c := range policies {
 		w := &c.Workload

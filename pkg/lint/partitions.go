@@ -10,10 +10,10 @@ import (
 // ResourceNotOffered is the name of the check in the findings that UnofferedResources returns.
 const ResourceNotOffered = "ResourceNotOffered"
 
-// UnofferedResources returns a finding for each workload of a capacity group that needs a part of a GPU, such as nvidia.com/mig-1g.10gb or
-// nvidia.com/gpu.shared, if Karpenter has no node and no instance type with this resource. The function partitions returns the parts of
-// GPUs that a workload needs: the parts that its pods request, and the resource of its capacity group. The function offers reports whether
-// Karpenter has a node or an instance type with a resource.
+// UnofferedResources checks the workloads of capacity groups that need a part of a GPU, such as nvidia.com/mig-1g.10gb or
+// nvidia.com/gpu.shared. It returns a finding for each such resource that no node and no instance type of Karpenter has. The function
+// partitions returns the parts of GPUs that a workload needs: the parts that its pods request, and the resource of its capacity group. The
+// function offers reports whether Karpenter has a node or an instance type with a resource.
 func UnofferedResources(policies []*policy.Compiled, platform *policy.Platform, partitions func(*scaling.Workload) []string,
 	offers func(string) bool,
 ) (all []Finding) {

@@ -52,8 +52,8 @@ func Rollouts(policies []*policy.Compiled, platform *policy.Platform, fleet Flee
 }
 
 // allUsed describes a state in which no part of a group's resource is free. The field room is the total amount of the resource. The field
-// replicas is the number of replicas of the workload, each is the amount that a replica requests, and others is the amount that the pods of
-// all other workloads request.
+// replicas is the number of replicas of the workload, and each is the amount that one replica requests. The field others is the amount that
+// the pods of all other workloads request.
 type allUsed struct{ replicas, each, room, others int64 }
 
 func waitingRollout(w *scaling.Workload, group *policy.Group, u allUsed) Finding {

@@ -16,8 +16,8 @@ const (
 )
 
 const (
-	// idleGuard is the longest cooldownPeriod of KEDA for which the check DoubledIdleDelay adds no finding. A cooldownPeriod of up to one
-	// minute is useful, because it is longer than two polls of KEDA, so that a single wrong poll does not scale the workload to zero.
+	// idleGuard is the longest cooldownPeriod of KEDA for which the check DoubledIdleDelay adds no finding. KEDA polls every 30 seconds by
+	// default. A cooldownPeriod of one minute is therefore useful: a single wrong poll does not scale the workload to zero.
 	idleGuard = time.Minute
 	// defaultCooldown is the cooldownPeriod that KEDA uses if the ScaledObject does not set spec.cooldownPeriod.
 	defaultCooldown = 300 * time.Second
