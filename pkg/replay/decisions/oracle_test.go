@@ -62,24 +62,24 @@ func TestOracleDoesNotKnowTheFuture(t *testing.T) {
 	l := f.newLaw(1)
 	l.base, l.cv = l.base[:4*hour], 1
 	calm := l.realize(1)
-	crowd := *calm
+	crowded := *calm
 	const from = 3 * hour
-	crowd.work, crowd.rate = slices.Clone(calm.work), slices.Clone(calm.rate)
-	for i := from; i < len(crowd.work); i++ {
-		crowd.work[i], crowd.rate[i] = 5*calm.work[i], 5*calm.rate[i]
+	crowded.work, crowded.rate = slices.Clone(calm.work), slices.Clone(calm.rate)
+	for i := from; i < len(crowded.work); i++ {
+		crowded.work[i], crowded.rate[i] = 5*calm.work[i], 5*calm.rate[i]
 	}
-	crowd.total = make([]float64, len(crowd.work)+1)
-	for i, w := range crowd.work {
-		crowd.total[i+1] = crowd.total[i] + w
+	crowded.total = make([]float64, len(crowded.work)+1)
+	for i, w := range crowded.work {
+		crowded.total[i+1] = crowded.total[i] + w
 	}
-	s := newSetup(&crowd, 3*time.Minute, time.Minute)
+	s := newSetup(&crowded, 3*time.Minute, time.Minute)
 	var targets [2][]int32
-	for i, r := range []*run{calm, &crowd} {
+	for i, r := range []*run{calm, &crowded} {
 		o := oracleSettings{deviations: 1, floor: 1, hold: s.cold, idle: s.cold, drain: s.cold}
 		simulate(r, s, &watched{newOracle(o, r, s, 0), &targets[i]})
 	}
 	if !slices.Equal(targets[0][:from+1], targets[1][:from+1]) || slices.Equal(targets[0], targets[1]) {
-		t.Error("the targets must be equal until the crowd begins, and differ after that")
+		t.Error("the targets must be equal until the crowded begins, and differ after that")
 	}
 }
 
