@@ -27,7 +27,8 @@ import (
 // must add exactly the nodes that the replicas use:
 //
 //  1. Nine replicas need more nodes than the provisioner may add: it adds no node, and the request fails.
-//  2. Two replicas: two nodes are added. While the request reserves these nodes, they stay although they are empty, and gpuscaler counts them.
+//  2. Two replicas: two nodes are added. While the request reserves these nodes, they stay although they are empty. gpuscaler counts
+//     them.
 //  3. The replicas run on these nodes.
 //  4. A request cannot be changed. When the reservation has expired, the empty nodes are removed.
 func TestProvisioningRequestAddsTheNodesOfItsReplicas(t *testing.T) {
