@@ -1,6 +1,7 @@
 package decisions
 
 import (
+	"math"
 	"path/filepath"
 	"time"
 
@@ -37,7 +38,8 @@ func recordedFamilies(dir string) (developed, held []family, err error) {
 			work[i] = float64(n)
 		}
 		f := family{rec.name, func(d *reproducible.Draws) law {
-			return law{base: smooth(work, rec.around), cv: 1, fleet: spread(d, 2, 12), recorded: work}
+			base := smooth(work, rec.around)
+			return law{base: base, cv: variation(work, base), fleet: spread(d, 2, 12), recorded: work}
 		}}
 		if rec.held {
 			held = append(held, f)
@@ -61,4 +63,19 @@ func smooth(work []float64, around int) []float64 {
 		out[i] = max(sum, 0) / float64(to-from) / SlotSeconds
 	}
 	return out
+}
+
+// variation returns the coefficient of variation of the time between two arrivals with which the work of a minute varies around its mean as
+// much as in the recording. It is at least 1, as for independent requests.
+func variation(work, base []float64) float64 {
+	const minute = 60 / SlotSeconds
+	squares, mean := 0.0, 0.0
+	for from := 0; from+minute <= len(work); from += minute {
+		sum, expected := 0.0, 0.0
+		for t := from; t < from+minute; t++ {
+			sum, expected = sum+work[t], expected+base[t]*SlotSeconds
+		}
+		squares, mean = squares+(sum-expected)*(sum-expected), mean+expected
+	}
+	return math.Sqrt(max(squares/max(mean, 1e-9), 1))
 }
