@@ -36,7 +36,10 @@ import (
 type Compiled struct {
 	Workload scaling.Workload
 	Sources  []Source // source of each of Workload.Policy.Signals, in the same order
-	Team     string   // name of the team to which the namespace belongs; empty: the namespace belongs to no team
+	// Polls is the time between two polls of each source; nil: DefaultInterval for all sources. It is not part of Source, because a source
+	// that is polled at another interval measures the same quantity.
+	Polls []time.Duration
+	Team  string // name of the team to which the namespace belongs; empty: the namespace belongs to no team
 
 	OwnMode scaling.Mode // the mode in the policy, before the PlatformConfig's mode is applied
 }

@@ -65,6 +65,10 @@ const (
 	DataExternal   DataSourceType = "external"
 )
 
+// DefaultInterval is the time between two polls of a data source without an interval, and of pods that are scraped without a data source.
+// The replay polls at this interval too.
+const DefaultInterval = 15 * time.Second
+
 // DataSource is one server or API from which signals are read. Fields that are not set in the PlatformConfig have their defaults.
 type DataSource struct {
 	Name       string

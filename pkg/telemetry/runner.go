@@ -9,14 +9,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promquery"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
 const (
-	defaultInterval = 15 * time.Second
-	defaultTimeout  = 10 * time.Second
+	defaultTimeout = 10 * time.Second
 	// startSpread is the period over which the first polls of all groups are distributed, so that the start of the process does not cause a
 	// burst of requests.
 	startSpread = 250 * time.Millisecond
@@ -138,7 +138,7 @@ func (g *group) interval() time.Duration {
 	if g.source.Interval > 0 {
 		return g.source.Interval
 	}
-	return defaultInterval
+	return policy.DefaultInterval
 }
 
 // timeout returns the time limit of one poll. It is never longer than the interval.

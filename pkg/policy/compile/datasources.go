@@ -57,7 +57,7 @@ func (c *platformCompiler) onlyFieldsOf(s *spec.DataSource, p *decode.Path) {
 func (c *platformCompiler) dataSource(s *spec.DataSource, p *decode.Path) policy.DataSource {
 	d := policy.DataSource{
 		Name: s.Name, Type: policy.DataSourceType(s.Type), Default: s.Default, Namespaces: s.Namespaces,
-		Interval: cmp.Or(time.Duration(s.Interval), defaultInterval), Timeout: time.Duration(s.Timeout),
+		Interval: cmp.Or(time.Duration(s.Interval), policy.DefaultInterval), Timeout: time.Duration(s.Timeout),
 		MaxBytes: cmp.Or(int64(s.MaxBytes), defaultMaxBytes), MaxSeries: cmp.Or(s.MaxSeries, defaultMaxSeries),
 		Address: s.Address, Matchers: s.Matchers, NamespaceLabel: cmp.Or(s.NamespaceLabel, "namespace"),
 		PodLabel: cmp.Or(s.PodLabel, "pod"), HTTP: s.HTTP, SigV4: s.SigV4,

@@ -27,6 +27,7 @@ type Interner struct {
 	sources   lists[policy.Source]
 	schedules lists[scaling.Schedule]
 	rates     lists[scaling.RatePolicy]
+	polls     lists[time.Duration]
 }
 
 const (
@@ -42,7 +43,7 @@ func NewInterner() *Interner {
 	return &Interner{
 		pairs: map[[2]calendar.Window]time.Time{}, formulas: map[string]scaling.Formula{}, words: map[string]string{},
 		signals: lists[scaling.Signal]{}, sources: lists[policy.Source]{}, schedules: lists[scaling.Schedule]{},
-		rates: lists[scaling.RatePolicy]{},
+		rates: lists[scaling.RatePolicy]{}, polls: lists[time.Duration]{},
 	}
 }
 
@@ -145,5 +146,6 @@ func (s *Interner) intern(c *policy.Compiled) {
 	}
 	p := w.Policy
 	p.Signals, c.Sources, p.Schedules = s.signals.canonical(p.Signals), s.sources.canonical(c.Sources), s.schedules.canonical(p.Schedules)
+	c.Polls = s.polls.canonical(c.Polls)
 	p.ScaleUp.Rates, p.ScaleDown.Rates = s.rates.canonical(p.ScaleUp.Rates), s.rates.canonical(p.ScaleDown.Rates)
 }

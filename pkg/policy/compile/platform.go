@@ -21,7 +21,6 @@ import (
 )
 
 const (
-	defaultInterval = 15 * time.Second
 	// shortestInterval is the shortest allowed poll interval of a data source. With this interval, a new job can activate a workload within
 	// two seconds: up to 0.5 s until the poll, 1 s until the tick, and 0.25 s until gpuscaler pushes the target to KEDA.
 	shortestInterval = 500 * time.Millisecond

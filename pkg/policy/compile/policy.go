@@ -95,10 +95,25 @@ func (c *compiler) compile() (out *policy.Compiled) {
 			Key: c.Key, Target: c.ref, Policy: c.policy, Mode: policy.StricterMode(policy.ModeOf(c.Spec.Mode), c.Platform.Mode),
 			Group: c.Spec.CapacityGroup, Origin: c.Origin, Activate: activate != nil && *activate,
 		},
-		Sources: c.sources, Team: team, OwnMode: policy.ModeOf(c.Spec.Mode),
+		Sources: c.sources, Polls: c.polls(), Team: team, OwnMode: policy.ModeOf(c.Spec.Mode),
 	}
 	c.Interner.intern(compiled)
 	return compiled
+}
+
+// polls returns the time between two polls of each source, or nil if it is policy.DefaultInterval for all of them.
+func (c *compiler) polls() (out []time.Duration) {
+	for i := range c.sources {
+		d := c.Platform.DataSource(c.sources[i].DataSource)
+		if d == nil || d.Interval == policy.DefaultInterval {
+			continue
+		}
+		if out == nil {
+			out = slices.Repeat([]time.Duration{policy.DefaultInterval}, len(c.sources))
+		}
+		out[i] = d.Interval
+	}
+	return out
 }
 
 // undeclared rejects the value at p, because it names an object that the PlatformConfig does not declare. If the PlatformConfig is

@@ -3,6 +3,7 @@ package promql
 import (
 	"math"
 	"slices"
+	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
 )
@@ -11,6 +12,7 @@ import (
 type CounterRate struct {
 	PerSecond   float64 // value of the query's result for a rate of one event per second; above 0
 	Aggregation Aggregation
+	Window      time.Duration // range over which the rate is computed; 0 means the time between the two newest samples (irate)
 }
 
 // Aggregation is the way in which a query combines the rates of several series into its result.
@@ -89,19 +91,28 @@ func growthOfAggregate(e *parser.AggregateExpr) CounterRate {
 
 func growthOfCall(e *parser.Call) CounterRate {
 	switch e.Func.Name {
-	case "rate", "irate":
+	case "irate":
 		return CounterRate{PerSecond: 1}
+	case "rate":
+		return CounterRate{PerSecond: 1, Window: rangeOf(e.Args[0])}
 	case "increase":
-		if window, is := e.Args[0].(*parser.MatrixSelector); is {
-			return CounterRate{PerSecond: window.Range.Seconds()}
-		}
-		if window, is := e.Args[0].(*parser.SubqueryExpr); is {
-			return CounterRate{PerSecond: window.Range.Seconds()}
-		}
+		window := rangeOf(e.Args[0])
+		return CounterRate{PerSecond: window.Seconds(), Window: window}
 	case "label_replace", "label_join", "clamp_min", "clamp_max", "ceil", "floor", "round":
 		return growth(e.Args[0])
 	}
 	return CounterRate{}
+}
+
+// rangeOf returns the range of a range selector or of a subquery, or 0 for other expressions.
+func rangeOf(expr parser.Expr) time.Duration {
+	switch e := bare(expr).(type) {
+	case *parser.MatrixSelector:
+		return e.Range
+	case *parser.SubqueryExpr:
+		return e.Range
+	}
+	return 0
 }
 
 // growthOfBinary returns the rate of a binary expression: a rate that is multiplied or divided by a constant, or a rate with "or

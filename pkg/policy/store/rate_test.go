@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/promql"
@@ -44,8 +45,8 @@ spec:
 		t.Fatal(policy.Render(r.Problems))
 	}
 	sources := policies.Compiled()[0].Sources
-	for i, want := range []promql.CounterRate{{PerSecond: 1, Aggregation: promql.Total}, {PerSecond: 1, Aggregation: promql.Total}, {},
-		{PerSecond: 1, Aggregation: promql.PerSeries}} {
+	for i, want := range []promql.CounterRate{{PerSecond: 1, Aggregation: promql.Total, Window: 30 * time.Second},
+		{PerSecond: 1, Aggregation: promql.Total, Window: time.Minute}, {}, {PerSecond: 1, Aggregation: promql.PerSeries, Window: time.Minute}} {
 		if g, is := promql.PerSecond(sources[i].Query); g != want || is != (want.PerSecond > 0) {
 			t.Errorf("%s: %v, want %v", sources[i].Query, g, want)
 		}

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/promql"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -36,7 +38,9 @@ type Meaning struct {
 	Measure Measure
 	Units   float64 // factor from the measure to the signal's value; 1 except for rates per minute or similar
 	Each    bool    // the value is divided by the number of ready replicas
-	Why     string  // reason for this assumption, for the report
+	// Window is the time over which a query computes the rate of arrivals. 0 means the time between the two newest scrapes.
+	Window time.Duration
+	Why    string // reason for this assumption, for the report
 }
 
 // Of returns what a signal of a policy measures in the simulator. byName contains the measure of some signals by signal name. For the other
@@ -54,7 +58,7 @@ func Of(c *policy.Compiled, signal int, byName map[string]Measure) Meaning {
 	if out.Measure == Arrivals {
 		out.Each = rate.Aggregation == promql.PerSeries || rate.Aggregation == promql.Unaggregated && s.Kind == scaling.Mean
 		if grows {
-			out.Units = rate.PerSecond
+			out.Units, out.Window = rate.PerSecond, rate.Window
 		}
 	}
 	return out
@@ -121,6 +125,9 @@ func (m Meaning) String() string {
 	text := m.Measure.String()
 	if m.Each {
 		text += " per ready replica"
+	}
+	if m.Window > 0 {
+		text += " over " + spec.Duration(m.Window).String()
 	}
 	if m.Units != 1 {
 		text += ", times " + strconv.FormatFloat(m.Units, 'g', 6, 64)

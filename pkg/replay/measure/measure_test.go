@@ -14,10 +14,11 @@ func TestWhatSignalsMean(t *testing.T) {
 		source policy.Source
 		want   string
 	}{
-		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(rate(x_total[1m]))"}, "arrivals: requests per second"},
-		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(increase(x_total[1m]))"}, "arrivals: requests per second, times 60"},
+		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(rate(x_total[1m]))"}, "arrivals: requests per second over 1m"},
+		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(increase(x_total[1m]))"}, "arrivals: requests per second over 1m, times 60"},
 		{policy.Source{Type: policy.SourcePrometheus, Query: "avg(increase(x_total[1m]))"},
-			"arrivals: requests per second per ready replica, times 60"},
+			"arrivals: requests per second per ready replica over 1m, times 60"},
+		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(irate(x_total[1m]))"}, "arrivals: requests per second"},
 		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(x)"}, "queue: waiting requests"},
 		{policy.Source{Type: policy.SourcePrometheus, Query: "histogram_quantile(0.9, x)", Window: time.Minute, Quantile: 0.9},
 			"queueTime: wait of the requests that started recently"},

@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/karpenter"
 )
@@ -52,7 +53,7 @@ func DefaultAssumptions() Assumptions {
 
 		ScrapeInterval: 15 * time.Second,
 		ScrapeLag:      time.Second,
-		PollInterval:   5 * time.Second,
+		PollInterval:   policy.DefaultInterval,
 		BusyActivity:   0.5,
 
 		BatchWindow:     time.Second,
@@ -95,7 +96,7 @@ func (a *Assumptions) List() []Assumption {
 		{"termination grace", a.TerminationGrace.String(), "Kubernetes' default terminationGracePeriodSeconds"},
 		{"scrape interval", a.ScrapeInterval.String(), "kube-prometheus and the DCGM exporter's ServiceMonitor"},
 		{"scrape lag", a.ScrapeLag.String(), "assumed"},
-		{"poll interval", a.PollInterval.String(), "gpuscaler's own"},
+		{"poll interval", a.PollInterval.String(), "gpuscaler's default for a data source"},
 		{"busy activity", fmt.Sprintf("%g%%", a.BusyActivity*100), "assumed: activity rises with the batch from here to 100%"},
 		{"batch window", a.BatchWindow.String(), "Karpenter's batch idle duration"},
 		{"provision retry", a.ProvisionRetry.String(), "Karpenter re-triggers pending pods every 10 s"},

@@ -2,8 +2,10 @@ package simulator
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
@@ -27,11 +29,16 @@ type meter struct {
 	past     [3]scraped        // the newest scrapes, newest first
 	meanings []measure.Meaning // what each signal measures, in the order of Policy.Signals
 	readings []scaling.Reading
+	every    []time.Duration // time between two polls of each signal, in the order of Policy.Signals
+	polls    []time.Duration // the different values in every
 
 	since                            time.Duration // start time of the integrals below
 	readyTime, runningTime, busyTime int64
 	arrived                          int64
 	latencies                        *waits.Window // waits of the recent scrape intervals; nil if no signal measures a wait
+
+	counters    []counter     // the counter of arrivals at the recent scrapes, oldest first; nil if no signal computes a rate over a window
+	keepCounter time.Duration // how long a scrape of the counter is stored; 0: not at all
 }
 
 func (l *load) openMeter() error {
@@ -57,18 +64,38 @@ func (l *load) openMeter() error {
 			}
 			m.latencies.Keep = max(m.latencies.Keep, l.config.Policy.Sources[i].Window+l.w.assumptions.ScrapeInterval+l.w.assumptions.ScrapeLag)
 		}
+		m.keepCounter = max(m.keepCounter, means.Window)
 		m.meanings = append(m.meanings, means)
+		m.every = append(m.every, l.pollInterval(i))
+		if !slices.Contains(m.polls, m.every[i]) {
+			m.polls = append(m.polls, m.every[i])
+		}
 		m.readings = append(m.readings, scaling.Reading{Reported: -1, Cause: scaling.CauseNever})
+	}
+	if m.keepCounter > 0 {
+		m.counters = []counter{{}} // no request arrives before the start
 	}
 	return nil
 }
 
+// pollInterval returns the time between two polls of a signal: the interval in the PlatformConfig or, if it has the default interval, the
+// interval of the assumptions.
+func (l *load) pollInterval(signal int) time.Duration {
+	if polls := l.config.Policy.Polls; polls != nil && polls[signal] != policy.DefaultInterval {
+		return polls[signal]
+	}
+	return l.w.assumptions.PollInterval
+}
+
+// beginMeter adds the events of the first scrape and of the first poll of each interval, at random times.
 func (l *load) beginMeter() {
-	scrapes, polls := l.w.assumptions.ScrapeInterval, l.w.assumptions.PollInterval
-	u, v := l.meter.random.Uniform(), l.meter.random.Uniform()
-	l.w.queue.Add(events.Event{At: time.Duration(u * float64(scrapes)).Truncate(time.Microsecond), Kind: scrape, A: l.index})
-	if l.config.Policy != nil {
-		l.w.queue.Add(events.Event{At: time.Duration(v * float64(polls)).Truncate(time.Microsecond), Kind: poll, A: l.index})
+	begin := func(every time.Duration, kind events.Kind, index int) {
+		at := time.Duration(l.meter.random.Uniform() * float64(every)).Truncate(time.Microsecond)
+		l.w.queue.Add(events.Event{At: at, Kind: kind, A: l.index, B: int32(index)})
+	}
+	begin(l.w.assumptions.ScrapeInterval, scrape, 0)
+	for i, every := range l.meter.polls {
+		begin(every, poll, i)
 	}
 }
 
@@ -105,6 +132,7 @@ func (l *load) scrape() {
 	}
 	m.since, m.readyTime, m.runningTime, m.busyTime = l.w.queue.Now, l.readyTime, l.runningTime, l.busyTime
 	m.arrived = l.arrived
+	m.count(l.w.queue.Now)
 	m.past[2], m.past[1], m.past[0] = m.past[1], m.past[0], s
 	l.w.queue.Add(events.Event{At: l.w.queue.Now + l.w.assumptions.ScrapeInterval, Kind: scrape, A: l.index})
 }
@@ -154,43 +182,54 @@ func (l *load) newest(m measure.Measure, signal string) (autoscaler.Sample, bool
 	return out, true
 }
 
-// poll polls all signals of the load once. It updates the readings as package telemetry does.
-func (l *load) poll() {
-	s := l.visible()
-	for i, means := range l.meter.meanings {
-		m := means.Measure
-		r := &l.meter.readings[i]
-		f := l.fault(l.config.Policy.Workload.Policy.Signals[i].Name)
-		partly := f != nil && f.Share > 0 && m.OfPods()
-		switch {
-		case f != nil && !partly:
-			l.meter.fail(r, f.Cause)
-		case s == nil || !s.known[m] || means.Each && s.ready == 0: // the mean over zero replicas is unknown
-			l.meter.fail(r, scaling.CauseEmpty)
-		default:
-			value, ok := s.values[m], true
-			if m == measure.QueueTime {
-				source := &l.config.Policy.Sources[i]
-				value, ok = l.meter.latencies.Read(s.at, source.Window, source.Quantile)
-			}
-			if !ok {
-				l.meter.fail(r, scaling.CauseEmpty)
-				continue
-			}
-			if means.Each {
-				value /= float64(s.ready)
-			}
-			*r = scaling.Reading{Value: value * means.Units, At: l.w.config.Start.Add(s.at), Coverage: 1, Reported: -1, Known: true}
-			if m.OfPods() {
-				r.Reported = min(s.ready, l.ready)
-				if partly {
-					r.Value, r.Reported = f.thin(m, r.Value, r.Reported)
-				}
-				r.Coverage, r.Measured = coverage(r.Reported, l.ready), l.ready
-			}
+// poll polls the signals that have the interval with the given index in meter.polls.
+func (l *load) poll(index int32) {
+	s, every := l.visible(), l.meter.polls[index]
+	for i := range l.meter.meanings {
+		if l.meter.every[i] == every {
+			l.pollSignal(i, s)
 		}
 	}
-	l.w.queue.Add(events.Event{At: l.w.queue.Now + l.w.assumptions.PollInterval, Kind: poll, A: l.index})
+	l.w.queue.Add(events.Event{At: l.w.queue.Now + every, Kind: poll, A: l.index, B: index})
+}
+
+// pollSignal updates the reading of a signal from a scrape as package telemetry does. s is nil if there is no scrape yet.
+func (l *load) pollSignal(signal int, s *scraped) {
+	means, r := l.meter.meanings[signal], &l.meter.readings[signal]
+	m := means.Measure
+	f := l.fault(l.config.Policy.Workload.Policy.Signals[signal].Name)
+	partly := f != nil && f.Share > 0 && m.OfPods()
+	switch {
+	case f != nil && !partly:
+		l.meter.fail(r, f.Cause)
+		return
+	case s == nil || !s.known[m] || means.Each && s.ready == 0: // the mean over zero replicas is unknown
+		l.meter.fail(r, scaling.CauseEmpty)
+		return
+	}
+	value, ok := s.values[m], true
+	switch {
+	case m == measure.QueueTime:
+		source := &l.config.Policy.Sources[signal]
+		value, ok = l.meter.latencies.Read(s.at, source.Window, source.Quantile)
+	case means.Window > 0:
+		value, ok = l.rate(s, means.Window)
+	}
+	if !ok {
+		l.meter.fail(r, scaling.CauseEmpty)
+		return
+	}
+	if means.Each {
+		value /= float64(s.ready)
+	}
+	*r = scaling.Reading{Value: value * means.Units, At: l.w.config.Start.Add(s.at), Coverage: 1, Reported: -1, Known: true}
+	if m.OfPods() {
+		r.Reported = min(s.ready, l.ready)
+		if partly {
+			r.Value, r.Reported = f.thin(m, r.Value, r.Reported)
+		}
+		r.Coverage, r.Measured = coverage(r.Reported, l.ready), l.ready
+	}
 }
 
 // thin applies a fault that hides a share of the pods. It returns the value and the number of pods without the hidden pods: a sum becomes

@@ -45,7 +45,7 @@ func TestRateQueryReadsArrivals(t *testing.T) {
 				sum, n = sum+float64(w.loads[0].target), n+1
 			}
 		})
-		// Rates over one scrape interval are noisy. The scale-down window uses the highest proposal of five minutes, so the mean target is
+		// Rates over a minute are noisy. The scale-down window uses the highest proposal of five minutes, so the mean target is
 		// above the exact result.
 		if mean := sum / float64(n); !(mean >= c.want-0.5 && mean <= 1.6*c.want) {
 			t.Errorf("%s: %.2f replicas on average, want about %v", name, mean, c.want)
@@ -140,5 +140,69 @@ func TestAPolicyOnWaitsIsDrivenByThem(t *testing.T) {
 	})
 	if peak < 3 || r.Loads[0].Served != r.Loads[0].Arrived {
 		t.Errorf("waits of minutes brought %d replicas", peak)
+	}
+}
+
+// Five requests arrive per second for ten minutes, then none. A rate over a minute is computed from the scrapes of the last minute, so it
+// decreases step by step. irate reads only the two newest scrapes. A window without two scrapes has no result, as in Prometheus.
+func TestRateHasTheWindowOfItsQuery(t *testing.T) {
+	var requests []trace.Request
+	for at := time.Duration(0); at < 10*time.Minute; at += 200 * time.Millisecond {
+		requests = append(requests, trace.Request{At: at})
+	}
+	for query, want := range map[string]struct{ before, during, after [2]float64 }{ // lowest and highest value
+		"sum(rate(requests_total[1m]))":     {[2]float64{4.9, 5.1}, [2]float64{1, 4}, [2]float64{}},
+		"sum(increase(requests_total[1m]))": {[2]float64{294, 306}, [2]float64{60, 240}, [2]float64{}},
+		"sum(rate(requests_total[5m]))":     {[2]float64{4.9, 5.1}, [2]float64{4, 4.9}, [2]float64{3, 4}},
+		"sum(irate(requests_total[1m]))":    {[2]float64{4.9, 5.1}, [2]float64{}, [2]float64{}},
+		"sum(rate(requests_total[15s]))":    {[2]float64{-1, -1}, [2]float64{-1, -1}, [2]float64{-1, -1}},
+	} {
+		read := map[int]float64{} // value by time; -1: unknown
+		w := Workload{Policy: policyOf(query, 1), Service: Service{Slots: 64, Fixed: time.Second}, Initial: 5, Traffic: trace.NewLog(trace.Header{Duration: 12 * time.Minute}, requests)}
+		watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, 12*time.Minute, func(w *Simulator, s int) {
+			read[s] = -1
+			if r := w.loads[0].meter.readings[0]; r.Known {
+				read[s] = r.Value
+			}
+		})
+		for s, between := range map[int][2]float64{590: want.before, 641: want.during, 690: want.after} {
+			if v := read[s]; !(v >= between[0] && v <= between[1]) {
+				t.Errorf("%s at %d s: %v, want %v", query, s, v, between)
+			}
+		}
+	}
+}
+
+// A signal is read at the interval of its data source. Requests arrive in the first ten minutes only, so with the default interval of 15
+// seconds the query returns 0 soon after. With an interval of 5 minutes, the old value remains until the next poll.
+func TestSignalIsPolledAtTheIntervalOfItsDataSource(t *testing.T) {
+	var requests []trace.Request
+	for at := time.Duration(0); at < 10*time.Minute; at += 200 * time.Millisecond {
+		requests = append(requests, trace.Request{At: at})
+	}
+	for every, reads := range map[time.Duration][2]int{ // least and greatest number of different samples in 20 minutes
+		time.Second: {79, 81}, policy.DefaultInterval: {79, 81}, 5 * time.Minute: {4, 5},
+	} {
+		c := policyOf("sum(rate(requests_total[1m]))", 1)
+		c.Workload.Policy.Signals[0].MaxAge = 20 * time.Minute
+		c.Polls = []time.Duration{every}
+		w := Workload{Policy: c, Service: Service{Slots: 64, Fixed: time.Second}, Initial: 5,
+			Traffic: trace.NewLog(trace.Header{Duration: 20 * time.Minute}, requests)}
+		samples, last, oldest := 0, time.Time{}, time.Duration(0)
+		watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, 20*time.Minute, func(w *Simulator, s int) {
+			r := &w.loads[0].meter.readings[0]
+			if !r.At.Equal(last) {
+				samples, last = samples+1, r.At
+			}
+			if !last.IsZero() && s > 300 {
+				oldest = max(oldest, w.Time().Sub(last))
+			}
+		})
+		if samples < reads[0] || samples > reads[1] {
+			t.Errorf("interval %s: %d samples, want %v", every, samples, reads)
+		}
+		if most := every + 17*time.Second; oldest < every || oldest > most {
+			t.Errorf("interval %s: the oldest reading had an age of %s, want at most %s", every, oldest, most)
+		}
 	}
 }

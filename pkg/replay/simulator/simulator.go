@@ -174,7 +174,7 @@ func (w *Simulator) happen(e *events.Event) {
 	case scrape:
 		w.loads[e.A].scrape()
 	case poll:
-		w.loads[e.A].poll()
+		w.loads[e.A].poll(e.B)
 	case act:
 		w.loads[e.A].act()
 	case sample:

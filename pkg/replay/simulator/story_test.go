@@ -45,9 +45,9 @@ func TestBurstFromZeroAndBackToZero(t *testing.T) {
 			zero = s
 		}
 	})
-	// The first replica is requested after at most a scrape interval (15 s), the scrape lag (1 s), a poll interval (5 s) and a tick. It is
+	// The first replica is requested after at most a scrape interval (15 s), the scrape lag (1 s), a poll interval (15 s) and a tick. It is
 	// ready after one second of batching and the cold start of five minutes.
-	if woke < 600 || woke > 600+15+1+5+2 {
+	if woke < 600 || woke > 600+15+1+15+2 {
 		t.Errorf("the first replica was requested at %d s", woke)
 	}
 	if ready < woke+301 || ready > woke+303 {
