@@ -158,7 +158,8 @@ func TestRateHasTheWindowOfItsQuery(t *testing.T) {
 		"sum(rate(requests_total[15s]))":    {[2]float64{-1, -1}, [2]float64{-1, -1}, [2]float64{-1, -1}},
 	} {
 		read := map[int]float64{} // value by time; -1: unknown
-		w := Workload{Policy: policyOf(query, 1), Service: Service{Slots: 64, Fixed: time.Second}, Initial: 5, Traffic: trace.NewLog(trace.Header{Duration: 12 * time.Minute}, requests)}
+		w := Workload{Policy: policyOf(query, 1), Service: Service{Slots: 64, Fixed: time.Second}, Initial: 5,
+			Traffic: trace.NewLog(trace.Header{Duration: 12 * time.Minute}, requests)}
 		watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, 12*time.Minute, func(w *Simulator, s int) {
 			read[s] = -1
 			if r := w.loads[0].meter.readings[0]; r.Known {
