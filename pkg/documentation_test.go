@@ -5,7 +5,9 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -62,4 +64,55 @@ func documentedPackages(t *testing.T) map[string]documentedPackage {
 func isExample(d ast.Decl) bool {
 	f, ok := d.(*ast.FuncDecl)
 	return ok && strings.HasPrefix(f.Name.Name, "Example")
+}
+
+var (
+	codeSpan = regexp.MustCompile("`([A-Za-z][\\w./-]*)`")
+	fileName = regexp.MustCompile(`/|\.(go|html|js|json|md|yaml)$`)
+)
+
+// TestPathsInREADMEExist checks the paths in README.md: names with a slash or the ending of a file, and the first name in the last column of
+// a table. A path is relative to this directory, to the root of the repository, or to the directory of the path before it in the line.
+func TestPathsInREADMEExist(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := 0
+	for i, line := range strings.Split(string(text), "\n") {
+		dir, place := ".", -1 // place is the position of the first name in the last column
+		if row, is := strings.CutSuffix(line, " |"); is {
+			place = strings.LastIndex(row, "| `") + len("| ")
+		}
+		for _, span := range codeSpan.FindAllStringSubmatchIndex(line, -1) {
+			path := line[span[2]:span[3]]
+			if span[0] != place && !fileName.MatchString(path) || strings.HasPrefix(path, "gpuscaler.io/") {
+				continue
+			}
+			paths++
+			if found := directoryOf(path, ".", "..", dir); found != "" {
+				dir = found
+			} else {
+				t.Errorf("README.md:%d: %s does not exist", i+1, path)
+			}
+		}
+	}
+	if paths < 200 {
+		t.Errorf("README.md has only %d paths: the test does not recognize them", paths)
+	}
+}
+
+// directoryOf returns the directory of a file, or a directory itself, whose path is relative to one of the bases. It returns "" if the path
+// does not exist.
+func directoryOf(path string, bases ...string) string {
+	for _, base := range bases {
+		at := filepath.Join(base, path)
+		if info, err := os.Stat(at); err == nil {
+			if info.IsDir() {
+				return at
+			}
+			return filepath.Dir(at)
+		}
+	}
+	return ""
 }
