@@ -71,8 +71,8 @@ var (
 	fileName = regexp.MustCompile(`/|\.(go|html|js|json|md|yaml)$`)
 )
 
-// TestPathsInREADMEExist checks the paths in README.md: names with a slash or the ending of a file, and the first name in the last column of
-// a table. A path is relative to this directory, to the root of the repository, or to the directory of the path before it in the line.
+// TestPathsInREADMEExist checks the paths in README.md: names with a slash or the ending of a file, and the first name in the last column
+// of a table. A path is relative to this directory, to the root of the repository, or to the directory of the path before it in the line.
 func TestPathsInREADMEExist(t *testing.T) {
 	text, err := os.ReadFile("README.md")
 	if err != nil {
