@@ -43,123 +43,132 @@ var supportTables = []supportTable{
 	{"Workloads", "", []support{
 		{"Deployment", works, "e2e/line TestQueueScalesADeploymentFromOneToFiveToTwo", ""},
 		{"StatefulSet", works, "e2e/line TestStatefulSetIsActivatedAndReturnsToZero", ""},
-		{"LeaderWorkerSet", works, "e2e/cluster TestLeaderWorkerSetIsReadOnceItsCRDIsInstalledAndIsActivated", "each replica is a group of pods"},
+		{"LeaderWorkerSet", works, "e2e/cluster TestLeaderWorkerSetIsReadOnceItsCRDIsInstalledAndIsActivated", "Each replica is a group of pods"},
 		{"Argo Rollout and other kinds with a scale subresource and one pod for each replica", works,
-			"e2e/cluster TestScaleKindIsReadThroughItsScaleSubresourceAlsoIfInstalledLater", "list the kind in `scaleKinds` of the chart"},
-		{"AIBrix StormService, and other kinds with several pods for each replica that `scaleKinds` of the chart describes", works,
+			"e2e/cluster TestScaleKindIsReadThroughItsScaleSubresourceAlsoIfInstalledLater", "List the kind in the chart value `scaleKinds`"},
+		{"AIBrix StormService, and other kinds with several pods for each replica that the chart value `scaleKinds` describes", works,
 			describedTest,
-			"`podsPerReplica` and `replicaLabel`; signals of pods are read from all pods of a replica"},
-		{"kinds with several pods for each replica and no description", refused,
+			"Set `podsPerReplica` and `replicaLabel` of the kind in `scaleKinds`. Signals of pods are read from all pods of a replica"},
+		{"kinds with several pods for each replica that `scaleKinds` does not describe", refused,
 			"pkg/cluster/cache TestKindWithSeveralPodsPerReplicaIsRefused", "`explain` reports the number of pods and of replicas"},
 		{"Grove PodCliqueScalingGroup, and PodClique outside of a group", works, describedTest,
-			"`values.yaml` of the chart has the descriptions; a PodCliqueSet contains several of them, so use a policy for each"},
-		{"Kthena ModelServing", works, describedTest, "each replica is a serving group; `values.yaml` of the chart has the description"},
+			"`values.yaml` of the chart contains the descriptions. A PodCliqueSet contains several of these objects, so use a policy for each " +
+				"object"},
+		{"Kthena ModelServing", works, describedTest, "Each replica is a serving group. `values.yaml` of the chart contains the description"},
 		{"Kthena roles: ModelServingRoleReplica of a ModelServing with one serving group", works, describedTest,
-			"`values.yaml` of the chart has the description; with several serving groups it is refused: scale the ModelServing"},
+			"`values.yaml` of the chart contains the description. Limitation: with several serving groups, the role " +
+				"is refused. Scale the ModelServing instead"},
 		{"RayCluster, RayService and RayJob: worker groups", refused, "e2e/cluster TestKindsWithoutAScaleSubresourceAreRefused",
-			"no scale subresource; the autoscaler of Ray scales them, and capacity groups include the GPUs of their pods"},
+			"These kinds have no scale subresource. The autoscaler of Ray scales the worker groups. Capacity groups count the GPUs of the pods"},
 		{"KServe InferenceService and LLMInferenceService", refused, "e2e/cluster TestKindsWithoutAScaleSubresourceAreRefused",
-			"no scale subresource; name the Deployment or the LeaderWorkerSet that KServe creates"},
+			"These kinds have no scale subresource. Set `scaleTargetRef` to the Deployment or the LeaderWorkerSet that KServe creates"},
 		{"rollout of a Deployment that starts new pods first", works,
 			"e2e/line TestEveryStepOfOneReplicaIsFollowedDuringARollout", ""},
 		{"rollout of a Deployment that uses all GPUs its NodePools may have", works,
 			"e2e/karpenter TestRolloutWithoutAFreeGPUIsForeseenAndCompletesWithTheAdvice",
-			"one pod at a time; `gpuscaler lint` reports a strategy that would wait forever"},
+			"The rollout replaces one pod at a time. `gpuscaler lint` reports a strategy that would wait forever"},
 		{"Job and CronJob", works, "e2e/karpenter TestPodsOfACronJobAreDemandUntilTheyComplete",
-			"their pods are demand for nodes; gpuscaler does not scale them"},
+			"The pods of the Job count as demand for nodes. gpuscaler does not scale the Job"},
 		{"the only replica of a Deployment on a node that drifts", works, "e2e/karpenter TestOnlyReplicaLeavesADriftedNodeWithoutAGap",
-			"a second replica is ready before the first one is deleted, with `startupShield` or `karpenter.sh/do-not-disrupt`; " +
-				"not while the drifted node has free GPUs for it"},
+			"With `startupShield` or `karpenter.sh/do-not-disrupt`, a second replica is ready before the first replica is deleted. " +
+				"Limitation: this does not apply while the drifted node has free GPUs for the second replica"},
 		{"gangs of JobSet, PyTorchJob, RayJob and Volcano", works, "e2e/cluster TestHalfStartedGangIsDemandAndKeepsItsNode",
-			"waiting and running pods are demand together; no override is written because of them; their controllers do not run in the test"},
+			"Waiting and running pods of a gang together count as demand. gpuscaler writes no override because of these pods. " +
+				"The controllers of the gangs do not run in the test"},
 		{"gangs that Kueue admits", works, "e2e/cluster TestGangOfKueueIsDemandFromItsAdmissionToItsEnd",
-			"the pods of a gang are demand for nodes as soon as Kueue admits one of them"},
+			"The pods of a gang count as demand for nodes as soon as Kueue admits one of these pods"},
 		{"pods with a scheduling gate, such as the gate of Kueue, and pods of a Volcano gang that have space", works,
 			"pkg/cluster TestPodsThatWaitForAdmissionDoNotWaitForNodes",
-			"they do not wait for nodes, so they start no spot wait timeout and no cap; the finding `held-pods` reports them"},
+			"These pods do not wait for nodes, so they start no spot wait timeout and no cap. The finding `held-pods` reports these pods"},
 		{"a pod without a policy on an on-demand node, when replicas return to spot", works,
-			"e2e/karpenter TestUnmovablePodsStayOnDemandAndAreReported", "it stays and is reported"},
+			"e2e/karpenter TestUnmovablePodsStayOnDemandAndAreReported", "The pod stays on its node, and gpuscaler reports the pod"},
 	}},
 	{"Autoscalers that apply the target", "", []support{
 		{"HPA", works, "e2e/line TestHPAFollowsARecordedHourOfRequests", "[HPA](hpa.md)"},
-		{"HPA with `minReplicas: 0` (feature gate HPAScaleToZero)", works,
+		{"HPA with `minReplicas: 0` (Kubernetes 1.37 or later, or the feature gate `HPAScaleToZero`)", works,
 			"e2e/line TestHPAWithMinReplicasZeroIsTheOnlyWriterOfReplicas",
-			"the HPA scales to and from zero, and `activate` has no effect; a workload that a user scaled to zero stays there"},
-		{"HPA with a `fallback` of the metric (feature gate HPAExternalMetricFallback)", refused,
+			"The HPA scales to zero and from zero, and `activate` has no effect. A workload that a user scaled to zero stays at zero"},
+		{"HPA with a `fallback` on the metric (feature gate `HPAExternalMetricFallback`)", refused,
 			"cmd/gpuscaler/policies TestLintChecksTheObjectsOfFiles",
-			"`gpuscaler lint` reports an error; Kubernetes 1.36.3 does not have the field"},
+			"`gpuscaler lint` reports an error. Kubernetes 1.36.3 does not have the field"},
 		{"KEDA ScaledObject", works, "e2e/keda TestFromZeroToManyToZero", "[KEDA](keda.md)"},
 		{"a second HPA or ScaledObject on the same workload", refused,
-			"pkg/cluster/cache TestScaledObjectAndHPAOnOneTargetAreTwoOwners", "reported in explain and in Events"},
+			"pkg/cluster/cache TestScaledObjectAndHPAOnOneTargetAreTwoOwners", "`gpuscaler explain` and Events report the conflict"},
 	}},
 	{"How a pod gets a GPU", "", []support{
 		{"`nvidia.com/gpu`", works, "e2e/karpenter TestDayOfOneGroupFromZeroToZero", ""},
 		{"time-slicing and MPS: activity", works,
-			"pkg/telemetry TestActivityOfASharedGPUHoldsAndDoesNotRaise", "this signal can keep the target and cannot raise it"},
-		{"time-slicing and MPS: cost", works, "pkg/cost TestPodsOfASharedGPUPayEqually", "the pods of a GPU share its price"},
+			"pkg/telemetry TestActivityOfASharedGPUHoldsAndDoesNotRaise",
+			"Limitation: this signal can keep the target, but it cannot raise the target"},
+		{"time-slicing and MPS: cost", works, "pkg/cost TestPodsOfASharedGPUPayEqually", "The pods on a GPU share the price of the GPU"},
 		{"MIG (`nvidia.com/mig-1g.10gb`): activity and cost", works, "pkg/cost TestMIGSlicesShareThePrice", ""},
-		{"MIG partitions and shares of GPUs that no instance type of Karpenter has", refused,
+		{"MIG partitions and shares of GPUs that no instance type of Karpenter provides", refused,
 			"cmd/gpuscaler/policies TestLintReportsPartitionsThatKarpenterDoesNotOffer",
-			"`gpuscaler lint` reports an error; the controller accepts the policy"},
+			"`gpuscaler lint` reports an error. The controller accepts the policy"},
 		{"DRA: whole GPUs by DeviceClass", works, "e2e/karpenter TestClaimedGPUsAreDemandAndRemoveTheZeroLimit",
-			"name `deviceclass.resource.kubernetes.io/NAME` as the resource of the group"},
-		{"DRA: a group of a DeviceClass with rules that set a limit", refused, "pkg/capacity TestGroupOfADeviceClassSetsNoLimit",
-			"Karpenter has no limit of a DeviceClass"},
+			"In a group with `nodePools`, set `resource` to `deviceclass.resource.kubernetes.io/NAME`. A group with a `nodeSelector` " +
+				"refuses a DeviceClass"},
+		{"DRA: a group whose `resource` is a DeviceClass, with rules that set a limit", refused,
+			"pkg/capacity TestGroupOfADeviceClassSetsNoLimit",
+			"The limits of a NodePool do not include devices of a DeviceClass"},
 		{"DRA: partitionable devices, such as MIG partitions by DeviceClass", works,
 			"e2e/karpenter TestPartitionsOfAGPUAreDemandOfTheirDeviceClass",
-			"name the DeviceClass of the partitions as the resource of the group"},
+			"In a group with `nodePools`, set `resource` to the DeviceClass of the partitions"},
 		{"`amd.com/gpu`, `gpu.intel.com/i915`, `gpu.intel.com/xe`, `habana.ai/gaudi`: demand, quotas, teams", works,
 			"pkg/cluster/gpupods TestGPUsAreWhatTheSchedulerReserves", ""},
 		{"activity of AMD GPUs, from the AMD Device Metrics Exporter", works, "pkg/telemetry TestQueryReadsTheActivityOfAMDGPUs",
-			"a query of the PlatformConfig with `workloadLabel: workload`: `avg by (namespace, workload) (label_replace(" +
-				"gpu_gfx_activity{pod!=\"\"}, \"workload\", \"$1\", \"pod\", \"(.+)-[a-z0-9]+-[a-z0-9]{5}\"))`; a signal with `target: 70` and " +
+			"Add a query with `workloadLabel: workload` to the PlatformConfig: `avg by (namespace, workload) (label_replace(" +
+				"gpu_gfx_activity{pod!=\"\"}, \"workload\", \"$1\", \"pod\", \"(.+)-[a-z0-9]+-[a-z0-9]{5}\"))`. Add a signal with `target: 70` and " +
 				"`metricType: Value`"},
 		{"activity of Intel Gaudi accelerators", untested, "",
-			"the documentation of its exporter names `habanalabs_utilization` and no labels of pods"},
+			"The documentation of the exporter lists the metric `habanalabs_utilization`, but no labels of pods"},
 	}},
-	{"Model servers and routers", "The column `notes` has the type of a signal, or the query for `queries` of the PlatformConfig. " +
-		"No test runs a model server:\n" +
-		"the tests read [samples](../../pkg/telemetry/exposition/testdata/servers/README.md) of metrics pages.", []support{
+	{"Model servers and routers", "The column `notes` shows the type of a signal, or the query for `queries` in the PlatformConfig. " +
+		"No test runs a model\n" +
+		"server. The tests read [samples](../../pkg/telemetry/exposition/testdata/servers/README.md) of metrics pages.", []support{
 		{"vLLM", works, serverTest, "`type: vllm`"},
-		{"SGLang", works, serverTest, "`type: sglang`; prefill and decode servers report their additional queues"},
-		{"NVIDIA NIM", works, serverTest, "`type: nim`; newer images: `path: /metrics`"},
+		{"SGLang", works, serverTest, "`type: sglang`. Prefill and decode servers report additional queues"},
+		{"NVIDIA NIM", works, serverTest, "`type: nim`. For newer images, set `path: /metrics`"},
 		{"Triton, also with the TensorRT-LLM backend", works, serverTest, "`type: triton`"},
-		{"trtllm-serve", works, serverTest, "`type: trtllm`; the path is `/prometheus/metrics`"},
+		{"trtllm-serve", works, serverTest, "`type: trtllm`. The path is `/prometheus/metrics`"},
 		{"NVIDIA Dynamo: workers", works, serverTest, "`type: dynamo`, or the type of the engine with `port: 9090`"},
 		{"NVIDIA Dynamo: frontend", works, routerTest, "`sum by (namespace, model) (dynamo_frontend_queued_requests)`"},
 		{"llm-d: endpoint picker", works, routerTest, "`sum by (namespace, inference_pool) (llm_d_epp_flow_control_queue_size)`"},
 		{"Ray Serve", works, serverTest, "`type: ray`"},
-		{"KServe, with vLLM", works, serverTest, "the type of its engine, such as `type: vllm` with `port: 8080`"},
+		{"KServe, with vLLM", works, serverTest, "the type of the engine, such as `type: vllm` with `port: 8080`"},
 		{"Text Generation Inference", works, serverTest, "`type: tgi`"},
 		{"Gateway API Inference Extension", works, "e2e/guides TestCommandsOfReadmeAndGuidesRun",
 			"`sum by (namespace, inference_pool) (inference_extension_flow_control_queue_size)`"},
 	}},
-	{"Node provisioners", "To scale replicas, gpuscaler needs no capacity group: any provisioner can add nodes for pending " +
-		"pods. With a group of\n`nodePools`, gpuscaler also overrides fields of the NodePools and caps targets. With a group of a " +
-		"`nodeSelector`, it only caps targets.", []support{
+	{"Node provisioners", "To scale replicas, gpuscaler needs no capacity group, because any provisioner can add nodes for pending " +
+		"pods. With a capacity group\nthat has `nodePools`, gpuscaler also overrides fields of the NodePools and caps targets. With a capacity " +
+		"group that has a `nodeSelector`,\ngpuscaler caps targets, sets the deletion cost of pods, and writes CapacityBuffers if the group has " +
+		"`buffer: true`. It changes no nodes.", []support{
 		{"Karpenter, with its KWOK provider", works, "e2e/karpenter TestDayOfOneGroupFromZeroToZero", "[Karpenter](karpenter.md)"},
 		{"static NodePools (`spec.replicas`)", works, "pkg/capacity TestStaticNodePoolIsFullAtItsReplicas",
-			"gpuscaler writes no field of them; a finding of the group has the `kubectl scale nodepool` command with the number of nodes"},
+			"gpuscaler writes no field of these NodePools. A finding of the group includes the `kubectl scale nodepool` command with the " +
+				"number of nodes"},
 		{"prices that a NodeOverlay of Karpenter changes", works, "pkg/cluster/karpenter TestNodeOverlaysChangePricesAsInKarpenter",
-			"in costs of nodes that Karpenter launched; the test compares changed prices with Karpenter's code"},
-		{"Karpenter, with the providers for AWS, Azure and GCP", untested, "", "NodePools and NodeClaims are the same for each provider"},
+			"The costs of nodes that Karpenter launched include the changed prices. The test compares the changed prices with Karpenter's code"},
+		{"Karpenter, with the providers for AWS, Azure and GCP", untested, "", "NodePools and NodeClaims have the same fields for each provider"},
 		{"NodePools of `karpenter.sh/v1beta1`", refused, "pkg/cluster/snapshot TestNodePoolOfAnUnsupportedVersionIsReported",
-			"upgrade Karpenter to 1.0 or later"},
+			"Upgrade Karpenter to 1.0 or later"},
 		{"a fixed number of nodes, without capacity groups", works, "e2e/line TestQueueScalesADeploymentFromOneToFiveToTwo", ""},
-		{"a static fleet, as a capacity group of node labels", works, "pkg/capacity TestStaticFleetCapsTheTargetAtItsNodes",
-			"[nodes without Karpenter](nodes.md)"},
-		{"nodes that an autoscaler adds up to a maximum, as a capacity group of node labels", works,
-			"e2e/fleet TestTargetIsCappedAtTheNodesThatTheAutoscalerMayAdd", "`nodeSelector` with `maxNodes` or `maxCapacity`; the autoscaler " +
-				"of the test follows rules of Cluster Autoscaler"},
+		{"a fixed number of nodes, as a capacity group with a `nodeSelector`", works, "pkg/capacity TestStaticFleetCapsTheTargetAtItsNodes",
+			"[GPU nodes without Karpenter](nodes.md)"},
+		{"nodes that an autoscaler adds up to a maximum, as a capacity group with a `nodeSelector`", works,
+			"e2e/fleet TestTargetIsCappedAtTheNodesThatTheAutoscalerMayAdd", "Set `maxNodes` or `maxCapacity`. The autoscaler " +
+				"in the test follows rules of Cluster Autoscaler"},
 		{"placeholder pods, for which an autoscaler adds nodes before a peak", works, "e2e/fleet TestPlaceholderAddsANodeThatAReplicaUses",
-			"`gpuscaler manifests placeholder` prints them; you apply them"},
+			"`gpuscaler manifests placeholder` prints the objects, and you apply the objects"},
 		{"ProvisioningRequest", works, "e2e/fleet TestProvisioningRequestAddsTheNodesOfItsReplicas",
-			"`gpuscaler manifests provisioningrequest` prints one; you apply it; the provisioner of the test is a script"},
-		{"CapacityBuffer of `v1beta1` for a capacity group of node labels", works, "e2e/fleet TestInfeasibleBufferOfLabeledNodesCapsTheTarget",
-			"the CRD is Karpenter's; the test sets the status; `Infeasible` caps the target"},
-		{"CapacityBuffer of `v1alpha1` only", untested, "", "gpuscaler writes no buffer; use placeholder pods"},
+			"`gpuscaler manifests provisioningrequest` prints the ProvisioningRequest, and you apply it. The provisioner in the test is a script"},
+		{"CapacityBuffer of `v1beta1` for a capacity group with a `nodeSelector`", works,
+			"e2e/fleet TestInfeasibleBufferOfLabeledNodesCapsTheTarget",
+			"`Infeasible` caps the target. The test uses the CRD of Karpenter, and sets the status itself"},
+		{"CapacityBuffer of `v1alpha1` only", untested, "", "gpuscaler writes no CapacityBuffer. Use placeholder pods instead"},
 		{"Cluster Autoscaler, GKE node auto-provisioning, AKS: the components themselves", untested, "",
-			"gpuscaler prints commands that keep nodes and does not run them"},
+			"gpuscaler prints commands that keep nodes. It does not run these commands"},
 	}},
 }
 
@@ -184,9 +193,9 @@ var testedVersions = []struct{ what, component, module, test string }{
 func TestSupportMatrix(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Support\n\nThis page lists what works with gpuscaler:\n\n" +
-		"- `works`: the named test shows it. Tests in `e2e` run the real components as local processes.\n" +
-		"- `refused`: gpuscaler does not do it, and reports this. The named test shows the report.\n" +
-		"- `untested`: it may work, and no test shows it.\n")
+		"- `works`: the test in the table shows that the feature works. Tests in `e2e` run the real components as local processes.\n" +
+		"- `refused`: gpuscaler does not support the feature, and reports this. The test in the table shows the report.\n" +
+		"- `untested`: the feature may work, but no test shows that it works.\n")
 	tests := testsByDirectory{}
 	for _, table := range supportTables {
 		table.write(t, &b, tests)
@@ -196,8 +205,8 @@ func TestSupportMatrix(t *testing.T) {
 		versions = append(versions, support{v.what + " " + versionIn(t, v.component, v.module), works, v.test, ""})
 	}
 	versions = append(versions, support{"other versions", untested, "",
-		"the chart installs on Kubernetes 1.30 or later; before 1.35 the `tolerance` of an HPA is off by default, so it " +
-			"ignores small changes"})
+		"The chart installs on Kubernetes 1.30 or later, because it uses ValidatingAdmissionPolicies of version `v1`. Before 1.35, the " +
+			"field `tolerance` of an HPA is off by default, so the HPA ignores small changes"})
 	supportTable{"Versions", "", versions}.write(t, &b, tests)
 	golden.Compare(t, "../config/guides/support.md", b.String())
 }
