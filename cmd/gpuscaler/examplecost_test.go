@@ -79,7 +79,7 @@ func TestReadmePolicyWithoutAGatewayMeetsItsSLO(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signal := regexp.MustCompile("replace the signals `requests` and `gateway` by `([^`]+)`").FindSubmatch(page)
+	signal := regexp.MustCompile("replace the signals `requests` and `gateway` with `([^`]+)`").FindSubmatch(page)
 	if signal == nil {
 		t.Fatal("README.md names no signal for a cluster without a gateway")
 	}
