@@ -37,11 +37,15 @@ func (t *tick) addAtRisk() {
 
 // addReserve distributes the reserve, which are additional replicas for expected losses of nodes, over the workloads in proportion to
 // their needed replicas on spot nodes. The parameter needed is the sum of these replicas over all workloads. addReserve returns how many
-// replicas it added. The number can exceed the reserve, because the replicas of each workload are rounded up.
+// replicas it added. The number can exceed the reserve, because the replicas of each workload are rounded up. It can also be lower: the
+// reserve decreases slowly, but a workload cannot lose more replicas than it has.
 func (t *tick) addReserve(reserve, needed int32) (added float64) {
 	for i := range t.o.Workloads {
-		_, _, n := t.exposed(&t.o.Workloads[i])
+		w, have := &t.o.Workloads[i], int32(0)
+		_, _, n := t.exposed(w)
+		w.eachReplica(func([]Pod) { have++ })
 		more := int32((int64(reserve)*int64(n) + int64(needed) - 1) / int64(needed))
+		more = min(more, max(have-t.d.Advice[i].AtRisk, 0))
 		t.d.Advice[i].AtRisk, t.d.Advice[i].Reserve = t.d.Advice[i].AtRisk+more, more
 		added += float64(more)
 	}
