@@ -1,6 +1,7 @@
 package policystatus
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -21,8 +22,10 @@ func Text(st *store.CarrierStatus) (text string, known bool) {
 	first, n := firstError(st.Problems)
 	switch {
 	case n > 0:
+		const begin = "refused: "
 		end := more(n) + "; " + used(st)
-		return bound("refused: "+place(st, first), maxText-len(end)) + end, true
+		why := bound(place(st, first), maxText-len(begin)-len(end))
+		return begin + cmp.Or(why, "the document is invalid") + end, true
 	case st.State != store.InForce:
 		return "", false
 	}

@@ -35,6 +35,10 @@ func TestText(t *testing.T) {
 			store.Refused, []string{"embed@9a01"}, inKey, inKey, inKey),
 		"refused: data: is too large; no policy is in force as written": configMap(store.Refused, nil,
 			policy.Problem{File: "ConfigMap team/policies", Field: "data", Message: "is too large"}),
+		// the property test below found these messages, which are empty or blank
+		"refused: the document is invalid; no policy is in force as written": configMap(store.Refused, nil, policy.Problem{}),
+		"refused: the document is invalid; in force: chat@3f1c": configMap(store.Refused, []string{"chat@3f1c"},
+			policy.Problem{Message: " "}),
 		"accepted: no policies; warning: contains no documents": configMap(store.InForce, nil,
 			policy.Problem{File: "ConfigMap team/policies", Message: "contains no documents", Warning: true}),
 		"": {Kind: "ConfigMap"},
