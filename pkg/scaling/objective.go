@@ -2,6 +2,7 @@ package scaling
 
 import (
 	"math"
+	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
@@ -41,6 +42,7 @@ func (t *tick) evidence() (e objective.Evidence) {
 			r := &t.o.Readings[i]
 			into.V += t.amount(sig, r)
 			into.Known = true
+			into.Window = max(into.Window, time.Duration(sig.WindowSeconds)*time.Second)
 			if at := history.Time(history.Stamp(r.At)); at.After(into.At) {
 				into.At = at
 			}

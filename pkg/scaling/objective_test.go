@@ -95,6 +95,18 @@ func TestAnObjectiveFollowsTheLoadAndKeepsReplicasWithoutEvidence(t *testing.T) 
 }
 
 // The model must learn the cold starts of the workload, measured from the decision until the replica is ready.
+func TestAgeOfTheLoadIncludesTheWindowOfTheRate(t *testing.T) {
+	p := chat()
+	w := newDay(t, p, 1)
+	w.run(10*time.Minute, 1, 0, 1)
+	before := w.s.Learned().Learned().LoadAge
+	p.Signals[0].WindowSeconds = 60
+	w.run(2*time.Hour, 1, 0, 1)
+	if after := w.s.Learned().Learned().LoadAge; before > 2*time.Second || after < 29*time.Second || after > 32*time.Second {
+		t.Errorf("age %v for the load of each second and %v for a rate over a minute, want at most 2s and about 30s", before, after)
+	}
+}
+
 func TestColdStartsAreLearned(t *testing.T) {
 	w := newDay(t, chat(), 1)
 	w.run(10*time.Minute, 1, 0, 1)

@@ -81,7 +81,10 @@ type Signal struct {
 	Optional   bool    // a missing optional signal is ignored; a missing signal that is not optional prevents a scale-down
 	Forecast   Forecast
 	Measures   Measure
-	PerSecond  float64 // for arrivals and served: value for one unit of work per second, for example 60 for a rate per minute; 0 means 1
+	// for arrivals and served: the seconds before a reading of which its value is a mean, for example 60 for rate(x[1m]); 0 means the time
+	// since the previous reading
+	WindowSeconds uint16
+	PerSecond     float64 // for arrivals and served: value for one unit of work per second, for example 60 for a rate per minute; 0 means 1
 	// MaxAge is the age above which a reading is stale. It is greater than 0.
 	MaxAge time.Duration
 	// MinCoverage is the share of the ready pods (0..1) that must report. A reading from fewer pods cannot lower the target.

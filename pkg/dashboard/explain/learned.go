@@ -77,8 +77,16 @@ func newObjective(r *engine.Record) *Objective {
 // LearnedText returns one line with the values that gpuscaler has learned about a workload: the capacity of a replica, the cold start, and
 // the attained SLO. If the user sets one of these values in the objective, the line contains the user's value with a mark.
 func LearnedText(l *objective.Learned, o *objective.Objective) string {
-	return strings.Join([]string{capacityText(l, o), coldStartText(l, o), attainedText(l, o)}, " | ")
+	parts := []string{capacityText(l, o), coldStartText(l, o), attainedText(l, o)}
+	if l.LoadAge >= noteworthyAge {
+		parts = append(parts, "measured load is "+seconds(l.LoadAge.Seconds())+" old")
+	}
+	return strings.Join(parts, " | ")
 }
+
+// noteworthyAge is the age of the measured load that the line of LearnedText contains. Up to this age, more frequent polls or a rate over a
+// shorter time save few replicas.
+const noteworthyAge = 20 * time.Second
 
 func capacityText(l *objective.Learned, o *objective.Objective) string {
 	c := l.Capacity

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -112,7 +113,7 @@ func (c *compiler) measures(s *spec.Signal, p *decode.Path, metric policy.Metric
 		signal.Measures = scaling.MeasureServed
 	}
 	if isRate && (signal.Measures == scaling.MeasureArrivals || signal.Measures == scaling.MeasureServed) {
-		signal.PerSecond = rate.PerSecond
+		signal.PerSecond, signal.WindowSeconds = rate.PerSecond, uint16(min(rate.Window.Seconds(), math.MaxUint16))
 	}
 }
 

@@ -153,6 +153,7 @@ func (s *servers) evidence(e *objective.Evidence, arrived []request) {
 	now := epoch.Add(time.Duration(s.at) * time.Second)
 	known := func(v float64) objective.Value { return objective.Value{V: v, At: now, Known: s.at >= 60} }
 	e.Arrivals, e.Queued, e.InFlight = known(float64(recent)/60), known(float64(len(s.queue))), known(float64(len(s.ends)))
+	e.Arrivals.Window = time.Minute
 }
 
 // serve simulates the servers with the requests and returns the score of the time after s.from. If s.from is 0, it is the score of the last

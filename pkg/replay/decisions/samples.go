@@ -41,6 +41,8 @@ func (s *samples) read(v *view, now time.Time) (arrivals, served, queued objecti
 		s.polled = s.scraped
 	}
 	p := &s.polled
-	known := func(x float64) objective.Value { return objective.Value{V: x, At: p.at, Known: !p.at.IsZero()} }
-	return known(p.arrivals), known(p.served), known(p.queue)
+	known := func(x float64, window time.Duration) objective.Value {
+		return objective.Value{V: x, At: p.at, Known: !p.at.IsZero(), Window: window}
+	}
+	return known(p.arrivals, rateSlots*SlotSeconds*time.Second), known(p.served, rateSlots*SlotSeconds*time.Second), known(p.queue, 0)
 }

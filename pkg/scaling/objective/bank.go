@@ -43,6 +43,8 @@ type bank struct {
 type plant struct {
 	slot        float64 // length of a time slot in seconds
 	wait, cold  int     // allowed wait and cold start, in time slots
+	age         int     // age of the measured load, in time slots
+	spread      float64 // variance of the work that arrives in a time, divided by its mean
 	capacity    float64 // work per second that a replica serves
 	least, most int32
 	allowed     float64 // share of the work that may be late, according to the SLO
@@ -55,6 +57,9 @@ type plant struct {
 	t           Tuning
 }
 
+// dead returns the dead time in time slots: the time from a change of the load until the replicas that are proposed for it are ready.
+func (x *plant) dead() int { return x.cold + x.age }
+
 // blockSeconds is the length of a block in seconds. A block lasts several cold starts, so the late work of two blocks is treated as
 // independent.
 const blockSeconds = 1800
@@ -62,7 +67,7 @@ const blockSeconds = 1800
 // step advances the simulated fleets of all rules by one time slot and chooses the best rule. queued is the work that waits in the real
 // workload. late is the measured share of late work; it is negative if this share is not measured.
 func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
-	length, count := division(x.cold + 1)
+	length, count := division(x.dead() + 1)
 	b.Filled++
 	next := int(b.Filled) > length
 	if next {
@@ -74,7 +79,7 @@ func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 		young = (young + f.work(x.wait)) / 2
 	}
 	var chance delays
-	chance.compute(x, f.Level[0])
+	chance.expect(x, f)
 	for i := range rules {
 		e := &b.Experts[i]
 		level, margin, hold := s.want(&rules[i])
@@ -124,7 +129,7 @@ func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 // The load of the surge does not include the usual load. The load is limited to the capacity of the greatest allowed number of replicas,
 // because no rule can serve more.
 func (b *bank) repeat(e *expert, x *plant) float64 {
-	_, count := division(x.cold + 1)
+	_, count := division(x.dead() + 1)
 	load, ready := min(b.Surge, float64(x.most)*x.capacity), float64(e.ready(count))*x.capacity
 	if load <= ready {
 		return 0

@@ -176,20 +176,18 @@ const minWeight = 5
 // maxWeight is the maximum of capacity.Weight, in seconds. The mean service time is therefore a mean over about half an hour.
 const maxWeight = 1800
 
-// measureCapacity adds a sample of the throughput, if the number of replicas is the same as in the previous tick. A queue does not count as
-// saturation while the GPUs are idle, because then the server does not respond or the queue belongs to another server.
-//
-// The throughput is usually a mean of the last minute. A sample of saturated replicas is therefore used only if the number of replicas has
-// not changed for a minute. The first three samples are used in any case.
+// measureCapacity adds a sample of the throughput. The replicas were saturated if work waited during the whole time of which the sample is
+// the mean. A queue does not count as saturation while the GPUs are idle, because then the server does not respond or the queue belongs to
+// another server.
 func (m *Model) measureCapacity(now time.Time, e *Evidence) {
 	s := &m.saved
-	if e.Ready <= 0 || e.Ready != s.Ready {
+	if e.Ready <= 0 {
 		return
 	}
 	waited := s.Before > 0 && usable(e.Queued) && e.Queued.V > 0
 	if !usable(e.Served) {
 		onlyQueue := !usable(e.Arrivals) && !usable(e.InFlight)
-		if waited && s.Growth < 0 && onlyQueue && s.Capacity.Saturated.Count == 0 {
+		if waited && s.Growth < 0 && onlyQueue && e.Ready == s.Ready && s.Capacity.Saturated.Count == 0 {
 			// the queue becomes shorter, so the replicas serve at least the work by which it becomes shorter
 			s.Capacity.measure(float64(-s.Growth)/float64(e.Ready), false, m.perInFlight())
 		}
@@ -200,9 +198,8 @@ func (m *Model) measureCapacity(now time.Time, e *Evidence) {
 		return
 	}
 	s.ServedAt = at
-	throughput := e.Served.V / float64(e.Ready)
-	steady := m.steady(now) || s.Capacity.Saturated.Count < 3
-	saturated := waited && !idle(e)
+	throughput, steady := m.throughput(now, e)
+	saturated := waited && s.Ages.waited(&e.Served) && !idle(e)
 	if limit := s.O.Limit.Seconds(); s.O.Kind == InterTokenLatency && usable(e.Latency) && e.Latency.V > limit {
 		// The time between two tokens exceeds the limit. To meet the limit, a replica can serve only a part of its current throughput.
 		throughput, saturated = throughput*max(limit/e.Latency.V, 0.5), true
@@ -210,6 +207,21 @@ func (m *Model) measureCapacity(now time.Time, e *Evidence) {
 	if steady || !saturated {
 		s.Capacity.measure(throughput, saturated, m.perInFlight())
 	}
+}
+
+// throughput returns the throughput of a replica in a sample, or 0 if it is not known. steady reports whether the number of replicas during
+// the time of which the sample is the mean is known. If the window of the sample is not known, it is usually a minute; the first three
+// samples are then used in any case.
+func (m *Model) throughput(now time.Time, e *Evidence) (perReplica float64, steady bool) {
+	s := &m.saved
+	if ready := s.Ages.Recent.ready(&e.Served, now, s.Slot); ready > 0 {
+		return e.Served.V / ready, true
+	}
+	if e.Ready != s.Ready {
+		return 0, false
+	}
+	unchanged := now.UnixNano()-int64(s.ReadyAt) >= int64(max(e.Served.Window, time.Minute))
+	return e.Served.V / float64(e.Ready), unchanged || e.Served.Window == 0 && s.Capacity.Saturated.Count < 3
 }
 
 // idle reports whether the GPUs are known to be idle.

@@ -122,6 +122,7 @@ func (m *Model) Learned() Learned {
 	s := &m.saved
 	out := Learned{Capacity: s.Capacity.summary(m.perInFlight()), ColdStart: s.Cold.Total.summary(),
 		Node: s.Ahead.Node.summary(), Load: s.F.Level[2], Attained: 1, Budget: 1,
+		LoadAge: time.Duration(s.Ages.Load * float64(time.Second)),
 		IdleGap: time.Duration(s.F.Gap * float64(time.Second)), Observed: time.Duration(s.Observed * float64(time.Second))}
 	for i := range s.Cold.Phase {
 		out.Phase[i] = s.Cold.Phase[i].summary()

@@ -53,6 +53,16 @@ const maxDelays = 256
 // 3% more slots than the mean number of busy slots, and rules leave more than that free.
 const maxErlang = 1 << 14
 
+// expect computes the probabilities for the past load. approximate includes short variations of the load, so it gets a mean over a long
+// time.
+func (d *delays) expect(x *plant, f *features) {
+	if x.concurrency > 0 {
+		d.compute(x, f.Level[0])
+	} else {
+		d.approximate(x, min(f.Level[2], f.Level[3]))
+	}
+}
+
 // compute computes the probabilities for a load in work per second. If the concurrency of a replica is not known, they are 0.
 func (d *delays) compute(x *plant, load float64) {
 	d.count = 0
@@ -74,6 +84,23 @@ func (d *delays) compute(x *plant, load float64) {
 		if p < 1e-7 {
 			return
 		}
+	}
+}
+
+// approximate computes the probabilities for a load in work per second if the concurrency of a replica is not known. It uses the diffusion
+// approximation of a queue: if work arrives at random, the work that waits has an exponential distribution, and its mean is
+// spread * load / (2 * free capacity). If the load exceeds the capacity, the probability is 0, because the simulated queue then contains
+// the work that waits.
+func (d *delays) approximate(x *plant, load float64) {
+	d.count = 0
+	if load <= 0 || x.spread <= 0 {
+		return
+	}
+	for p := 0.0; d.count < maxDelays && (p == 0 || p >= 1e-7); d.count++ {
+		if all := float64(d.count) * x.capacity; all > load {
+			p = decay(2 * (all - load) * float64(all*x.limit) / float64(x.spread*load))
+		}
+		d.late[d.count] = float32(p)
 	}
 }
 

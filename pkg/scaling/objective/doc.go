@@ -21,6 +21,9 @@
 //   - A serving slot is the place for one unit of work in a replica. A replica that processes 8 requests at the same time has 8 serving
 //     slots; its concurrency is 8. The service time is how long a unit of work occupies its serving slot.
 //   - The cold start is the time from the decision to a ready replica. The lead time is the 95th percentile of the observed cold starts.
+//   - The age of the load is the time from the arrival of work until a tick reads the load that contains it. A rate over a minute is half
+//     a minute old on average, plus the time until the next scrape and poll. The dead time is the age of the load plus the cold start: the
+//     time from a change of the load until the replicas for it are ready.
 //
 // Terms of the decision:
 //
@@ -62,7 +65,12 @@
 // Work also waits if the replicas have enough capacity, because requests arrive at random and take a random time. If the requests in flight
 // are measured and replicas were saturated before, the number of serving slots of a replica and the service time are known. Each rule then
 // adds the free serving slots with which the queue M/M/c (Erlang C) of all serving slots meets the SLO, and the late work of each simulated
-// fleet includes the work that is late in this queue.
+// fleet includes the work that is late in this queue. If the number of serving slots is not known, the late work is approximated from the
+// measured variance of the arrivals (index of dispersion).
+//
+// The measured load is old, so the simulated replicas are ready a dead time after their rule needs them. A mean over a minute also hides
+// bursts that are shorter than a minute. If they cause a queue, the queue shows how much work arrived, so this work is counted when the
+// queue grows. A throughput counts as the capacity only if work waited during the whole time of which the throughput is the mean.
 //
 // If work waits, replicas are added to the proposal of each rule. They serve the part of the waiting work that the ready replicas cannot
 // serve within a cold start, and they are kept until they have become ready.

@@ -15,10 +15,10 @@ var ErrEncoding = errors.New("saved objective model cannot be read")
 // UnmarshalBinary must still read the previous version, because an upgrade must not lose what was learned. The folder testdata has a file
 // of each version. UnmarshalBinary returns an error for version 1, which was never released, and for later versions, and the model then
 // starts empty. Each later version added numbers at the end of the type saved. Exception: version 4 replaced the numbers of version 3.
-const encodingVersion = 5
+const encodingVersion = 6
 
 // MaxEncoded is the maximum number of bytes that AppendBinary appends.
-const MaxEncoded = 5 << 10
+const MaxEncoded = 5632
 
 // AppendBinary appends the encoded model. Its length is the same for every model.
 func (m *Model) AppendBinary(dst []byte) ([]byte, error) {
@@ -35,6 +35,9 @@ func (m *Model) AppendBinary(dst []byte) ([]byte, error) {
 func (m *Model) UnmarshalBinary(data []byte) error {
 	var s saved
 	size := binary.Size(&s)
+	if len(data) > 0 && data[0] < 6 {
+		size -= binary.Size(&s.Ages)
+	}
 	if len(data) > 0 && data[0] < 5 {
 		size -= binary.Size(&s.Ahead)
 	}
@@ -100,5 +103,6 @@ func (s *saved) valid() bool {
 			return false
 		}
 	}
-	return s.F.Head < ringSlots && s.B.At < buckets && s.B.Best < numRules && s.Slot <= 1e12 && s.F.Bin < seasonBins
+	return s.F.Head < ringSlots && s.B.At < buckets && s.B.Best < numRules && s.Slot <= 1e12 && s.F.Bin < seasonBins &&
+		s.Ages.Recent.Head < recentSlots && s.Ages.Recent.Count <= recentSlots
 }

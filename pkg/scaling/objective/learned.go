@@ -11,6 +11,8 @@ type Learned struct {
 	Attained  float64              // share of the work in the last days that was served within the objective's limit, 0..1
 	Budget    float64              // share of the late budget (the late work that the SLO permits) that is not used, 0..1
 	Load      float64              // work per second, as a mean of the last minutes
+	// LoadAge is the mean time from the arrival of work until a tick reads the load that contains it.
+	LoadAge time.Duration
 	// Burstiness is the standard deviation of the load within an hour, divided by its mean.
 	Burstiness float64
 	// IdleGap is the mean length of the times without work; 0 if there was no such time.

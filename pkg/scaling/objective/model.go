@@ -58,6 +58,8 @@ type saved struct {
 	Lag lag
 	// Versions before 5 of the encoding do not contain the next field.
 	Ahead lead
+	// Versions before 6 of the encoding do not contain the next field.
+	Ages ages
 }
 
 // New returns a Model without any measurement.
@@ -91,23 +93,29 @@ func (m *Model) Observe(now time.Time, e *Evidence) {
 	for i := range e.ColdStarts {
 		s.measureColdStart(&e.ColdStarts[i])
 	}
-	m.readQueue(now, e)
+	newQueue := m.readQueue(now, e)
 	m.measureCapacity(now, e)
 	rate, known := m.arrivals(e, elapsed, continuous)
+	work := float64(rate * elapsed)
+	if known && continuous && usable(e.Arrivals) {
+		work = m.sharpened(work, elapsed, newQueue)
+	}
 	if ready := min(max(e.Ready, 0), maxReplicas); ready != s.Ready || s.ReadyAt == 0 || int64(s.ReadyAt) > now.UnixNano() {
 		s.Ready, s.ReadyAt = ready, signedInt(now.UnixNano())
 	}
 	s.Known, s.Starting = known, int32(min(len(e.Starting), maxReplicas))
 	s.Slow = s.O.Kind == InterTokenLatency && usable(e.Latency) && e.Latency.V > s.O.Limit.Seconds()
 	if !known || !continuous {
+		s.Ages.Recent.Count = 0
 		return
 	}
+	m.measureAges(now, e, elapsed)
 	m.measureBase(e, elapsed)
 	m.measureLoad(now, e, rate, elapsed)
 	s.Observed += elapsed
-	s.Pending += float64(rate * elapsed)
+	s.Pending += work
 	s.Time += elapsed
-	m.closeSlots(now, e.Late)
+	m.closeSlots(now, e.Late, rate)
 }
 
 // sinceSample returns the seconds between the time of the last sample and the time of a sample. isNew is false if the sample is the last
@@ -118,25 +126,32 @@ func sinceSample(at, last signedInt) (elapsed float64, isNew bool) {
 	return elapsed, elapsed > 0 || elapsed < -maxGap
 }
 
-// readQueue stores a new sample of the queue. If the queue is unknown, its growth is unknown too.
-func (m *Model) readQueue(now time.Time, e *Evidence) {
+// readQueue stores a new sample of the queue, and reports whether there was one. If the queue is unknown, its growth is unknown too.
+func (m *Model) readQueue(now time.Time, e *Evidence) (isNew bool) {
 	s := &m.saved
 	if !usable(e.Queued) {
-		s.Lag, s.Growth = lag{}, 0
-		return
+		s.Lag, s.Growth, s.Ages.Since = lag{}, 0, 0
+		return false
 	}
 	at := signedInt(e.Queued.At.UnixNano())
 	if e.Queued.At.IsZero() {
 		at = signedInt(now.UnixNano())
 	}
-	if elapsed, isNew := sinceSample(at, s.QueuedAt); isNew {
+	elapsed, isNew := sinceSample(at, s.QueuedAt)
+	if isNew {
 		before := s.Growth
 		if s.Growth = 0; elapsed > 0 && elapsed <= maxGap {
 			s.Growth = signedFloat((e.Queued.V - s.Queued) / elapsed)
 		}
 		s.Before, s.Queued, s.QueuedAt = s.Queued, e.Queued.V, at
+		if s.Queued <= 0 {
+			s.Ages.Since = 0
+		} else if s.Ages.Since == 0 || s.Ages.Since > at {
+			s.Ages.Since = at
+		}
 		s.Lag.add(e, m.credible(before), elapsed)
 	}
+	return isNew
 }
 
 // maxServed limits what a replica can have served between two samples of the queue, as a multiple of the known capacity. If the queue
@@ -210,7 +225,8 @@ func (m *Model) measureBase(e *Evidence, elapsed float64) {
 }
 
 // closeSlots adds the work of complete time slots to the features of the load and to the simulated fleets of the rules.
-func (m *Model) closeSlots(now time.Time, measured Value) {
+// load is the measured load in work per second.
+func (m *Model) closeSlots(now time.Time, measured Value, load float64) {
 	s := &m.saved
 	if s.O.Limit <= 0 {
 		s.Pending, s.Time = 0, 0 // the objective is unknown before the first plan
@@ -219,7 +235,7 @@ func (m *Model) closeSlots(now time.Time, measured Value) {
 	x := m.plant()
 	// another objective can have time slots of another length, for which the history cannot be used
 	if s.Slot != x.slot {
-		s.Slot, s.F, s.B, s.Pending, s.Time = x.slot, features{}, bank{}, 0, 0
+		s.Slot, s.F, s.B, s.Pending, s.Time, s.Ages.Recent = x.slot, features{}, bank{}, 0, 0, recent{}
 		return
 	}
 	n := int(s.Time/x.slot + 1e-9)
@@ -233,9 +249,11 @@ func (m *Model) closeSlots(now time.Time, measured Value) {
 	s.SlotAt = signedInt(max(now.Unix(), 0))
 	for range n {
 		s.F.add(work, &x, int64(s.SlotAt))
+		s.Ages.Recent.add(s.Queued, load, s.Ready)
+		s.Ages.Spread.add(&s.Ages.Recent, s.Ages.Span, x.slot)
 		if x.capacity > 0 {
 			signals := s.F.signals(&x, int64(s.SlotAt))
-			s.B.step(&s.F, &signals, &x, s.Queued, late)
+			s.B.step(&s.F, &signals, &x, s.Ages.queued(x.slot), late)
 		}
 		s.Back.age()
 	}
@@ -276,8 +294,9 @@ func (m *Model) plant() plant {
 		wait /= 2 // half of the limit is for processing the job, and half for waiting
 	}
 	slot := max(slotSeconds, math.Ceil(wait/12))
-	x := plant{slot: slot, wait: int(wait / slot), cold: max(int(math.Ceil(lead/slot)), 1), capacity: perReplica,
-		least: s.L.Min, most: s.L.Max, allowed: o.allowed(), t: m.t, limit: wait, requests: s.Capacity.Weight > 0}
+	x := plant{slot: slot, wait: int(wait / slot), cold: max(int(math.Ceil(lead/slot)), 1), age: s.Ages.slots(slot), capacity: perReplica,
+		least: s.L.Min, most: s.L.Max, allowed: o.allowed(), t: m.t, limit: wait, requests: s.Capacity.Weight > 0,
+		spread: float64(m.t.Spread * s.Ages.Spread.Index)}
 	if rate := m.perInFlight(); rate > 0 && s.Capacity.Full.Count > 0 {
 		x.service, x.concurrency = doubt/rate, perReplica*doubt/rate
 		m.spare.compute(x.limit/x.service, x.allowed)

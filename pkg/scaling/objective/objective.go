@@ -45,6 +45,8 @@ type Value struct {
 	V     float64
 	At    time.Time // when the sample was taken; values with the same time are from the same sample
 	Known bool      // false: missing, stale or not usable. A missing value is not 0.
+	// Window is the time before At of which V is a mean, for example one minute for rate(x[1m]). 0 means the time since the previous sample.
+	Window time.Duration
 }
 
 // Evidence contains what was measured about the workload in one tick. All fields count work in the same unit, requests or tokens.

@@ -43,6 +43,9 @@ type Tuning struct {
 	// family bursty with SLOs of 95, 99 and 99.9%, the model meets the SLO in 64. Half: 64 cells. Twice: 65 cells, but the family flash costs
 	// 2% more. Zero: 59 cells.
 	Repeat float64
+	// Spread is a factor for the index of dispersion of the arrivals, with which late work is approximated if the number of serving slots is
+	// not known.
+	Spread float64
 	// Without contains the kinds of rules that are disabled, to measure their effect.
 	Without Rules
 }
@@ -63,6 +66,6 @@ const (
 
 // DefaultTuning returns the constants that New uses.
 func DefaultTuning() Tuning {
-	return Tuning{Caution: 1, Event: 0.5, Inherit: 0.3, Smooth: 0.2, Stay: 0.97, Feedback: 1, Drain: 0.25, Memory: 3 * 86400, SafeMargin: 1.2,
-		Repeat: 1}
+	return Tuning{Caution: 1, Event: 0.25, Inherit: 0.3, Smooth: 0.2, Stay: 0.97, Feedback: 1, Drain: 0.25, Memory: 3 * 86400, SafeMargin: 1.2,
+		Repeat: 1, Spread: 1}
 }
