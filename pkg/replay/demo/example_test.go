@@ -24,6 +24,6 @@ func ExampleNew() {
 	}
 	// Output:
 	// team-batch/night-batch: target 0
-	// team-chat/llama-chat: target 4
+	// team-chat/llama-chat: target 3
 	// team-embed/embed-worker: target 0
 }
