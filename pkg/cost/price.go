@@ -79,6 +79,9 @@ func NewBook(types []Type, overrides []Override, commitments []Commitment) *Book
 	return b
 }
 
+// Commitments returns the number of commitments.
+func (b *Book) Commitments() int { return len(b.commitments) }
+
 // With returns a copy of the book with additional overrides and commitments. The additional overrides have precedence.
 func (b *Book) With(overrides []Override, commitments []Commitment) *Book {
 	out := *b

@@ -53,7 +53,7 @@ func chat() []audit.Workload {
 		Autoscaler: audit.Autoscaler{Kind: "HorizontalPodAutoscaler", Name: "my-chat", Min: 1, Max: 4, Cooldown: 300}}}
 }
 
-func read(t *testing.T, text string, workloads []audit.Workload) *audit.Snapshot {
+func read(t *testing.T, text string, workloads []audit.Workload, commitments ...cost.Commitment) *audit.Snapshot {
 	t.Helper()
 	web := promtest.Serve(t, midnight, text)
 	server, err := history.Open(web.URL, config.DefaultHTTPClientConfig, history.Limits{})
@@ -62,7 +62,8 @@ func read(t *testing.T, text string, workloads []audit.Workload) *audit.Snapshot
 	}
 	s, err := Read(context.Background(), server, workloads, Options{
 		From: midnight, To: midnight.Add(time.Hour), Step: 5 * time.Minute, Wait: 10 * time.Second,
-		Book: cost.NewBook([]cost.Type{{Name: "g", Region: "r", GPUs: 1, Hourly: map[string]float64{cost.OnDemand: 2}, From: "list"}}, nil, nil),
+		Book: cost.NewBook([]cost.Type{{Name: "g", Region: "r", GPUs: 1, Hourly: map[string]float64{cost.OnDemand: 2}, From: "list"}}, nil,
+			commitments),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -143,6 +144,14 @@ func TestEachMissingSeriesIsReported(t *testing.T) {
 	// If the GPUs that pods hold are unknown, the report contains no free nodes.
 	if r := report(t, read(t, strings.Join(lines, "\n"), chat())); len(r.Waste) != 0 || r.Total.Cost != nil {
 		t.Errorf("without the GPUs of pods: %+v", r.Waste)
+	}
+}
+
+// The audit does not count commitments. It must say so, because a price book with commitments would otherwise have no effect.
+func TestCommitmentsAreReportedAsNotCounted(t *testing.T) {
+	s := read(t, series, chat(), cost.Commitment{InstanceType: "g", Count: 1, Hourly: 1})
+	if len(s.Missing) != 1 || !strings.Contains(s.Missing[0].What, "commitments") || !strings.Contains(s.Missing[0].Next, "gpuscaler report") {
+		t.Errorf("missing: %+v, want the commitments and the command that counts them", s.Missing)
 	}
 }
 

@@ -118,6 +118,10 @@ func (r *reader) readNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if r.o.Book != nil && r.o.Book.Commitments() > 0 {
+		r.gap("the share of the cost that commitments pay for", "a commitment belongs to single nodes, and the audit adds up the nodes of a pool",
+			"`gpuscaler report` counts the commitments of the price book")
+	}
 	r.poolOf = map[string]string{}
 	pools := map[string]*audit.Pool{}
 	expr := fmt.Sprintf("max by (node) (%s)", r.metric("kube_node_status_allocatable", "resource", "nvidia_com_gpu"))

@@ -65,8 +65,9 @@ func (x *plant) dead() int { return x.cold + x.age }
 const blockSeconds = 1800
 
 // step advances the simulated fleets of all rules by one time slot and chooses the best rule. queued is the work that waits in the real
-// workload. late is the measured share of late work; it is negative if this share is not measured.
-func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
+// workload. late is the measured share of late work; it is negative if this share is not measured. step returns the late work of the real
+// workload in this time slot.
+func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) (actual float64) {
 	length, count := division(x.dead() + 1)
 	b.Filled++
 	next := int(b.Filled) > length
@@ -104,11 +105,10 @@ func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 		e.Queue = float32(total - served)
 	}
 	total := float64(b.Actual.Queue) + work
-	if late < 0 {
-		b.Actual.NewLate += float32(max(0, min(total-queued, total-young)))
-	} else {
-		b.Actual.NewLate += float32(late * work)
+	if actual = late * work; late < 0 {
+		actual = max(0, min(total-queued, total-young))
 	}
+	b.Actual.NewLate += float32(actual)
 	b.Actual.Queue = float32(queued)
 	b.NewWork += work
 	b.Started = true
@@ -117,6 +117,7 @@ func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 	}
 	b.Surge = max(float64(b.Surge*max(1-x.slot/x.t.Memory, 0)), f.surge(x))
 	b.choose(f, x)
+	return actual
 }
 
 // repeat returns the work that would be late with the rule of e if the greatest past surge started now and lasted for a cold start. Without

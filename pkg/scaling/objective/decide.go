@@ -130,8 +130,8 @@ func (m *Model) Learned() Learned {
 	if load := s.F.Level[levels-1]; load > 0 {
 		out.Burstiness = math.Sqrt(s.F.Square[levels-1] / load)
 	}
-	if work := s.B.Work + s.B.NewWork; work > 0 {
-		share := s.B.Actual.late() / work
+	if s.Attained.Work > 0 {
+		share := min(s.Attained.Late/s.Attained.Work, 1)
 		out.Attained = max(1-share, 0)
 		if s.O.Percentile > 0 {
 			out.Budget = max(1-share/s.O.allowed(), 0)

@@ -36,7 +36,7 @@ func (m *Model) UnmarshalBinary(data []byte) error {
 	var s saved
 	size := binary.Size(&s)
 	if len(data) > 0 && data[0] < 6 {
-		size -= binary.Size(&s.Ages)
+		size -= binary.Size(&s.Ages) + binary.Size(&s.Attained)
 	}
 	if len(data) > 0 && data[0] < 5 {
 		size -= binary.Size(&s.Ahead)
@@ -61,6 +61,9 @@ func (m *Model) UnmarshalBinary(data []byte) error {
 		// Earlier versions measured only two phases: the wait for a node, and the time after that.
 		s.Ahead = lead{s.Cold.Phase[NodeLaunch], s.Cold.Total.summary().P95}
 		s.Cold.Phase = [Phases]phaseSamples{}
+	}
+	if data[0] < 6 {
+		s.Attained = attained{s.B.Actual.late(), s.B.Work + s.B.NewWork}
 	}
 	m.saved = s
 	return nil

@@ -100,7 +100,7 @@ func TestPhasesOfEarlierVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data = data[:len(data)-binary.Size(&s.Ahead)-binary.Size(&s.Ages)]
+	data = data[:len(data)-binary.Size(&s.Ahead)-binary.Size(&s.Ages)-binary.Size(&s.Attained)]
 	m := New()
 	if err := m.UnmarshalBinary(binary.LittleEndian.AppendUint32(data, crc32.ChecksumIEEE(data))); err != nil {
 		t.Fatal(err)

@@ -34,10 +34,7 @@ func (m *Model) explore(now time.Time, e *Evidence) {
 	if e.Ready < 2 || c.Saturated.Count+c.Full.Count > 0 || float64(now.UnixNano()-int64(c.QuietAt))/1e9 < max(exploreSeconds, 2*lead) {
 		return
 	}
-	window := s.O.Window
-	if window <= 0 {
-		window = DefaultWindow
-	}
+	window := s.O.window()
 	budget := x.allowed * min(window.Seconds(), s.Observed) / 2
 	if lead > x.allowed*window.Seconds()/2 || m.expectedLate(&x, e.Ready) > budget || !m.budgetLeft() {
 		return

@@ -58,8 +58,9 @@ type saved struct {
 	Lag lag
 	// Versions before 5 of the encoding do not contain the next field.
 	Ahead lead
-	// Versions before 6 of the encoding do not contain the next field.
-	Ages ages
+	// Versions before 6 of the encoding do not contain the next fields.
+	Ages     ages
+	Attained attained
 }
 
 // New returns a Model without any measurement.
@@ -253,7 +254,7 @@ func (m *Model) closeSlots(now time.Time, measured Value, load float64) {
 		s.Ages.Spread.add(&s.Ages.Recent, s.Ages.Span, x.slot)
 		if x.capacity > 0 {
 			signals := s.F.signals(&x, int64(s.SlotAt))
-			s.B.step(&s.F, &signals, &x, s.Ages.queued(x.slot), late)
+			s.Attained.add(s.B.step(&s.F, &signals, &x, s.Ages.queued(x.slot), late), work, x.slot/s.O.window().Seconds())
 		}
 		s.Back.age()
 	}

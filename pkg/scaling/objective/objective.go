@@ -33,6 +33,14 @@ type Objective struct {
 // allowed returns the share of the work that may be late, 0..1.
 func (o *Objective) allowed() float64 { return max(1-o.Percentile/100, 1e-6) }
 
+// window returns the time over which the share of late work is measured.
+func (o *Objective) window() time.Duration {
+	if o.Window <= 0 {
+		return DefaultWindow
+	}
+	return o.Window
+}
+
 // DefaultWindow is one day, because the load of most workloads repeats daily. All work that may be late in a day can then be late in the
 // hours in which this saves the most replicas.
 const DefaultWindow = 24 * time.Hour

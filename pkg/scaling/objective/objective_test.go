@@ -82,6 +82,26 @@ func (w *workload) follow(t *testing.T) {
 	}
 }
 
+// TestWindowLimitsTheAttainedShare misses the SLO for an hour and meets it for a day. The share that was attained within the window of an
+// hour must then be 1. Within the default window of a day, it must still contain the hour.
+func TestWindowLimitsTheAttainedShare(t *testing.T) {
+	for _, window := range []time.Duration{time.Hour, 0} {
+		w := newWorkload()
+		w.o.Window, w.l.Max = window, 3
+		w.run(t, time.Hour, 4.2) // more than three replicas can serve
+		missed := w.m.Learned()
+		w.l.Max = 20
+		w.run(t, 24*time.Hour, 4.2)
+		l := w.m.Learned()
+		if missed.Attained > 0.4 || missed.Budget != 0 {
+			t.Errorf("window %v: attained %.3f with budget %.3f left in an hour with too few replicas", window, missed.Attained, missed.Budget)
+		}
+		if hour := window == time.Hour; hour != (l.Attained > 0.9999) || hour != (l.Budget > 0.99) || !hour && l.Attained < 0.9 {
+			t.Errorf("window %v: attained %.5f with budget %.3f left a day later", window, l.Attained, l.Budget)
+		}
+	}
+}
+
 // TestLearnsAWorkload runs a workload from its first minute. At first, the safe policy must determine the plan. After two hours, the number
 // of replicas must be close to what the load needs. While all metrics are missing, the number of replicas must not change. When a new
 // version of the server has half the capacity, the model must learn the new capacity.
