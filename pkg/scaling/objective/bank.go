@@ -74,11 +74,7 @@ func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) (ac
 	if next {
 		b.At, b.Filled = (b.At+1)%uint8(count), 1
 	}
-	work, young := float64(f.Ring[f.Head]), f.work(x.wait+1)
-	if x.requests {
-		// A request arrives within its time slot, so half of the requests of the oldest time slot have waited longer than the limit.
-		young = (young + f.work(x.wait)) / 2
-	}
+	work, young := float64(f.Ring[f.Head]), f.young(x)
 	var chance delays
 	chance.expect(x, f)
 	for i := range rules {
@@ -116,22 +112,31 @@ func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) (ac
 		b.closeBlock(f, x)
 	}
 	b.Surge = max(float64(b.Surge*max(1-x.slot/x.t.Memory, 0)), f.surge(x))
-	b.choose(f, x)
+	b.choose(f, x, b.surge(f, s.usual))
 	return actual
 }
 
-// repeat returns the work that would be late with the rule of e if the greatest past surge started now and lasted for a cold start. Without
-// this addition, a rule that has just removed the replicas for past surges would have the same late work as a rule that keeps them, and
-// would cost less.
+// surge returns the greatest load that is assumed to start at any time: the greatest past surge, or the usual load at this time of the day
+// if the load is much less than usual. Such a low load, for example on a weekend or during an incident of the clients, can end suddenly. It
+// has ended when the mean of the last hour is also high. Otherwise, a rule with fewer replicas would be chosen while the load returns.
+func (b *bank) surge(f *features, usual float64) float64 {
+	if usual < surgeFactor*min(f.Level[2], f.Level[3]) {
+		return b.Surge
+	}
+	return max(b.Surge, usual)
+}
+
+// repeat returns the work that would be late with the rule of e if a surge started now and lasted for a cold start. Without this addition,
+// a rule that has just removed the replicas for past surges would have the same late work as a rule that keeps them, and would cost less.
 //
 // If the load exceeds the capacity of the ready replicas, the wait reaches the limit after limit*ready/(load-ready) seconds. After that,
 // all work is late until new replicas have served the queue. Work that arrives within the last limit seconds of this time is not late.
 //
-// The load of the surge does not include the usual load. The load is limited to the capacity of the greatest allowed number of replicas,
+// The load of the surge does not include the present load. The load is limited to the capacity of the greatest allowed number of replicas,
 // because no rule can serve more.
-func (b *bank) repeat(e *expert, x *plant) float64 {
+func (b *bank) repeat(e *expert, x *plant, surge float64) float64 {
 	_, count := division(x.dead() + 1)
-	load, ready := min(b.Surge, float64(x.most)*x.capacity), float64(e.ready(count))*x.capacity
+	load, ready := min(surge, float64(x.most)*x.capacity), float64(e.ready(count))*x.capacity
 	if load <= ready {
 		return 0
 	}
@@ -181,12 +186,12 @@ func (b *bank) allowed(x *plant) float64 {
 }
 
 // choose sets Best to the cheapest rule whose estimated late work is within the late budget (see allowed). The estimate is the simulated
-// late work, plus the standard error of what was observed (Tuning.Caution) or the late work of one more surge (repeat), the greater of
-// both, plus an amount for events that have not occurred so far (Tuning.Event). If no rule is within the late budget, the cost of each rule
-// is increased in proportion to its late work, and the cheapest rule is chosen.
-func (b *bank) choose(f *features, x *plant) {
+// late work, plus the work that still waits and is already late, plus the standard error of what was observed (Tuning.Caution) or the late
+// work of a surge (repeat), the greater of both, plus an amount for events that have not occurred so far (Tuning.Event). If no rule is
+// within the late budget, the cost of each rule is increased in proportion to its late work, and the cheapest rule is chosen.
+func (b *bank) choose(f *features, x *plant, surge float64) {
 	allowed := max(b.allowed(x), 1e-9)
-	event := x.t.Event * float64(x.cold) * x.slot * f.Level[levels-1]
+	event, young := x.t.Event*float64(x.cold)*x.slot*f.Level[levels-1], f.young(x)
 	best, met, bestCost, prior, before := -1, false, 0.0, event, 0.0
 	for i := range rules {
 		if rules[i].isIn(x.t.Without) {
@@ -197,7 +202,7 @@ func (b *bank) choose(f *features, x *plant) {
 		if x.requests {
 			square += e.late() // the variance of a number of late requests is at least the variance of a Poisson distribution, which equals its mean
 		}
-		late := e.late() + max(float64(x.t.Caution*math.Sqrt(square)), b.repeat(e, x))
+		late := e.late() + max(float64(e.Queue)-young, 0) + max(float64(x.t.Caution*math.Sqrt(square)), b.repeat(e, x, surge))
 		if rules[i].first || late > allowed {
 			prior = event
 		}

@@ -88,6 +88,7 @@ type features struct {
 type signals struct {
 	level, noise [allLevels]float64
 	hold         [holds]float64
+	usual        float64 // greatest usual load of the current and the next quarter of an hour; 0: unknown
 }
 
 // add adds the work of one time slot. second is the time of the slot in seconds since 1970.
@@ -150,6 +151,15 @@ func (f *features) work(n int) (sum float64) {
 	return sum
 }
 
+// young returns the work that arrived so recently that it is not late yet, even if it still waits.
+func (f *features) young(x *plant) float64 {
+	if x.requests {
+		// A request arrives within its time slot, so half of the requests of the oldest time slot have waited longer than the limit.
+		return (f.work(x.wait+1) + f.work(x.wait)) / 2
+	}
+	return f.work(x.wait + 1)
+}
+
 // surgeSlots is the number of time slots before the last cold start with which surge compares the load. With half and with a quarter of
 // this value, the results of the benchmark (make bench-decisions, family bursty) are the same.
 const surgeSlots = 32
@@ -179,8 +189,11 @@ func (f *features) surge(x *plant) float64 {
 func (f *features) season(rate float64, second int64) {
 	bin := int32(second / binSeconds % seasonBins)
 	if bin != f.Bin && f.BinN > 0 {
-		mean := float32(f.BinSum / float64(f.BinN))
-		f.Season[f.Bin] += float32((mean - f.Season[f.Bin]) * max(0.25, 1/float32(f.Days[f.Bin]+1)))
+		mean, weight := float32(f.BinSum/float64(f.BinN)), float32(0.25)
+		if surgeFactor*mean < f.Season[f.Bin] {
+			weight /= 2 // the usual load after a weekend is still mainly the load of the other days
+		}
+		f.Season[f.Bin] += float32((mean - f.Season[f.Bin]) * max(weight, 1/float32(f.Days[f.Bin]+1)))
 		f.Days[f.Bin] = min(f.Days[f.Bin]+1, 250)
 		f.BinSum, f.BinN = 0, 0
 	}
@@ -229,6 +242,7 @@ func (f *features) signals(x *plant, second int64) (s signals) {
 	for h := range f.Hold {
 		s.hold[h] = f.Hold[h].value()
 	}
+	s.usual = max(f.usual(second), f.usual(second+binSeconds)) // the load of today is already a part of the first value
 	return s
 }
 

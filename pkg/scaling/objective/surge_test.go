@@ -45,3 +45,24 @@ func TestKeepsTheReplicasOfABurstInALongGap(t *testing.T) {
 		t.Errorf("without Repeat: %s, so this test does not show its effect", w.plan.Text())
 	}
 }
+
+// TestLoadThatIsMuchLessThanUsualCanReturn serves a steady load on five days, and an eighth of it on a holiday. On the next day, most of
+// the load returns suddenly. For an SLO of 99.9%, the work that would be late during a cold start exceeds the late budget, so the replicas
+// for the usual load must be kept. For an SLO of 99%, it is within the budget, so most replicas must be removed.
+func TestLoadThatIsMuchLessThanUsualCanReturn(t *testing.T) {
+	for _, percentile := range []float64{99, 99.9} {
+		w := newWorkload()
+		w.cold, w.o.Percentile = 5*time.Minute, percentile
+		w.run(t, 5*24*time.Hour, 8)
+		w.run(t, 16*time.Hour, 1)
+		holiday := w.plan
+		w.run(t, 8*time.Hour, 1)
+		late := w.runVarying(t, 12*time.Hour, 6.5, 0)
+		if keeps := percentile == 99.9; keeps != (holiday.Replicas >= 8) || keeps != (late == 0) || holiday.Safe != NotSafe {
+			t.Errorf("SLO of %v%%: %s on the holiday, late in %.2f%% of the next 12 hours", percentile, holiday.Text(), 100*late)
+		}
+		if late > 0.01 {
+			t.Errorf("SLO of %v%%: late in %.2f%% of 12 hours, want at most 1%%", percentile, 100*late)
+		}
+	}
+}
