@@ -302,7 +302,7 @@ func parse(t *testing.T, set *token.FileSet, file string) *ast.File {
 }
 
 var textEndings = []string{".go", ".md", ".yaml", ".yml", ".html", ".js", ".css", ".tpl", ".txt", ".mk", ".sh", ".json", ".mod", ".svg",
-	".prom", ".golden", ".csv", ".ci/run", "Makefile", "CODEOWNERS", ".helmignore", ".gitignore"}
+	".prom", ".golden", ".csv", ".story", ".ci/run", "Makefile", "CODEOWNERS", ".helmignore", ".gitignore"}
 
 // textFiles returns the paths, relative to the repository root, of the files whose words the tests check.
 func textFiles(t *testing.T) (files []string) {

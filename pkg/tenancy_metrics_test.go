@@ -46,7 +46,7 @@ func serveMetrics(t *testing.T) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	decisions, clock := newBoard(), func() time.Time { return hostileNoon }
+	decisions, clock := newDecisions(), func() time.Time { return hostileNoon }
 	server, err := externalmetrics.NewServer(externalmetrics.ServerConfig{
 		Listener: l, Certificate: certificate, Kubeconfig: file, Explain: dashboard.NewAPI(decisions, dashboard.Options{Clock: clock}).Handler,
 	}, externalmetrics.NewProvider(decisions, clock))
@@ -204,7 +204,7 @@ func scaler(t *testing.T) entrance {
 		ended := make(chan error, 1)
 		go func() {
 			ended <- externalmetrics.ServeScaler(ctx, l, externalmetrics.ScalerConfig{TLS: s},
-				externalmetrics.NewScaler(newBoard(), func() time.Time { return hostileNoon }))
+				externalmetrics.NewScaler(newDecisions(), func() time.Time { return hostileNoon }))
 		}()
 		t.Cleanup(func() { stop(); <-ended })
 		return l.Addr().String()

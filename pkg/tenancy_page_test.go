@@ -32,7 +32,7 @@ const scriptName = `x"><script>alert(1)</script>`
 // still is an observed state that does not change. It has workloads of two tenants, and one workload whose name and other texts are HTML.
 type still struct{ workloads []scaling.Workload }
 
-func newBoard() *engine.DecisionStore {
+func newDecisions() *engine.DecisionStore {
 	s := &still{}
 	for _, k := range []scaling.Key{llama, {Namespace: "team-code", Name: "codestral"}, {Namespace: "team-chat", Name: scriptName}} {
 		s.workloads = append(s.workloads, scaling.Workload{
@@ -88,13 +88,13 @@ func newCluster(t *testing.T) *rest.Config {
 // explainAndPage returns the attacks on the web page and on explain. The attacker uses the port for users on the same machine (loopback) or
 // the port for tenants.
 func explainAndPage(t *testing.T) entrance {
-	door, err := visitor.New(newCluster(t))
+	access, err := visitor.New(newCluster(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := dashboard.NewPage(newBoard(), dashboard.Options{Visible: door.Visible, Clock: func() time.Time { return hostileNoon },
+	page := dashboard.NewPage(newDecisions(), dashboard.Options{Visible: access.Visible, Clock: func() time.Time { return hostileNoon },
 		Refresh: time.Millisecond})
-	local, tenants := visitor.Trusted(page), door.Authenticate(page)
+	local, tenants := visitor.Trusted(page), access.Authenticate(page)
 	ask := func(h http.Handler, path string, edit ...func(*http.Request)) func(*testing.T) string {
 		return func(t *testing.T) string {
 			return cheaply(t, func() string {

@@ -59,7 +59,7 @@ func occupy(t *testing.T, address, text string, n int) {
 // with TLS and authorization.
 func ports(t *testing.T) entrance {
 	registry := prometheus.NewRegistry()
-	for _, c := range metrics.NewPolicyCollectors(newBoard()) {
+	for _, c := range metrics.NewPolicyCollectors(newDecisions()) {
 		registry.MustRegister(c)
 	}
 	var closed, gathered atomic.Int32
@@ -162,7 +162,7 @@ func streams(t *testing.T) []attempt {
 	var refused, closed atomic.Int32
 	address := onLoopback(t, func(ctx context.Context, l net.Listener) error {
 		c := externalmetrics.ScalerConfig{MaxStreams: limit, Closed: func() { closed.Add(1) }, Refused: func() { refused.Add(1) }}
-		return externalmetrics.ServeScaler(ctx, l, c, externalmetrics.NewScaler(newBoard(), func() time.Time { return hostileNoon }))
+		return externalmetrics.ServeScaler(ctx, l, c, externalmetrics.NewScaler(newDecisions(), func() time.Time { return hostileNoon }))
 	})
 	connect := func(t *testing.T) externalscaler.ExternalScalerClient {
 		connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))

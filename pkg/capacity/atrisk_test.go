@@ -105,7 +105,7 @@ func TestGroupWithoutALeadTimeUsesTheLongestLearnedOne(t *testing.T) {
 		g, o := pairOf(t, func(g *Group) { g.LeadTime, g.ConsolidationFreeze = c.own, true })
 		o.Workloads = []Workload{{Key: "team/a", LeadTime: c.first}, {Key: "team/b", LeadTime: c.second}}
 		o.Ahead = []Span{{From: midnight.Add(time.Hour), Until: midnight.Add(2 * time.Hour), GPUs: 1, Workload: "team/a", Replicas: 1}}
-		begins := midnight.Add(time.Hour - c.want - freezeAhead)
+		begins := midnight.Add(time.Hour - c.want - freezeLead)
 		for _, now := range []time.Time{begins.Add(-time.Second), begins} {
 			a := analysis{g: g, o: &o, now: now, at: statemachine.Stamp(now)}
 			if _, inUse := a.knownDemandUntil(); (inUse > 0) != now.Equal(begins) {

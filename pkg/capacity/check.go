@@ -248,7 +248,7 @@ func (t *tick) adviseFleet() {
 	}
 	var units int64
 	for i := range t.o.Ahead {
-		if s := &t.o.Ahead[i]; s.GPUs > 0 && t.now.Add(t.lead()+freezeAhead).After(s.From) && t.now.Before(s.Until) {
+		if s := &t.o.Ahead[i]; s.GPUs > 0 && t.now.Add(t.lead()+freezeLead).After(s.From) && t.now.Before(s.Until) {
 			units = min(units+s.GPUs, nodepool.MaxUnits)
 		}
 	}

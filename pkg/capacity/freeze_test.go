@@ -35,17 +35,17 @@ func TestFreezeStartsBeforeAWindowAndEndsInTwoSteps(t *testing.T) {
 	}
 	c.now = eight
 	c.run(5 * time.Minute)
-	if r := c.reason(explain.RuleConsolidationFreeze); r == nil || int64(r.A) != eight.Add(freezeEmpty).Unix() {
+	if r := c.reason(explain.RuleConsolidationFreeze); r == nil || int64(r.A) != eight.Add(emptyFreezeDuration).Unix() {
 		t.Errorf("before the demand has come: %+v", r)
 	}
 	chat.want = 4
 	c.until(10*time.Minute, "four replicas are ready", c.whole(chat))
-	c.now = eight.Add(freezeEmpty)
+	c.now = eight.Add(emptyFreezeDuration)
 	c.run(2 * time.Second)
 	if c.allowed(c.pools[0], statemachine.ReasonUnderutilized) || !c.allowed(c.pools[0], statemachine.ReasonEmpty) {
 		t.Errorf("the first step releases empty nodes only: %s", c.pools[0].fields["disruption.budgets"].Value)
 	}
-	c.now = eight.Add(freezeInUse)
+	c.now = eight.Add(inUseFreezeDuration)
 	c.run(2 * time.Second)
 	c.untouched(before)
 	if c.writes != 4 {
@@ -77,7 +77,7 @@ func TestFreezeEndsByItselfAfterACrash(t *testing.T) {
 		t.Error("no hold 90 seconds before")
 	}
 	c.silent = true
-	c.now = eight.Add(freezeInUse + time.Minute)
+	c.now = eight.Add(inUseFreezeDuration + time.Minute)
 	if !c.allowed(c.pools[0], statemachine.ReasonEmpty) || !c.allowed(c.pools[0], statemachine.ReasonUnderutilized) {
 		t.Errorf("at %s: %s", c.clock(), c.pools[0].fields["disruption.budgets"].Value)
 	}
@@ -116,7 +116,7 @@ func TestNoProbeWhileKnownDemandArrives(t *testing.T) {
 	c.pools[0].denied = true
 	c.until(5*time.Minute, "the group falls back", c.in(statemachine.Fallback))
 	c.ahead = []Span{{From: c.now.Add(13 * time.Minute), Until: c.now.Add(3 * time.Hour), GPUs: 2}}
-	c.run(13*time.Minute + freezeInUse - statemachine.FreezeHandover - 10*time.Second)
+	c.run(13*time.Minute + inUseFreezeDuration - statemachine.FreezeHandover - 10*time.Second)
 	if c.d.Phase != statemachine.Fallback {
 		t.Errorf("%v while demand arrives", c.d.Phase)
 	}

@@ -38,7 +38,7 @@ func (t *tick) needsBuffer(s *Span) bool {
 	if !t.g.Buffer || t.g.Advisory || t.leaving {
 		return false
 	}
-	near := t.now.Add(t.lead()+liftAhead).After(s.From) && t.now.Before(s.From.Add(freezeEmpty)) && t.now.Before(s.Until)
+	near := t.now.Add(t.lead()+liftLead).After(s.From) && t.now.Before(s.From.Add(emptyFreezeDuration)) && t.now.Before(s.Until)
 	if near && !t.o.Buffers {
 		t.find(explain.Finding{Kind: explain.FindUnsupported, Pool: -1, Name: s.Workload, Rule: explain.RuleBuffer})
 	}
@@ -57,23 +57,23 @@ func (t *tick) setBuffer(w *Workload, replicas int32) {
 }
 
 const (
-	// freezeAhead is the time before the start of known demand at which the consolidation freeze begins, in addition to the group's lead time.
-	// Karpenter validates a consolidation command for 15 seconds before it executes the command, so freezeAhead must be at least a minute.
-	freezeAhead = 2 * time.Minute
-	// freezeEmpty is the longest time after the start of known demand for which empty nodes are kept. Their protection ends earlier if
+	// freezeLead is the time before the start of known demand at which the consolidation freeze begins, in addition to the group's lead time.
+	// Karpenter validates a consolidation command for 15 seconds before it executes the command, so freezeLead must be at least a minute.
+	freezeLead = 2 * time.Minute
+	// emptyFreezeDuration is the longest time after the start of known demand for which empty nodes are kept. Their protection ends earlier if
 	// enough replicas for the demand are ready.
-	freezeEmpty = 15 * time.Minute
-	// freezeInUse is the time after the start of known demand for which nodes with pods are kept. It is longer than freezeEmpty. After a time
-	// without changes, Karpenter may consolidate every node at once. When the protection of empty nodes ends, nodes with pods must therefore
-	// still be protected.
-	freezeInUse = time.Hour
+	emptyFreezeDuration = 15 * time.Minute
+	// inUseFreezeDuration is the time after the start of known demand for which nodes with pods are kept. It is longer than
+	// emptyFreezeDuration. After a time without changes, Karpenter may consolidate every node at once. When the protection of empty nodes
+	// ends, nodes with pods must therefore still be protected.
+	inUseFreezeDuration = time.Hour
 )
 
 // freezeConsolidation prevents the consolidation of nodes by Karpenter for two reasons:
 //
 //   - Known demand of a schedule or a forecast: all NodePools are frozen, so that Karpenter does not remove the nodes that the demand
-//     needs. The freeze begins before the demand starts (by freezeAhead and the lead time). Empty nodes are kept for at most freezeEmpty
-//     after the start, and nodes with pods for at most freezeInUse.
+//     needs. The freeze begins before the demand starts (by freezeLead and the lead time). Empty nodes are kept for at most
+//     emptyFreezeDuration after the start, and nodes with pods for at most inUseFreezeDuration.
 //   - A probe of spot or a return to spot: the nodes with pods of the on-demand NodePools are frozen, so that Karpenter does not replace
 //     all of them by spot nodes at once. This freeze begins shortly before the fallback ends.
 func (t *tick) freezeConsolidation() {
@@ -87,7 +87,7 @@ func (t *tick) freezeConsolidation() {
 		}
 		in := statemachine.FreezeInput{At: t.at, Empty: empty, InUse: inUse}
 		if t.freezeForSpot && t.onDemand.has(i) {
-			in.InUse = max(in.InUse, t.at+freezeInUse.Milliseconds())
+			in.InUse = max(in.InUse, t.at+inUseFreezeDuration.Milliseconds())
 		}
 		t.freezePool(i, in, inUse > 0)
 	}
@@ -102,13 +102,13 @@ func (a *analysis) knownDemandUntil() (empty, inUse int64) {
 	for i := range a.o.Ahead {
 		s := &a.o.Ahead[i]
 		from, until := statemachine.Stamp(s.From), statemachine.Stamp(s.Until)
-		if s.GPUs <= 0 || a.at < from-(a.lead()+freezeAhead).Milliseconds() || a.at >= until {
+		if s.GPUs <= 0 || a.at < from-(a.lead()+freezeLead).Milliseconds() || a.at >= until {
 			continue
 		}
-		if end := min(from+freezeEmpty.Milliseconds(), until); a.at < end && !(a.at >= from && a.arrived(s)) {
+		if end := min(from+emptyFreezeDuration.Milliseconds(), until); a.at < end && !(a.at >= from && a.arrived(s)) {
 			empty = max(empty, end)
 		}
-		if end := min(from+freezeInUse.Milliseconds(), until); a.at < end {
+		if end := min(from+inUseFreezeDuration.Milliseconds(), until); a.at < end {
 			inUse = max(inUse, end)
 		}
 	}
@@ -167,9 +167,9 @@ const (
 	// unknownPendingTime is how long a pod must be pending before it counts as demand, if it is unknown whether the pod can be scheduled to
 	// the group's NodePools.
 	unknownPendingTime = time.Minute
-	// liftAhead is how long before the start of known demand the zero limit is removed, in addition to the group's lead time. Karpenter
+	// liftLead is how long before the start of known demand the zero limit is removed, in addition to the group's lead time. Karpenter
 	// takes up to 15 seconds to observe the change.
-	liftAhead = time.Minute
+	liftLead = time.Minute
 )
 
 // knownDemandWithin reports whether known demand exists now or starts within d.

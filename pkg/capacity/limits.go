@@ -220,7 +220,7 @@ func (a *analysis) liftReason() explain.LiftReason {
 		return explain.LiftedByDemand
 	case a.unknownPodWaits():
 		return explain.LiftedByPendingPod
-	case a.knownDemandWithin(a.lead() + liftAhead):
+	case a.knownDemandWithin(a.lead() + liftLead):
 		return explain.LiftedByKnownDemand
 	}
 	return explain.NotLifted

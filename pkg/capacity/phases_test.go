@@ -109,13 +109,13 @@ func TestFreezeIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 		var tick tick
 		tick.begin(g, &o, &s, midnight.Add(at), &d)
 		before := s.Pools[1].Freeze
-		tick.freezePool(1, statemachine.FreezeInput{At: tick.at, Empty: 0, InUse: tick.at + freezeInUse.Milliseconds()}, true)
+		tick.freezePool(1, statemachine.FreezeInput{At: tick.at, Empty: 0, InUse: tick.at + inUseFreezeDuration.Milliseconds()}, true)
 		h := s.Pools[1].Freeze
 		if h != before {
 			changes = append(changes, at)
 		}
 		left := time.Duration(h.InUse-tick.at) * time.Millisecond
-		if left < statemachine.FreezeRenewal || left > freezeInUse+time.Minute || h.Empty != 0 || h.Start > tick.at {
+		if left < statemachine.FreezeRenewal || left > inUseFreezeDuration+time.Minute || h.Empty != 0 || h.Start > tick.at {
 			t.Fatalf("after %v: %+v", at, h)
 		}
 	}
@@ -213,7 +213,7 @@ func TestFreezeEntryEndsWithinTwoHours(t *testing.T) {
 		if most := s.At + 2*time.Hour.Milliseconds(); h.Empty > statemachine.UpToMinute(most) || h.InUse > statemachine.UpToMinute(most) {
 			t.Fatalf("after %v: %+v", at, h)
 		}
-		if h.Empty > s.At != (at < 6*time.Hour+freezeEmpty) || h.InUse > s.At != (at < 6*time.Hour+freezeInUse) {
+		if h.Empty > s.At != (at < 6*time.Hour+emptyFreezeDuration) || h.InUse > s.At != (at < 6*time.Hour+inUseFreezeDuration) {
 			t.Fatalf("after %v: %+v at %d", at, h, s.At)
 		}
 		wasFrozen = wasFrozen || h != (statemachine.Freeze{})
@@ -239,7 +239,7 @@ func TestNewLeaderContinuesAFreeze(t *testing.T) {
 	if c.writes != writes || c.s.Pools[0].Freeze != entries || entries.InUse == 0 {
 		t.Errorf("%d writes, %+v; before %+v", c.writes-writes, c.s.Pools[0].Freeze, entries)
 	}
-	c.now = eight.Add(freezeInUse)
+	c.now = eight.Add(inUseFreezeDuration)
 	c.run(2 * time.Second)
 	c.untouched(before)
 }

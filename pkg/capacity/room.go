@@ -84,9 +84,9 @@ func (t *tick) measureFleet(pool int) {
 	f.exhausted = f.room > 0 && t.noNodeAdded(pool, 0)
 }
 
-// fullAfter is how long pods wait without a launch in a NodePool of reserved capacity before its reservation counts as full. Karpenter
-// creates a NodeClaim at most ten seconds after a pod becomes pending, and another NodeClaim in each later scheduling loop.
-const fullAfter = 2 * time.Minute
+// reservationTimeout is how long pods wait without a launch in a NodePool of reserved capacity before its reservation counts as full.
+// Karpenter creates a NodeClaim at most ten seconds after a pod becomes pending, and another NodeClaim in each later scheduling loop.
+const reservationTimeout = 2 * time.Minute
 
 // reservationFull reports whether the capacity reservation of a NodePool of only reserved capacity has no free instance.
 //
@@ -94,8 +94,8 @@ const fullAfter = 2 * time.Minute
 // unavailable, so Karpenter creates no NodeClaim, and EC2NodeClass.status.capacityReservations has no number of free instances. A launch
 // fails with an InsufficientCapacityError only if it begins before the reservation is full, so this happens once. The only sign of a full
 // reservation is therefore that pods wait and the NodePool launches no node. The reservation counts as full if all of these times are at
-// least fullAfter ago: the time at which the pods began to wait, the creation of the newest node of the NodePool, and the parameter since
-// (in Unix milliseconds).
+// least reservationTimeout ago: the time at which the pods began to wait, the creation of the newest node of the NodePool, and the
+// parameter since (in Unix milliseconds).
 func (t *tick) reservationFull(pool int, since int64) bool {
 	v := &t.o.Pools[pool]
 	if t.s.ShortSince == 0 || t.typeOf(pool) != Reserved || !v.Exists || !v.Ready {
@@ -103,7 +103,7 @@ func (t *tick) reservationFull(pool int, since int64) bool {
 	}
 	from := max(since, t.s.ShortSince, statemachine.Stamp(t.pools[pool].newest))
 	launching := slices.ContainsFunc(v.Nodes, func(n Node) bool { return n.Stage == Requested && !n.Deleting })
-	return !launching && t.at-from >= fullAfter.Milliseconds()
+	return !launching && t.at-from >= reservationTimeout.Milliseconds()
 }
 
 // provisionTimeout is how long pods wait without a new node before gpuscaler assumes that the autoscaler of the cluster adds none. It is

@@ -10,24 +10,24 @@ import (
 // Bill contains the GPU-hours and the cost of GPUs in a period, by team, namespace, workload and other groups. Its JSON format is stable:
 // later versions only add fields.
 type Bill struct {
-	Cluster    string         `json:"cluster,omitempty"`
-	From       time.Time      `json:"from"`
-	To         time.Time      `json:"to"`
-	Step       float64        `json:"stepSeconds"`
-	Total      Sum            `json:"total"`
-	Teams      []Group        `json:"teams"`
-	Namespaces []Group        `json:"namespaces"`
-	Workloads  []Group        `json:"workloads"` // the name of a group is "namespace/workload"
-	Capacity   []Group        `json:"capacityTypes"`
-	Instances  []Group        `json:"instanceTypes"`
-	Uses       []Group        `json:"uses"`
-	Lines      []Line         `json:"lines"`
-	Series     []Bucket       `json:"series"`
-	Slices     []SliceAdvice  `json:"migAdvice"`
-	Notebooks  []Notebook     `json:"idleNotebooks"`
-	Unpriced   []Unpriced     `json:"unpriced"`
-	Prices     []PriceSources `json:"prices"`
-	Notes      []string       `json:"notes"` // limits of the accuracy of the measurement
+	Cluster    string          `json:"cluster,omitempty"`
+	From       time.Time       `json:"from"`
+	To         time.Time       `json:"to"`
+	Step       float64         `json:"stepSeconds"`
+	Total      Sum             `json:"total"`
+	Teams      []Group         `json:"teams"`
+	Namespaces []Group         `json:"namespaces"`
+	Workloads  []Group         `json:"workloads"` // the name of a group is "namespace/workload"
+	Capacity   []Group         `json:"capacityTypes"`
+	Instances  []Group         `json:"instanceTypes"`
+	Uses       []Group         `json:"uses"`
+	Lines      []Line          `json:"lines"`
+	Series     []Bucket        `json:"series"`
+	Slices     []SliceProposal `json:"migAdvice"`
+	Notebooks  []Notebook      `json:"idleNotebooks"`
+	Unpriced   []Unpriced      `json:"unpriced"`
+	Prices     []PriceSources  `json:"prices"`
+	Notes      []string        `json:"notes"` // limits of the accuracy of the measurement
 }
 
 // Unpriced is an offer (an instance type with a capacity type) without a known price, and the number of GPU-hours on such instances.
@@ -55,7 +55,7 @@ func (l *Ledger) Bill(p Period) *Bill {
 	lines := l.sorted()
 	b := &Bill{
 		Cluster: l.options.Cluster, From: p.From, To: p.To, Step: p.Step.Seconds(), Total: Total(lines), Lines: lines,
-		Slices: l.MIGAdvice(), Notebooks: l.IdleNotebooks(p.Idle),
+		Slices: l.SliceProposals(), Notebooks: l.IdleNotebooks(p.Idle),
 	}
 	b.Namespaces = GroupBy(lines, func(x *Line) string { return x.Namespace })
 	b.Workloads = GroupBy(lines, func(x *Line) string {

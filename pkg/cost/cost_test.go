@@ -174,7 +174,7 @@ func TestCommitmentIsChargedWithoutInstance(t *testing.T) {
 	}
 }
 
-func TestMIGAdvice(t *testing.T) {
+func TestSliceProposals(t *testing.T) {
 	const h100 = "NVIDIA H100 80GB HBM3"
 	for _, c := range []struct {
 		name       string
@@ -214,7 +214,7 @@ func TestMIGAdvice(t *testing.T) {
 				}
 				l.Add(Interval{At: noon.Add(time.Duration(h) * time.Hour), Hours: 1, Nodes: []Node{n}})
 			}
-			found := l.MIGAdvice()
+			found := l.SliceProposals()
 			switch {
 			case c.want == "" && len(found) > 0:
 				t.Errorf("advised %+v", found)

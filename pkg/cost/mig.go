@@ -106,8 +106,8 @@ const (
 	minGPUHours = 6.0
 )
 
-// SliceAdvice recommends a MIG slice for a workload that uses whole GPUs and would fit in the slice.
-type SliceAdvice struct {
+// SliceProposal recommends a MIG slice for a workload that uses whole GPUs and would fit in the slice.
+type SliceProposal struct {
 	Namespace    string  `json:"namespace"`
 	Workload     string  `json:"workload"`
 	Model        string  `json:"model"`
@@ -120,10 +120,10 @@ type SliceAdvice struct {
 	Priced       bool    `json:"priced"` // false: no price is known, and Saves has no meaning
 }
 
-// MIGAdvice returns the workloads that fit in a MIG slice, with the highest savings first. It omits pods with several GPUs (MIG instances
-// have no NVLink), GPUs that are already partitioned or shared, and GPUs whose activity or memory use is unknown for a part of the
-// period.
-func (l *Ledger) MIGAdvice() (out []SliceAdvice) {
+// SliceProposals returns the workloads that fit in a MIG slice, with the highest savings first. It omits pods with several GPUs (MIG
+// instances have no NVLink), GPUs that are already partitioned or shared, and GPUs whose activity or memory use is unknown for a part of
+// the period.
+func (l *Ledger) SliceProposals() (out []SliceProposal) {
 	type work struct{ namespace, workload string }
 	all := map[work]*podUse{}
 	// A fixed order makes the floating-point sums reproducible.
@@ -148,13 +148,13 @@ func (l *Ledger) MIGAdvice() (out []SliceAdvice) {
 		if !ok {
 			continue
 		}
-		out = append(out, SliceAdvice{
+		out = append(out, SliceProposal{
 			Namespace: w.namespace, Workload: w.workload, Model: u.model, Profile: fit.name,
 			PeakMiB: u.peakMiB, PeakActivity: u.peakActivity, GPUHours: u.gpuHours,
 			Cost: u.dollars, Saves: u.dollars * (1 - 1/float64(fit.instances)), Priced: u.priced,
 		})
 	}
-	slices.SortFunc(out, func(a, b SliceAdvice) int {
+	slices.SortFunc(out, func(a, b SliceProposal) int {
 		return cmp.Or(cmp.Compare(b.Saves, a.Saves), cmp.Compare(b.GPUHours, a.GPUHours),
 			cmp.Compare(a.Namespace+"/"+a.Workload, b.Namespace+"/"+b.Workload))
 	})

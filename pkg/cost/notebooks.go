@@ -8,7 +8,7 @@ import (
 
 type podKey struct{ namespace, name string }
 
-// podUse contains the data of one pod. MIGAdvice and IdleNotebooks use it.
+// podUse contains the data of one pod. SliceProposals and IdleNotebooks use it.
 type podUse struct {
 	pod              Pod
 	model            string

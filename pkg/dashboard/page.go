@@ -73,7 +73,7 @@ func NewPage(b *engine.DecisionStore, o Options) *Page {
 	// A new leader has no decisions before its first tick, so the page handles it as a standby until this tick.
 	o.Standby = func() bool { return standby() || b.LastTick().IsZero() }
 	if o.Panels == nil {
-		o.Panels = boardPanels{b, o.Cost}
+		o.Panels = groupPanels{b, o.Cost}
 	}
 	p := &Page{decisions: b, options: o, api: NewAPI(b, o), sampler: newSampler(), streams: make(chan struct{}, o.Streams), beat: heartbeat}
 	mux := http.NewServeMux()

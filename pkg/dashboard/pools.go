@@ -12,15 +12,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// boardPanels implements Panels with the NodePools of the capacity groups. Its cost is the measured cost. If no cost is measured, it is the
+// groupPanels implements Panels with the NodePools of the capacity groups. Its cost is the measured cost. If no cost is measured, it is the
 // sum of the known prices of the capacity groups' nodes.
-type boardPanels struct {
+type groupPanels struct {
 	decisions *engine.DecisionStore
 	cost      func() (Cost, bool) // returns the measured cost; may be nil
 }
 
 // NodePools returns the NodePools of all capacity groups.
-func (p boardPanels) NodePools() (all []NodePool) {
+func (p groupPanels) NodePools() (all []NodePool) {
 	for _, name := range p.decisions.Groups() {
 		if r, ok := p.decisions.Group(name); ok {
 			all = append(all, poolsOf(&r)...)
@@ -30,7 +30,7 @@ func (p boardPanels) NodePools() (all []NodePool) {
 }
 
 // Cost returns the measured cost. If there is none, it returns the sum of the known prices of the nodes of the capacity groups.
-func (p boardPanels) Cost() (Cost, bool) {
+func (p groupPanels) Cost() (Cost, bool) {
 	if p.cost != nil {
 		if c, ok := p.cost(); ok {
 			return c, true

@@ -62,12 +62,12 @@ func (t *tick) tolerance() {
 		return
 	}
 	up, down := t.p.ScaleUp.Tolerance, t.p.ScaleDown.Tolerance
-	base := float64(t.lastTarget)
+	lastTarget := float64(t.lastTarget)
 	switch {
-	case t.n > t.lastTarget && t.unrounded <= float64(base*(1+up)):
-		t.set(RuleTolerance, -1, t.lastTarget, t.unrounded/base, up)
-	case t.n < t.lastTarget && t.unrounded >= float64(base*(1-down)):
-		t.set(RuleTolerance, -1, t.lastTarget, t.unrounded/base, down)
+	case t.n > t.lastTarget && t.unrounded <= float64(lastTarget*(1+up)):
+		t.set(RuleTolerance, -1, t.lastTarget, t.unrounded/lastTarget, up)
+	case t.n < t.lastTarget && t.unrounded >= float64(lastTarget*(1-down)):
+		t.set(RuleTolerance, -1, t.lastTarget, t.unrounded/lastTarget, down)
 	}
 }
 

@@ -20,20 +20,20 @@ const restoreTimeout = 5 * time.Second
 const shutdownRound = 100 * time.Millisecond
 
 // ends reports whether the process exits after it stopped leading. It returns true if the process is shutting down, or if the leader
-// stopped with an error, which is the parameter term. It returns false if another replica became the leader.
-func (c *controller) ends(term error) bool {
+// stopped with an error, which is the parameter leaderErr. It returns false if another replica became the leader.
+func (c *controller) ends(leaderErr error) bool {
 	select {
 	case <-c.stopping:
 		return true
 	default:
-		return term != nil
+		return leaderErr != nil
 	}
 }
 
 // restoreLimits removes the NodePool limits that gpuscaler set, if the process is about to exit. Possibly no other replica exists that can
 // remove the limits later. If this process does not hold the Lease, restoreLimits does nothing, because another replica is the leader.
-func (c *controller) restoreLimits(ctx context.Context, term error) {
-	if !c.ends(term) || !c.leading() {
+func (c *controller) restoreLimits(ctx context.Context, leaderErr error) {
+	if !c.ends(leaderErr) || !c.leading() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreTimeout)

@@ -20,9 +20,9 @@ func TestLimitsAreRemovedWhenTheProcessEnds(t *testing.T) {
 	stopped, running := make(chan struct{}), make(chan struct{})
 	close(stopped)
 	for name, w := range map[string]struct {
-		stopping <-chan struct{}
-		term     error
-		ends     bool
+		stopping  <-chan struct{}
+		leaderErr error
+		ends      bool
 	}{
 		"stopped by a signal":                 {stopped, nil, true},
 		"the external scaler's port is taken": {running, errors.New("address already in use"), true},
@@ -30,7 +30,7 @@ func TestLimitsAreRemovedWhenTheProcessEnds(t *testing.T) {
 		"another replica leads already":       {running, nil, false},
 	} {
 		c := &controller{stopping: w.stopping}
-		if got := c.ends(w.term); got != w.ends {
+		if got := c.ends(w.leaderErr); got != w.ends {
 			t.Errorf("%s: ends %t", name, got)
 		}
 	}

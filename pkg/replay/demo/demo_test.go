@@ -278,7 +278,7 @@ func TestRunWaitsForTheClockAndStopsAtOnce(t *testing.T) {
 	}
 }
 
-func TestBoardIsReadableDuringTheRun(t *testing.T) {
+func TestPageIsReadableDuringTheRun(t *testing.T) {
 	d, err := New(Options{For: 2 * time.Hour})
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ func (l *load) touch() {
 
 	idle := ready*slots - running
 	following := min(idle, max(0, ready-int64(l.target))*slots)
-	surplus := min(idle-following, max(0, min(ready, int64(l.target))-int64(l.asked))*slots)
+	surplus := min(idle-following, max(0, min(ready, int64(l.target))-int64(l.needed))*slots)
 	l.parts[ledger.Following] += following * dt
 	l.parts[l.idle] += surplus * dt
 	l.parts[ledger.Headroom] += (idle - following - surplus) * dt

@@ -18,7 +18,7 @@ func (l *load) act() {
 	m := l.actuator.Act(&autoscaler.Scene{
 		Now: w.Time(), Spec: l.target, Status: int32(len(l.replicas)), Ready: l.ready, Loading: l.loading, Pending: l.pending,
 		Tick: w.config.Tick, Elapsed: w.queue.Now, Queued: l.queue.n, Concurrency: int(l.inSystem()), Arrived: l.arrived,
-		CacheTokens: l.service.CacheTokens, Asked: l.asked, Idle: l.idle, Workload: (*actuated)(l),
+		CacheTokens: l.service.CacheTokens, Asked: l.needed, Idle: l.idle, Workload: (*actuated)(l),
 	})
 	if m.Again < time.Millisecond {
 		m.Again = w.config.Tick

@@ -40,8 +40,8 @@ type load struct {
 	busy                              int32 // ready replicas with a request
 	cached                            int64 // tokens in the KV caches
 	tally
-	asked int32        // replicas that the signals needed at the last tick
-	idle  ledger.Cause // cause that the ledger records for idle replicas above the number asked
+	needed int32        // replicas that the signals needed at the last tick
+	idle   ledger.Cause // cause that the ledger records for idle replicas above the number needed
 
 	touched time.Duration   // virtual time up to which the totals of the load are computed
 	zeroAt  time.Duration   // time since which the target is zero
@@ -58,7 +58,7 @@ type load struct {
 func (w *Simulator) newLoad(c *Workload) (*load, error) {
 	l := &load{
 		w: w, index: int32(len(w.loads)), key: c.key(), config: c, service: c.Service, gpus: cmp.Or(c.GPUs, 1),
-		target: c.Initial, asked: c.Initial, idle: ledger.Minimum, loadTime: w.assumptions.ModelLoad,
+		target: c.Initial, needed: c.Initial, idle: ledger.Minimum, loadTime: w.assumptions.ModelLoad,
 	}
 	l.service.Slots = cmp.Or(l.service.Slots, 1)
 	l.waits.Limit = cmp.Or(c.SLO, 10*time.Second)
@@ -218,20 +218,20 @@ func (l *load) follow() {
 		return
 	}
 	if d, ok := l.w.engine.Decisions().Decision(l.key); ok {
-		l.setCause(asked(&d), idleCause(&d))
+		l.setCause(needed(&d), idleCause(&d))
 	}
 }
 
 // setCause sets how many replicas the signals need, and the cause that the ledger records for idle replicas above that number.
-func (l *load) setCause(asked int32, idle ledger.Cause) {
-	if asked != l.asked || idle != l.idle {
+func (l *load) setCause(needed int32, idle ledger.Cause) {
+	if needed != l.needed || idle != l.idle {
 		l.touch()
-		l.asked, l.idle = asked, idle
+		l.needed, l.idle = needed, idle
 	}
 }
 
-// asked returns how many replicas the signals need, or 0 if inputs are missing.
-func asked(d *scaling.Decision) int32 {
+// needed returns how many replicas the signals need, or 0 if inputs are missing.
+func needed(d *scaling.Decision) int32 {
 	if d.Degraded {
 		return 0
 	}

@@ -185,14 +185,14 @@ func (f *Fetcher) batch(ctx context.Context, requests []source.Request, out []sc
 // outdated.
 var errDisconnectedReplica = errors.New("the server is a replica that is not connected to its master")
 
-// retryRejected is the time for which a command is not sent again after the server has rejected it. The pause is necessary because the
+// rejectionPause is the time for which a command is not sent again after the server has rejected it. The pause is necessary because the
 // server logs each rejection. If the permission is granted in the meantime, the command is sent again only after this time.
-const retryRejected = time.Hour
+const rejectionPause = time.Hour
 
 // optional appends a command to a pipeline that needs an additional permission (+role, +info). It returns nil if the server has rejected
 // the command recently.
 func optional(ctx context.Context, pipe redis.Pipeliner, sinceRejected time.Duration, command ...any) *redis.Cmd {
-	if sinceRejected >= 0 && sinceRejected < retryRejected {
+	if sinceRejected >= 0 && sinceRejected < rejectionPause {
 		return nil
 	}
 	return pipe.Do(ctx, command...)
@@ -205,7 +205,7 @@ func (f *Fetcher) run(info *redis.Cmd, at time.Time) string {
 	}
 	text, err := info.Text()
 	if err != nil {
-		// After one of these errors, the command INFO is not sent for the duration retryRejected. Any other error, for example from a proxy
+		// After one of these errors, the command INFO is not sent for the duration rejectionPause. Any other error, for example from a proxy
 		// during a failover, may no longer occur at the next poll.
 		if strings.HasPrefix(err.Error(), "NOPERM") || strings.Contains(err.Error(), "unknown command") {
 			f.noInfo = at

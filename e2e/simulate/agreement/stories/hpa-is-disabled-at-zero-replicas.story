@@ -1,4 +1,4 @@
-# At zero replicas the HPA does nothing, whatever its target is.
+# At zero replicas the HPA does nothing for every target.
 on: hpa
 
 the target becomes 5

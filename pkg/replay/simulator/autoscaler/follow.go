@@ -21,26 +21,26 @@ func Follower(c *policy.Compiled) Factory {
 	p := c.Workload
 	switch {
 	case p.Activate:
-		return FollowHPA(HPAFollower{Activate: true})
+		return FollowHPA(ManagedHPA{Activate: true})
 	case p.Policy.MinReplicas == 0:
-		return FollowKEDA(KEDAFollower{})
+		return FollowKEDA(ManagedScaledObject{})
 	}
-	return FollowHPA(HPAFollower{})
+	return FollowHPA(ManagedHPA{})
 }
 
-// HPAFollower is a managed HPA: its External metric is the target of gpuscaler, with an averageValue of 1.
-type HPAFollower struct {
+// ManagedHPA is a managed HPA: its External metric is the target of gpuscaler, with an averageValue of 1.
+type ManagedHPA struct {
 	Spec     *hpa.Spec // spec of the HPA; nil: the policy's bounds, and a behavior that follows every change
 	Activate bool      // true: gpuscaler scales from 0 to 1 and from 1 to 0
 }
 
 // FollowHPA returns an HPA that follows the target of gpuscaler.
-func FollowHPA(f HPAFollower) Factory {
+func FollowHPA(f ManagedHPA) Factory {
 	return func() Actuator { return &followHPA{config: f} }
 }
 
 type followHPA struct {
-	config  HPAFollower
+	config  ManagedHPA
 	spec    hpa.Spec
 	hpa     hpa.Controller
 	next    time.Time
@@ -92,14 +92,14 @@ func (f *followHPA) ManagedHPA() engine.ManagedHPA {
 	return engine.ManagedHPA{Kind: "HorizontalPodAutoscaler", Name: "simulated", Desired: f.desired, Exact: true}
 }
 
-// KEDAFollower is a ScaledObject whose trigger is gpuscaler (external-push, with the target 1).
-type KEDAFollower struct {
+// ManagedScaledObject is a ScaledObject whose trigger is gpuscaler (external-push, with the target 1).
+type ManagedScaledObject struct {
 	Polling  time.Duration // pollingInterval; 0 means KEDA's 30 s
 	Cooldown time.Duration // cooldownPeriod; keep it 0, because gpuscaler applies its own cooldown
 }
 
 // FollowKEDA returns a ScaledObject that follows the target of gpuscaler.
-func FollowKEDA(f KEDAFollower) Factory {
+func FollowKEDA(f ManagedScaledObject) Factory {
 	return func() Actuator {
 		return &followKEDA{followHPA: followHPA{}, loop: KEDALoop{ScaleLoop: hpa.ScaleLoop{Cooldown: f.Cooldown}, Polling: f.Polling}}
 	}

@@ -11,13 +11,13 @@ import (
 
 // Kinds of the events that Handle processes.
 const (
-	boot     = events.Karpenter + iota // a phase of a node's start ends
-	spotTurn                           // the spot market of a pool changes
-	lose                               // a spot node is lost
-	provide                            // the provisioner processes pending pods
-	disrupt                            // the disruption loop searches for nodes that can be removed
-	validate                           // a planned removal of nodes is checked again, and carried out if it is still valid
-	retire                             // the termination of a node ends
+	boot         = events.Karpenter + iota // a phase of a node's start ends
+	marketUpdate                           // the spot market of a pool changes
+	lose                                   // a spot node is lost
+	provide                                // the provisioner processes pending pods
+	disrupt                                // the disruption loop searches for nodes that can be removed
+	validate                               // a planned removal of nodes is checked again, and carried out if it is still valid
+	retire                                 // the termination of a node ends
 )
 
 // Assumptions are the constants of a Cluster: the fields of simulator.Assumptions that concern nodes.
@@ -108,8 +108,8 @@ func (c *Cluster) Handle(e *events.Event) {
 	case validate:
 		c.carryOut()
 		return
-	case spotTurn:
-		c.pools[e.A].turn()
+	case marketUpdate:
+		c.pools[e.A].updateMarket()
 		return
 	}
 	n := c.all[e.A]

@@ -10,14 +10,14 @@ import (
 // market contains the number of nodes that are available to a pool over time. The number decreases at the time of the interruption notice:
 // after the notice, a new node cannot use the lost capacity.
 type market struct {
-	turns     []turn // changes of one repetition of the trace, in order of time
+	changes   []marketChange // changes of one repetition of the trace, in order of time
 	next      int
 	round     time.Duration // start of the repetition of the trace that contains the next change
 	available int
 }
 
-// turn is a change of the market.
-type turn struct {
+// marketChange is a change of the market.
+type marketChange struct {
 	at          time.Duration // time of the notice or of the added capacity, since the start of the repetition
 	lost, added int
 }
@@ -30,47 +30,48 @@ func (p *Pool) openMarket() {
 	m := &market{available: s.Initial}
 	for _, e := range s.Events {
 		if e.Lost > 0 {
-			m.turns = append(m.turns, turn{at: max(0, e.At-p.cluster.assumptions.SpotNotice).Truncate(time.Microsecond), lost: e.Lost})
+			notice := max(0, e.At-p.cluster.assumptions.SpotNotice)
+			m.changes = append(m.changes, marketChange{at: notice.Truncate(time.Microsecond), lost: e.Lost})
 		}
 		if e.Added > 0 {
-			m.turns = append(m.turns, turn{at: e.At.Truncate(time.Microsecond), added: e.Added})
+			m.changes = append(m.changes, marketChange{at: e.At.Truncate(time.Microsecond), added: e.Added})
 		}
 	}
 	// The trace is repeated. A change at its end restores the initial number of nodes for the next repetition.
 	last := m.available
-	for _, t := range m.turns {
+	for _, t := range m.changes {
 		last += t.added - t.lost
 	}
 	if over := last - s.Initial; over > 0 {
-		m.turns = append(m.turns, turn{at: s.Duration.Truncate(time.Microsecond), lost: over})
+		m.changes = append(m.changes, marketChange{at: s.Duration.Truncate(time.Microsecond), lost: over})
 	} else if over < 0 {
-		m.turns = append(m.turns, turn{at: s.Duration.Truncate(time.Microsecond), added: -over})
+		m.changes = append(m.changes, marketChange{at: s.Duration.Truncate(time.Microsecond), added: -over})
 	}
-	slices.SortStableFunc(m.turns, func(a, b turn) int { return int(min(max(a.at-b.at, -1), 1)) })
+	slices.SortStableFunc(m.changes, func(a, b marketChange) int { return int(min(max(a.at-b.at, -1), 1)) })
 	// Capacity at time 0 of the trace is available to the initial pods.
-	for ; m.next < len(m.turns) && m.turns[m.next].at == 0; m.next++ {
-		m.available += m.turns[m.next].added - m.turns[m.next].lost
+	for ; m.next < len(m.changes) && m.changes[m.next].at == 0; m.next++ {
+		m.available += m.changes[m.next].added - m.changes[m.next].lost
 	}
 	p.market = m
-	p.nextTurn()
+	p.nextMarketUpdate()
 }
 
-// nextTurn adds the next change of the market to the event queue.
-func (p *Pool) nextTurn() {
+// nextMarketUpdate adds the next change of the market to the event queue.
+func (p *Pool) nextMarketUpdate() {
 	m := p.market
-	if m.next == len(m.turns) {
+	if m.next == len(m.changes) {
 		m.next, m.round = 0, m.round+max(p.config.Market.Duration.Truncate(time.Microsecond), time.Minute)
 	}
-	if len(m.turns) > 0 {
-		p.cluster.queue.Add(events.Event{At: max(p.cluster.queue.Now, m.round+m.turns[m.next].at), Kind: spotTurn, A: p.index})
+	if len(m.changes) > 0 {
+		p.cluster.queue.Add(events.Event{At: max(p.cluster.queue.Now, m.round+m.changes[m.next].at), Kind: marketUpdate, A: p.index})
 	}
 }
 
-// turn applies a change of the market. Each lost node is chosen at random from all nodes of the market, including the nodes that this pool
-// does not use. The pool can therefore lose fewer nodes than the market.
-func (p *Pool) turn() {
+// updateMarket applies a change of the market. Each lost node is chosen at random from all nodes of the market, including the nodes that
+// this pool does not use. The pool can therefore lose fewer nodes than the market.
+func (p *Pool) updateMarket() {
 	m := p.market
-	t := m.turns[m.next]
+	t := m.changes[m.next]
 	m.next++
 	m.available += t.added
 	ours := slices.DeleteFunc(slices.Clone(p.nodes), func(n *Node) bool { return n.hasNotice })
@@ -82,7 +83,7 @@ func (p *Pool) turn() {
 		}
 		m.available--
 	}
-	p.nextTurn()
+	p.nextMarketUpdate()
 }
 
 // available reports whether the provider has a node for the pool now.
