@@ -8,11 +8,12 @@
 //	zero limit                  ZeroLimit        zerolimit.go
 //	target cap                  TargetCap        targetcap.go
 //	consolidation freeze        Freeze           freeze.go, its entries in the list of budgets in budget.go
-//	replicas for expected loss  Reserve          reserve.go
 //	pod annotations             AnnotationState  annotation.go
 //	buffers                     BufferAction     buffer.go
 //	surge before an eviction    Surge            surge.go
-//	repeated writes             Sent             sent.go
+//
+// Two more types have no states, and keep values between ticks: Reserve (reserve.go), the replicas for expected losses of spot nodes, and
+// Sent (sent.go), the last writes of annotations and buffers.
 //
 // The states are stored in snapshots. The states that a new leader needs are also stored in the record annotation of a NodePool. Times in
 // a state are stamps: Unix milliseconds, and 0 means that the time is not set.

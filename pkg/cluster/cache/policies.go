@@ -2,7 +2,7 @@ package cache
 
 import (
 	"slices"
-	"sync"
+	"sync/atomic"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
@@ -12,10 +12,7 @@ import (
 // Policies finds the policy that applies to an HPA or a ScaledObject. It is safe for concurrent use.
 type Policies struct {
 	source engine.Policies
-
-	mu    sync.Mutex
-	from  []scaling.Workload // the policies from which the index was built
-	index *PolicyIndex
+	index  atomic.Pointer[PolicyIndex]
 }
 
 // NewPolicies returns Policies that read from source. If source is nil, Known returns false and no policy is found.
@@ -34,6 +31,7 @@ func (p *Policies) Current() []scaling.Workload {
 
 // PolicyIndex finds policies by key and by scale target. The methods of a nil PolicyIndex find nothing.
 type PolicyIndex struct {
+	from     []scaling.Workload // the policies from which the index was built
 	byKey    map[scaling.Key]*scaling.Workload
 	byTarget map[Ref][]string
 }
@@ -45,16 +43,16 @@ func (p *Policies) Index() *PolicyIndex {
 		return nil
 	}
 	all := p.source.Current()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.index == nil || !sameSlice(all, p.from) {
-		p.from, p.index = all, newPolicyIndex(all)
+	x := p.index.Load()
+	if x == nil || !sameSlice(all, x.from) {
+		x = newPolicyIndex(all)
+		p.index.Store(x)
 	}
-	return p.index
+	return x
 }
 
 func newPolicyIndex(all []scaling.Workload) *PolicyIndex {
-	x := &PolicyIndex{byKey: make(map[scaling.Key]*scaling.Workload, len(all)), byTarget: make(map[Ref][]string, len(all))}
+	x := &PolicyIndex{from: all, byKey: make(map[scaling.Key]*scaling.Workload, len(all)), byTarget: make(map[Ref][]string, len(all))}
 	for i := range all {
 		w := &all[i]
 		x.byKey[w.Key] = w

@@ -67,13 +67,13 @@ func DecodeNodePool(u *unstructured.Unstructured) *NodePool {
 	v.RecordOurs = slices.ContainsFunc(owned.Owners("metadata", "annotations", RecordAnnotation),
 		func(o ownership.Owner) bool { return o.Manager == ownership.Manager })
 	v.Consent, p.UnknownConsent = nodepool.ConsentOf(annotations[ConsentAnnotation])
-	v.Weight = p.field(owned, "spec", "weight")
-	v.ConsolidateAfter = p.field(owned, "spec", "disruption", "consolidateAfter")
-	v.ConsolidationPolicy = p.field(owned, "spec", "disruption", "consolidationPolicy")
-	v.Budgets = p.field(owned, "spec", "disruption", "budgets")
+	v.Weight = p.field(owned, nodepool.FieldWeight.Path(""))
+	v.ConsolidateAfter = p.field(owned, nodepool.FieldConsolidateAfter.Path(""))
+	v.ConsolidationPolicy = p.field(owned, nodepool.FieldConsolidationPolicy.Path(""))
+	v.Budgets = p.field(owned, nodepool.FieldBudgets.Path(""))
 	limits, _, _ := unstructured.NestedMap(u.Object, "spec", "limits")
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
-		v.Limits = append(v.Limits, nodepool.LimitView{Resource: name, FieldView: p.field(owned, "spec", "limits", name)})
+		v.Limits = append(v.Limits, nodepool.LimitView{Resource: name, FieldView: p.field(owned, nodepool.FieldLimit.Path(name))})
 	}
 	p.Holder = annotations[HolderAnnotation]
 	p.Ours = v.Record != "" || ownership.HasManager(u.GetManagedFields(), ownership.Manager)
@@ -151,7 +151,7 @@ func (p *NodePool) Reference() corev1.ObjectReference {
 }
 
 // field returns the value at a path of the NodePool, whether gpuscaler owns the field, and the other field managers that own it.
-func (p *NodePool) field(owned ownership.Fields, path ...string) nodepool.FieldView {
+func (p *NodePool) field(owned ownership.Fields, path nodepool.Path) nodepool.FieldView {
 	v := nodepool.FieldView{}
 	if value, found, _ := unstructured.NestedFieldNoCopy(p.Object.Object, path...); found {
 		v.Value = EncodeValue(value)
