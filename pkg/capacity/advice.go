@@ -124,22 +124,23 @@ func (t *tick) capTargets() {
 		{Pool: -1, Cause: explain.CauseQuota},
 		{Pool: -1, Cause: explain.CauseInfeasible},
 	}
+	var constrained [len(reasons)]float64 // replicas that cannot run, for each reason
 	infeasible := false
 	for i := range t.o.Workloads {
 		w := &t.o.Workloads[i]
-		reason, limit := &reasons[0], w.placed()+1
+		reason, limit := 0, w.placed()+1
 		switch {
 		case c.On:
 		case w.Quota:
-			reason = &reasons[1]
+			reason = 1
 		case w.Infeasible:
-			reason, infeasible = &reasons[2], true
+			reason, infeasible = 2, true
 			limit += t.fitting(w)
 		default:
 			continue
 		}
 		t.d.Advice[i].Cap = limit
-		reason.A += float64(max(w.Uncapped-limit+1, 0))
+		constrained[reason] += float64(max(w.Uncapped-limit+1, 0))
 	}
 	if c.On {
 		t.listClosed()
@@ -147,8 +148,8 @@ func (t *tick) capTargets() {
 		t.listInfeasible()
 	}
 	for i, reason := range reasons {
-		if reason.A > 0 || c.On && i == 0 {
-			reason.Rule = explain.RuleConstrained
+		if constrained[i] > 0 || c.On && i == 0 {
+			reason.Rule, reason.A = explain.RuleConstrained, constrained[i]
 			t.because(reason)
 		}
 	}
