@@ -74,7 +74,7 @@ Every finding says what is wrong, what it causes and how to fix it. The exit cod
 	f.BoolVar(&o.sources, "sources", false, "query the Prometheus server that the PlatformConfig at PATH declares, with its credentials; "+
 		"use it where its address is reachable, such as in the cluster")
 	f.BoolVar(&o.fresh, "fresh", false, "after an installation: report a metric without series as a warning instead of an error")
-	f.BoolVar(&o.offline, "offline", false, "do not read the cluster, only --prometheus")
+	f.BoolVar(&o.offline, "offline", false, "do not read the cluster, only the files and, if it is set, --prometheus")
 	f.StringArrayVar(&o.objects, "objects", nil, "file with HPAs, ScaledObjects, NodePools and ConfigMaps from kubectl get -o yaml; "+
 		"with --offline they are checked instead of the cluster's")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
