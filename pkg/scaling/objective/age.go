@@ -114,11 +114,12 @@ func (m *Model) sharpened(work, elapsed float64, newQueue bool) float64 {
 	s := &m.saved
 	a := &s.Ages
 	if a.Span < hidingSpan || s.Capacity.Value <= 0 {
+		a.Hidden = 0
 		return work
 	}
 	before := a.Hidden
 	a.Hidden = max(before-work, 0)
-	if s.Queued > 0 {
+	if a.Since != 0 { // the queue is known, and work waits
 		arrived := m.arrivedByQueue(elapsed, newQueue)
 		most := 2 * a.Load * min(max(arrived, work)/elapsed, float64(max(s.L.Max, 1))*s.Capacity.Value)
 		a.Hidden = max(a.Hidden, min(before+arrived-work, most))
@@ -131,7 +132,7 @@ func (m *Model) sharpened(work, elapsed float64, newQueue bool) float64 {
 // before the first sample with a queue, the replicas are assumed to have been saturated half of the time.
 func (m *Model) arrivedByQueue(elapsed float64, newQueue bool) float64 {
 	s := &m.saved
-	served := float64(s.Ready) * s.Capacity.Value * elapsed
+	served := float64(float64(s.Ready) * s.Capacity.Value * elapsed)
 	if s.Before <= 0 {
 		served /= 2
 	}

@@ -132,6 +132,10 @@ func TestSharpenedLoadHasTheSameWork(t *testing.T) {
 			if isNew {
 				s.Before, s.Queued = s.Queued, rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 1e3), rapid.Just(maxValue)).Draw(t, "queue")
 				s.Growth = signedFloat((s.Queued - s.Before) / 15)
+				s.Ages.Since = 0
+				if s.Queued > 0 {
+					s.Ages.Since = 1
+				}
 			}
 			work := rapid.Float64Range(0, 100).Draw(t, "work")
 			got := m.sharpened(work, 5, isNew)
@@ -143,7 +147,7 @@ func TestSharpenedLoadHasTheSameWork(t *testing.T) {
 				t.Fatalf("%v of %v measured, %v hidden, limit %v", sharp, measured, s.Ages.Hidden, most)
 			}
 		}
-		s.Queued = 0
+		s.Queued, s.Ages.Since = 0, 0
 		for range 10_000 {
 			sharp, measured = sharp+m.sharpened(most/1000, 5, false), measured+most/1000
 		}
@@ -151,6 +155,36 @@ func TestSharpenedLoadHasTheSameWork(t *testing.T) {
 			t.Fatalf("%v after the queue ended, want the measured %v", sharp, measured)
 		}
 	})
+}
+
+// TestHiddenWorkIsForgottenAfterAGap stops the measurements of the load while a queue shows work that is not yet part of the load. This
+// work can become part of the load during the gap, so it must not be subtracted from the load after the gap.
+func TestHiddenWorkIsForgottenAfterAGap(t *testing.T) {
+	w := newWorkload()
+	w.usualRates()
+	w.l.Min, w.l.Max = 2, 2
+	w.run(t, 20*time.Minute, 1)
+	measured := w.change
+	w.run(t, 30*time.Second, 8)
+	if w.m.saved.Ages.Hidden < 10 {
+		t.Fatalf("%v hidden in the burst, so this test does not show its effect", w.m.saved.Ages.Hidden)
+	}
+	w.change = func(e *Evidence) { measured(e); e.Arrivals, e.Served, e.Queued = Value{}, Value{}, Value{} }
+	w.run(t, time.Minute, 1)
+	if w.m.saved.Ages.Hidden != 0 {
+		t.Errorf("%v hidden after a minute without measurements, want none", w.m.saved.Ages.Hidden)
+	}
+}
+
+// TestUnknownQueueShowsNoWork passes no work while the last known queue is long and the queue is now unknown.
+func TestUnknownQueueShowsNoWork(t *testing.T) {
+	m := New()
+	s := &m.saved
+	s.Capacity.Value, s.L.Max, s.Ready, s.Before, s.Queued = 1, 10, 5, 50, 100
+	s.Ages = ages{Load: 45, Span: 60}
+	if got := m.sharpened(0, 5, false); got != 0 || s.Ages.Hidden != 0 {
+		t.Errorf("%v arrived and %v hidden, want none", got, s.Ages.Hidden)
+	}
 }
 
 // TestIndexOfDispersion compares the index with its definition, for several kinds of arrivals and for rates over different times.

@@ -136,7 +136,7 @@ func (b *bank) surge(f *features, usual float64) float64 {
 // because no rule can serve more.
 func (b *bank) repeat(e *expert, x *plant, surge float64) float64 {
 	_, count := division(x.dead() + 1)
-	load, ready := min(surge, float64(x.most)*x.capacity), float64(e.ready(count))*x.capacity
+	load, ready := min(surge, float64(x.most)*x.capacity), float64(float64(e.ready(count))*x.capacity)
 	if load <= ready {
 		return 0
 	}

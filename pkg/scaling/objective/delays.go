@@ -97,7 +97,7 @@ func (d *delays) approximate(x *plant, load float64) {
 		return
 	}
 	for p := 0.0; d.count < maxDelays && (p == 0 || p >= 1e-7); d.count++ {
-		if all := float64(d.count) * x.capacity; all > load {
+		if all := float64(float64(d.count) * x.capacity); all > load {
 			p = decay(2 * (all - load) * float64(all*x.limit) / float64(x.spread*load))
 		}
 		d.late[d.count] = float32(p)

@@ -107,7 +107,7 @@ func (m *Model) Observe(now time.Time, e *Evidence) {
 	s.Known, s.Starting = known, int32(min(len(e.Starting), maxReplicas))
 	s.Slow = s.O.Kind == InterTokenLatency && usable(e.Latency) && e.Latency.V > s.O.Limit.Seconds()
 	if !known || !continuous {
-		s.Ages.Recent.Count = 0
+		s.Ages.Recent.Count, s.Ages.Hidden = 0, 0 // the hidden work may have arrived while the load was not measured
 		return
 	}
 	m.measureAges(now, e, elapsed)
@@ -225,8 +225,8 @@ func (m *Model) measureBase(e *Evidence, elapsed float64) {
 	}
 }
 
-// closeSlots adds the work of complete time slots to the features of the load and to the simulated fleets of the rules.
-// load is the measured load in work per second.
+// closeSlots adds the work of complete time slots to the features of the load and to the simulated fleets of the rules. load is the
+// measured load in work per second.
 func (m *Model) closeSlots(now time.Time, measured Value, load float64) {
 	s := &m.saved
 	if s.O.Limit <= 0 {

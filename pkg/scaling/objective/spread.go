@@ -26,7 +26,7 @@ func (s *spread) add(r *recent, span, slot float64) {
 	if n >= int(r.Count) {
 		return
 	}
-	now, before := slot*float64(r.Load[r.before(0)]), slot*float64(r.Load[r.before(n)])
+	now, before := float64(slot*float64(r.Load[r.before(0)])), float64(slot*float64(r.Load[r.before(n)]))
 	if now+before <= 0 {
 		return
 	}
