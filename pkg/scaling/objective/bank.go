@@ -140,7 +140,7 @@ func (b *bank) repeat(e *expert, x *plant, surge float64) float64 {
 	if load <= ready {
 		return 0
 	}
-	served := float64((1+x.t.Drain)*float64(x.cold)) * x.slot // seconds until new replicas have served the queue
+	served := float64(float64((1+x.t.Drain)*float64(x.cold)) * x.slot) // seconds until new replicas have served the queue
 	return x.t.Repeat * load * max(served-x.limit*load/(load-ready), 0)
 }
 
@@ -247,14 +247,14 @@ func (x *plant) replicas(load float64) int32 {
 	if n := x.throughput(load); x.concurrency <= 0 || n <= 0 {
 		return n
 	}
-	busy := load * x.service
+	busy := float64(load * x.service)
 	all := busy
 	for range 3 { // free slots depend on the number of all slots; after three rounds, all is too small by at most the slots of a few replicas
 		all = busy + x.spare.of(all)
 	}
 	n := x.throughput(all / x.service)
 	for ; n < maxReplicas; n++ {
-		if all = float64(n) * x.concurrency; all-x.spare.of(all) >= busy {
+		if all = float64(float64(n) * x.concurrency); all-x.spare.of(all) >= busy {
 			break
 		}
 	}

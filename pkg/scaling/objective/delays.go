@@ -72,7 +72,7 @@ func (d *delays) compute(x *plant, load float64) {
 	q := queue{busy: load * x.service, blocked: 1}
 	for d.count < maxDelays {
 		p := 0.0
-		switch slots := float64(d.count) * x.concurrency; {
+		switch slots := float64(float64(d.count) * x.concurrency); {
 		case slots <= q.busy:
 			p = 1
 		case slots <= maxErlang:

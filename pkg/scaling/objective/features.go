@@ -109,7 +109,7 @@ func (f *features) add(work float64, x *plant, second int64) {
 		f.Square[j] += float64(w * (float64(above*above)/max(f.Level[j], 1e-9) - f.Square[j]))
 		f.Recent[j].add(f.Level[j], x.cold)
 	}
-	rise := max(f.Level[0]-f.Level[1], 0) * min(float64(x.cold)*x.slot/(levelSeconds[1]-levelSeconds[0]), 4)
+	rise := float64(max(f.Level[0]-f.Level[1], 0) * min(float64(x.cold)*x.slot/(levelSeconds[1]-levelSeconds[0]), 4))
 	f.Trend.add(f.Level[0]+rise, x.cold)
 	f.Hold[0].add(f.Need, 4*x.cold)
 	for h := 1; h < holds; h++ {
@@ -248,5 +248,5 @@ func (f *features) signals(x *plant, second int64) (s signals) {
 
 // want returns the loads that a rule proposes to serve: the expected load, the margin above it, and a share of a past peak.
 func (s *signals) want(r *rule) (level, margin, hold float64) {
-	return s.level[r.level], r.margin * s.noise[r.level], r.share * s.hold[r.hold]
+	return s.level[r.level], float64(r.margin * s.noise[r.level]), float64(r.share * s.hold[r.hold])
 }

@@ -206,7 +206,7 @@ func (m *Model) inferred(e *Evidence, continuous bool) (rate float64, exact bool
 	if usable(e.Served) {
 		return max(e.Served.V+float64(s.Growth), 0), true
 	}
-	all := float64(s.Ready) * s.Capacity.Value
+	all := float64(float64(s.Ready) * s.Capacity.Value)
 	switch {
 	case s.Before > 0 || s.Queued > 0:
 		return max(all+float64(s.Growth), 0), false
